@@ -43,6 +43,9 @@ const (
 
 var _ door.Backend = (*Client)(nil)
 
+// Remote implements door.Backend.
+func (*Client) Remote() bool { return true }
+
 // requestBytes is the length of an id that is drawn.
 const requestBytes = 16
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"
@@ -20,8 +21,11 @@ type builder struct {
 	s     *Store
 	st    *set
 	batch *pebble.Batch
-	iter  *pebble.Iterator // for policy coordinator, opened once a group
-	err   error            // the disk failed: the group can't be written
+	iters elementIters // for policy coordinator, opened once a group
+	err   error        // the disk failed: the group can't be written
+
+	stored  [][]clock.Dot   // of each operation of a request, where they were looked up before: what this store has of its element
+	entered *lsm.Generation // that knows the elements of the batch; nil before the first one
 
 	actor     clock.Actor                   // this store's, for the set
 	first     uint64                        // the last dot of actor before this batch
@@ -78,8 +82,9 @@ func overlaps(group []*request) bool {
 
 // release gives the builder back. The batch is the committer's by now, unless nothing was written.
 func (b *builder) release() {
-	if b.iter != nil {
-		_ = b.iter.Close() // it is checked where it is used
+	_ = b.iters.Close() // they are checked where they are used
+	if b.entered != nil {
+		b.s.db.Unflushed.Leave(b.entered, 0)
 	}
 	if b.batch != nil {
 		_ = b.batch.Close()
@@ -158,6 +163,7 @@ func (b *builder) dead(d clock.Dot) bool {
 
 // put writes an element key, which is written once and never again. With a wide context it is open.
 func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *clock.Clock) {
+	b.enter(element)
 	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
 	n, value := len(b.buf), keyscheme.ClosedValue
 	if wide != nil {
@@ -190,8 +196,19 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 
 // delete writes a point delete of a key that was killed: the classical way, on stores of Set records only.
 func (b *builder) delete(element []byte, dot clock.Dot) {
+	b.enter(element)
 	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, keyscheme.OpAdd)
 	b.check(b.batch.Delete(b.buf, nil))
+}
+
+// enter lets look-ups know that the batch has a key of the element.
+func (b *builder) enter(element []byte) {
+	u := &b.s.db.Unflushed
+	if b.entered == nil {
+		b.entered = u.Enter()
+	}
+	b.buf = b.st.prefix.AppendElementBound(b.buf[:0], element)
+	u.Add(b.entered, b.buf)
 }
 
 func (b *builder) check(err error) {
@@ -208,23 +225,47 @@ func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 	return batch.Merge(key, value, nil)
 }
 
-// liveDots returns the live dots of an element as this store has them, with what earlier operations of the group did; if
+// lookUpAll looks up the elements of a request's operations, where there are some, in the order of their keys.
+func (b *builder) lookUpAll(r *request) {
+	b.stored = nil
+	if len(r.ops) < orderedMin || !r.looksUp(r.opt.Policy) || !b.st.next.HasMore(b.st.dead) {
+		return
+	}
+	stored := make([][]clock.Dot, len(r.ops))
+	for _, i := range keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element }) {
+		c := &r.ops[i].Context
+		if c.Wide != nil && !b.s.opt.OpenContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator {
+			stored[i] = b.lookUp(r.ops[i].Element)
+		}
+	}
+	b.stored = stored
+}
+
+// lookUp returns the dots of an element's keys in this store, dead or not.
+func (b *builder) lookUp(element []byte) []clock.Dot {
+	if b.iters.st == nil {
+		b.iters = b.s.elementIters(b.st)
+	}
+	b.s.counters.lookUps.Add(1)
+	dots, err := b.iters.appendDots(nil, element, b.actor)
+	b.check(err)
+	return dots
+}
+
+// notStored stands for an operation of what was not looked up before.
+const notStored = -1
+
+// liveDots returns the live dots of the element of an operation as this store has them, with what earlier operations of the group did; if
 // within is not nil, only those that it holds.
-func (b *builder) liveDots(element []byte, within *clock.Clock) []clock.Dot {
+func (b *builder) liveDots(op int, element []byte, within *clock.Clock) []clock.Dot {
 	var dots []clock.Dot
-	if b.st.next.HasMore(b.st.dead) { // an empty set has none
-		var err error
-		if b.iter == nil {
-			b.iter, err = b.s.elementIter(b.st)
-		}
-		if err == nil {
-			b.s.counters.lookUps.Add(1)
-			dots, err = appendDots(nil, b.iter, b.st, element, b.actor)
-		}
-		b.check(err)
-		if b.err != nil {
-			return nil
-		}
+	if b.stored != nil && op != notStored {
+		dots = b.stored[op]
+	} else if b.st.next.HasMore(b.st.dead) { // an empty set has none
+		dots = b.lookUp(element)
+	}
+	if b.err != nil {
+		return nil
 	}
 	if minted := b.minted[string(element)]; len(minted) > 0 { // those that are dead by now are not looked at again
 		b.minted[string(element)] = slices.DeleteFunc(minted, b.dead)

@@ -92,7 +92,7 @@ func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 			return
 		}
 		if b.st.next.Descends(it.Wide) {
-			b.kill(it.Element, b.liveDots(it.Element, it.Wide))
+			b.kill(it.Element, b.liveDots(notStored, it.Element, it.Wide))
 			return
 		}
 		kind = keyscheme.OpRemove

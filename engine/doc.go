@@ -37,7 +37,7 @@
 //	bloom filters        ─ Filters.life ─ Filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ marklog.Log ─ Damages ─ Filters.mu
 //	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ set.mu ─ deadRuns.mu
 //	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu
-//	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu
+//	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu ─ Unflushed.mu
 //
 // The files, in reading order; packages lsm and filters list their own:
 //

@@ -429,3 +429,6 @@ func (s *Store) RequestOnDisk(set, id []byte) (found bool, err error) {
 	})
 	return found, err
 }
+
+// SkippedMemTables returns how many elements were looked up in tables alone.
+func (s *Store) SkippedMemTables() uint64 { return s.db.Unflushed.Skipped.Load() }

@@ -168,7 +168,8 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 			return nil
 		}
 	}
-	wait, err := s.db.Commit(b.batch, sync)
+	wait, err := s.db.CommitElements(b.batch, sync, b.entered)
+	b.entered = nil
 	if err != nil {
 		st.resetNext()
 		failAll(group, err)

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -81,6 +83,36 @@ const lookUpBatch = 1000
 func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
+	if len(elements) >= orderedMin {
+		order := keyOrder(len(elements), func(i int) []byte { return elements[i] })
+		inOrder, foundInOrder := make([][]byte, len(order)), make([]bigset.Context, len(order))
+		for i, at := range order {
+			inOrder[i] = elements[at]
+		}
+		err := s.lookUpEach(ctx, st, inOrder, foundInOrder)
+		for i, at := range order {
+			found[at] = foundInOrder[i]
+		}
+		return err
+	}
+	return s.lookUpEach(ctx, st, elements, found)
+}
+
+// orderedMin is from how many elements on they are looked up in the order of their keys: iterators then go from one to the next, within a table and a block.
+const orderedMin = 4
+
+// keyOrder returns the places of n elements in the order of their keys.
+func keyOrder(n int, element func(i int) []byte) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(element(a), element(b)) })
+	return order
+}
+
+// lookUpEach looks elements up one after the other.
+func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
 	done := 0
 	for try := 1; done < len(elements); try++ {
 		if err := ctx.Err(); err != nil {
@@ -113,13 +145,11 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	} else {
 		st.mu.RUnlock()
 	}
-	it, err := s.elementIter(st)
-	if err != nil {
-		return 0, err
-	}
-	defer lsm.Closing(it, &err)
+	iters := s.elementIters(st)
+	defer lsm.Closing(&iters, &err)
+	actor := s.actorOf(st)
 	for i, element := range elements {
-		dots, err := appendDots(nil, it, st, element, s.actorOf(st))
+		dots, err := iters.appendDots(nil, element, actor)
 		if err != nil {
 			return i, err
 		}
@@ -148,18 +178,62 @@ func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
 	return s.db.OpenSet(st.prefix, &pebble.IterOptions{UseL6Filters: true})
 }
 
+// elementIters are iterators over the element keys of a set, for look-ups of single elements: of memtables and tables, and of tables alone for elements that no
+// memtable holds. Each is opened when it is needed.
+type elementIters struct {
+	s           *Store
+	st          *set
+	moment      uint64 // before tables was opened
+	all, tables *pebble.Iterator
+}
+
+func (s *Store) elementIters(st *set) elementIters {
+	return elementIters{s: s, st: st, moment: s.db.Unflushed.Moment()}
+}
+
+// of returns the iterator for the element whose keys have that bound.
+func (e *elementIters) of(bound []byte) (it *pebble.Iterator, err error) {
+	u := &e.s.db.Unflushed
+	if u.MayHold(bound, e.moment) {
+		if e.all == nil {
+			e.all, err = e.s.elementIter(e.st)
+		}
+		return e.all, err
+	}
+	u.Skipped.Add(1)
+	if e.tables == nil {
+		e.tables, err = e.s.db.OpenSetTables(e.st.prefix, &pebble.IterOptions{UseL6Filters: true})
+	}
+	return e.tables, err
+}
+
+// Close closes them.
+func (e *elementIters) Close() (err error) {
+	if e.all != nil {
+		err = e.all.Close()
+	}
+	if e.tables != nil {
+		err = errors.Join(err, e.tables.Close())
+	}
+	return err
+}
+
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
 
 // appendDots appends the dots of an element's add keys, dead or not, but for those that the context of an open key
 // supersedes. The actor is one that is likely: a string of it need not be made.
-func appendDots(dst []clock.Dot, it *pebble.Iterator, st *set, element []byte, likely clock.Actor) ([]clock.Dot, error) {
+func (e *elementIters) appendDots(dst []clock.Dot, element []byte, likely clock.Actor) ([]clock.Dot, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
-	*buf = st.prefix.AppendElementBound((*buf)[:0], element)
+	*buf = e.st.prefix.AppendElementBound((*buf)[:0], element)
+	it, err := e.of(*buf)
+	if err != nil {
+		return dst, err
+	}
 	from := len(dst)
 	var wide *clock.Clock
 	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
-		_, actor, counter, op, ok := keyscheme.DecodeElement(len(st.prefix), it.Key())
+		_, actor, counter, op, ok := keyscheme.DecodeElement(len(e.st.prefix), it.Key())
 		if !ok {
 			return dst, fmt.Errorf("%w: key %x under element %q", bigset.ErrCorrupt, it.Key(), element)
 		}

@@ -160,6 +160,7 @@ func (b *builder) checkContexts(r *request) error {
 func (b *builder) coordinate(r *request) error {
 	r.result.Dots = make([]clock.Dot, len(r.ops))
 	d := &r.result.Delta
+	b.lookUpAll(r)
 	for i := range r.ops {
 		op := &r.ops[i]
 		seen, wide := op.Context.Dots, op.Context.Wide
@@ -167,7 +168,7 @@ func (b *builder) coordinate(r *request) error {
 		case wide != nil && b.s.opt.OpenContexts:
 			seen = nil
 		case wide != nil || !op.Context.Given && r.opt.Policy == bigset.PolicyCoordinator:
-			if seen = b.liveDots(op.Element, wide); b.err != nil {
+			if seen = b.liveDots(i, op.Element, wide); b.err != nil {
 				return b.err
 			}
 			wide = nil

@@ -186,7 +186,7 @@ func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	}
 	fs.ingested.Add(uint64(files.Bytes))
 	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
-	return fs.db.Ingest(context.Background(), []string{path})
+	return fs.db.IngestOther(context.Background(), []string{path})
 }
 
 // closeRounds is how often a slice that is being closed is flushed beside those who mark, before they wait for it.

@@ -27,6 +27,9 @@ func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced:
 
 var _ door.Backend = (*Backend)(nil)
 
+// Remote implements door.Backend.
+func (*Backend) Remote() bool { return false }
+
 func (b *Backend) sealer(set []byte) *door.Sealer {
 	return &door.Sealer{Ring: b.store.Keyring(), Set: set}
 }

@@ -22,6 +22,9 @@ type Backend struct{ m *Member }
 
 var _ door.Backend = (*Backend)(nil)
 
+// Remote implements door.Backend.
+func (*Backend) Remote() bool { return true }
+
 // Backend returns what answers clients through this member.
 func (m *Member) Backend() *Backend { return &Backend{m} }
 

@@ -37,6 +37,8 @@ type Backend interface {
 	// Names lists sets: those with elements or, with all, also those that are empty. Their order is fixed and none of their names; with after, which need not
 	// be a set any more, it begins with the one that follows that name in it. No set comes twice.
 	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
+	// Remote reports whether requests wait for other nodes: else only for memory and a disk.
+	Remote() bool
 }
 
 // ChangesOf returns Written.Changed of a write.

@@ -48,6 +48,9 @@ type Conn struct {
 	ended      bool  // no more answers can be sent, or are to be
 	finished   bool  // the answers that are there are the last
 	taken      int64 // of the limits' bytes for long requests, for answers
+	work       Work  // what the handler has deferred
+	deferred   bool  // it has, and the turn goes on when that is done
+	readErr    error // what ended the last read
 
 	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
 	idleUntil             time.Time  // where there is an idle time
@@ -122,7 +125,7 @@ func (c *Conn) serve(ctx context.Context) (parked bool) {
 func (c *Conn) park() bool { return c.seat != nil && c.seat.park() }
 
 // turn reads once, executes and answers, and reports false at the end. All whole requests that were read are executed and answered; one
-// without its end is not.
+// without its end is not. Where the handler defers work, resume goes on.
 func (c *Conn) turn(ctx context.Context) (more bool) {
 	c.turnWork = 0
 	if len(c.in) > bufferBytesKept {
@@ -134,9 +137,15 @@ func (c *Conn) turn(ctx context.Context) (more bool) {
 	n, err := c.nc.Read(c.in[c.end:])
 	c.end += n
 	c.read += n
+	c.readErr = err
 	if n > 0 {
 		c.execute(ctx)
 	}
+	return c.deferred || c.endTurn(err)
+}
+
+// endTurn answers what was executed, and reports false at the end: err is that of the read.
+func (c *Conn) endTurn(err error) (more bool) {
 	c.giveBack()
 	c.write()
 	switch {

@@ -19,10 +19,12 @@
 //   - What is executed is answered, as long as the client takes it: after a half close, and while the server shuts down. A request
 //     without its end is not executed.
 //
+// A Handler may leave work to its loop, which does that of many connections in one call: Conn.Defer and Options.Together.
+//
 // On Linux connections without TLS wait in event loops, many in one goroutine: before a Handler does what may wait, it calls
 // Conn.MayWait, or Conn.Settle where every request of the connection waits. Connections with TLS, and all on other systems, have a
 // goroutine each, for which these calls do nothing.
 //
-// Files: server.go (listeners and their end), conn.go (a connection), loop_linux.go and sock_linux.go (event loops), limits.go and
+// Files: server.go (listeners and their end), conn.go (a connection), loop_linux.go and sock_linux.go (event loops), together.go and rounds_linux.go (work of many connections), limits.go and
 // descriptors.go (how many connections), link.go (protocols that serve themselves), counts.go, failures.go (the log).
 package door

@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,6 +22,7 @@ const (
 //
 //	parked     the loop awaits the next request
 //	in turn    the loop's goroutine executes what came
+//	deferred   what came is executed with that of others: rounds_linux.go
 //	away       a goroutine of its own executes what may wait, with whatever came behind it; then the connection is parked again
 //
 // A connection that leaves in its turn takes the goroutine along, and with it all that it was at; the loop goes on in a new one.
@@ -29,20 +31,35 @@ type loop struct {
 	ctx   context.Context
 	p     *part
 	epoll int
-	bell  [2]int // a pipe: a byte in it ends the loop
+	bell  [2]int // a pipe: a byte in it wakes the loop
 
-	mu    sync.Mutex
-	socks map[int32]*sock // of which something is awaited, and the one in turn
+	mu     sync.Mutex
+	socks  map[int32]*sock // of which something is awaited, the one in turn, and those whose work is deferred
+	inbox  []*sock         // whose deferred work was done beside the loop
+	asleep bool            // the loop has to be woken
+	ended  bool
+	calls  map[callOf]*callQueue // what waits for a call of WaitsForDisk, of which one is under way
+
+	lent     atomic.Uint64 // the number of the call that the loop's goroutine is in; 0 is none
+	watching atomic.Bool
 
 	// Of the goroutine that runs the loop.
 	events [eventsMax]syscall.EpollEvent
 	ready  []syscall.EpollEvent // not yet looked at
 	pause  time.Duration        // between two sweeps
 	swept  time.Time
+	round  []*sock // whose work is to be done
+	pieces int     // of it
+	asked  bool    // the system was asked what came since the last round
+	done   []*sock // whose work is done, from at on
+	at     int
+	spare  []*sock   // room for another round
+	lends  uint64    // calls so far
+	slow   time.Time // until when work of WaitsRarely is done beside the loop
 }
 
 func newLoop(ctx context.Context, s *Server, p *part) (*loop, error) {
-	l := &loop{s: s, ctx: ctx, p: p, socks: map[int32]*sock{}, pause: sweepPause, swept: time.Now()}
+	l := &loop{s: s, ctx: ctx, p: p, socks: map[int32]*sock{}, calls: map[callOf]*callQueue{}, pause: sweepPause, swept: time.Now()}
 	if idle := s.opt.IdleTime; idle > 0 {
 		l.pause = min(sweepPause, max(idle/8, time.Millisecond))
 	}
@@ -74,28 +91,69 @@ func (l *loop) control(op, fd int, events uint32) error {
 // run runs the loop until it ends, or a connection leaves it and takes the goroutine along.
 func (l *loop) run() {
 	for {
-		for len(l.ready) == 0 {
-			l.await()
-		}
-		fd := l.ready[0].Fd
-		l.ready = l.ready[1:]
-		if int(fd) == l.bell[0] {
-			l.free()
-			return
-		}
-		if k := l.take(fd); k != nil && !k.turn() {
+		k, resumes := l.next()
+		if k == nil || !k.turn(resumes) {
 			return
 		}
 	}
 }
 
-// await waits for what comes.
+// next returns the next connection that has its turn, and whether its deferred work is done; nil where the goroutine is not the loop's any more.
+func (l *loop) next() (k *sock, resumes bool) {
+	for {
+		switch {
+		case l.at < len(l.done):
+			k, l.done[l.at] = l.done[l.at], nil
+			l.at++
+			l.mu.Lock()
+			k.state = sockTurn
+			l.mu.Unlock()
+			return k, true
+		case len(l.ready) > 0 && l.pieces < turnWorkMax:
+			fd := l.ready[0].Fd
+			l.ready = l.ready[1:]
+			if int(fd) == l.bell[0] {
+				if l.heard() {
+					return nil, false
+				}
+			} else if k := l.take(fd); k != nil {
+				return k, false
+			}
+		case len(l.round) > 0 && (l.asked || len(l.ready) > 0):
+			if !l.together() {
+				return nil, false
+			}
+		default:
+			l.await()
+		}
+	}
+}
+
+// heard takes what woke the loop off its bell, and reports whether the loop has ended.
+func (l *loop) heard() bool {
+	var rung [64]byte
+	syscall.Read(l.bell[0], rung[:]) // where that fails it rings again
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		l.free()
+	}
+	return l.ended
+}
+
+// await waits for what comes. Before a round it only looks.
 func (l *loop) await() {
-	n, err := syscall.EpollWait(l.epoll, l.events[:], int(l.pause/time.Millisecond))
+	pause := int(l.pause / time.Millisecond)
+	if l.collect(len(l.round) == 0) || len(l.round) > 0 {
+		pause = 0
+	}
+	n, err := syscall.EpollWait(l.epoll, l.events[:], pause)
 	if err != nil && err != syscall.EINTR {
 		panic("door: epoll: " + err.Error()) // its descriptor or its memory is wrong
 	}
 	l.ready = l.events[:max(n, 0)]
+	l.asked = true
+	l.collect(false)
 	if now := time.Now(); now.Sub(l.swept) >= l.pause {
 		l.swept = now
 		l.sweep(now)
@@ -113,6 +171,10 @@ func (l *loop) take(fd int32) *sock {
 		return nil
 	case k.state == sockAway:
 		k.wakeLocked()
+		return nil
+	case k.state == sockDeferred:
+		l.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is there
+		k.deaf = true
 		return nil
 	}
 	k.state = sockTurn
@@ -161,6 +223,9 @@ func (list loops) adopt(c *Conn) {
 // end ends the loops, which have no connections any more.
 func (list loops) end() {
 	for _, l := range list {
-		syscall.Write(l.bell[1], []byte{0}) // an empty pipe takes it
+		l.mu.Lock()
+		l.ended = true
+		l.ringLocked()
+		l.mu.Unlock()
 	}
 }

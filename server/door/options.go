@@ -25,6 +25,7 @@ type Options struct {
 	RequestTime     time.Duration // a request above 64 KiB that is not whole after so long, and a second more for each 256 KiB of its buffer, ends its connection; 1 minute
 	WriteTime       time.Duration // a connection that takes nothing for so long, to an eighth more, is closed; 5 minutes
 	Loops           int           // event loops of a listener without TLS, on Linux; half of the processors. -1: none, each connection has a goroutine of its own
+	Together        Together      // does what Handlers defer by Conn.Defer; nil: they defer nothing
 	Log             *slog.Logger  // of what fails at the listener; slog.Default()
 }
 

@@ -16,6 +16,7 @@ type sock struct {
 	state  sockState
 	closed bool
 	fresh  bool          // it was parked: what may have come is read, whatever the deadline
+	deaf   bool          // it was told of something while its work was deferred, and is not watched until that is done
 	awake  chan struct{} // what it awaits has come, or a deadline has changed
 
 	readUntil, writeUntil time.Time
@@ -26,7 +27,8 @@ type sockState uint8
 const (
 	sockAway sockState = iota // served by a goroutine of its own
 	sockParked
-	sockTurn // served by the goroutine that runs the loop
+	sockTurn     // served by the goroutine that runs the loop
+	sockDeferred // its work is done, now or soon, with that of others
 )
 
 // adopt takes a connection over, of which it keeps only the socket, and reports false where that can't be had.
@@ -56,9 +58,17 @@ func duplicate(fd uintptr) (uintptr, syscall.Errno) {
 	return n, errno
 }
 
-// turn executes what a parked connection has sent. It reports false where the connection has left the loop with the goroutine.
-func (k *sock) turn() bool {
-	more := k.c.turn(k.loop.ctx)
+// turn executes what a parked connection has sent, or goes on with that. It reports false where the connection has left the loop with the goroutine.
+func (k *sock) turn(resumes bool) bool {
+	step := k.c.turn
+	if resumes {
+		step = k.c.resume
+	}
+	more := step(k.loop.ctx)
+	if k.c.deferred {
+		k.defers()
+		return true
+	}
 	if more {
 		k.c.awaitMore()
 	}
@@ -87,6 +97,12 @@ func (k *sock) back() bool {
 	defer k.loop.mu.Unlock()
 	if k.c.draining.Load() {
 		return false
+	}
+	if k.deaf {
+		if k.loop.control(syscall.EPOLL_CTL_ADD, k.fd, syscall.EPOLLIN) != nil {
+			return false
+		}
+		k.deaf = false
 	}
 	k.state = sockParked
 	return true
@@ -140,8 +156,10 @@ func (k *sock) settle() net.Conn {
 // removeLocked takes a connection out of the loop.
 func (k *sock) removeLocked() {
 	delete(k.loop.socks, int32(k.fd))
-	k.loop.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is there
-	k.state = sockAway
+	if !k.deaf {
+		k.loop.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is there
+	}
+	k.state, k.deaf = sockAway, false
 }
 
 // ejectLocked has a parked connection be served by a goroutine of its own.

@@ -78,7 +78,7 @@ func (c *conn) create(ctx context.Context, key []byte, o door.FilterCreate) (cre
 	if !goodFilterName(key) || bytes.ContainsAny(key, "\x00\t\r\n ") {
 		return false, refusal(errFilterName)
 	}
-	c.Settle()
+	c.MayWait()
 	is, err := c.isSet(ctx, key)
 	switch {
 	case err != nil:
@@ -128,7 +128,7 @@ func (c *conn) forFilter(ctx context.Context, key []byte) (door.Filter, error) {
 	if checkKey(key) != nil {
 		return nil, nil
 	}
-	c.Settle()
+	c.MayWait()
 	is, err := c.isSet(ctx, key)
 	if err == nil && is {
 		err = errKind
@@ -165,7 +165,7 @@ func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte,
 	for len(keys) > 0 {
 		some := min(len(keys), keysAtOnce)
 		if wait() {
-			c.Settle()
+			c.MayWait()
 			if err := all(ctx, keys[:some], yes[:some]); err != nil {
 				return err
 			}
@@ -295,7 +295,7 @@ func (c *conn) filterInfo(ctx context.Context, key []byte) (i door.FilterInfo, o
 	if err != nil || f == nil {
 		return i, false, err
 	}
-	c.Settle()
+	c.MayWait()
 	if i, err = f.Info(ctx, false); errors.Is(err, bigset.ErrNoFilter) {
 		return i, false, nil
 	}

@@ -98,9 +98,9 @@ func (c *conn) bsPrefix(ctx context.Context, args [][]byte) {
 
 // page answers where the next page begins, empty where there is none, and the elements, each with its context where that is asked for.
 func (c *conn) page(ctx context.Context, cmd string, r door.Read, key []byte, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	r.Set = nameOf(key)
-	err := c.forSet(ctx, key)
+	err := c.s.forSet(ctx, key)
 	if err == nil {
 		err = rangeArgs(&r, args, true)
 	}
@@ -150,9 +150,9 @@ func (c *conn) readPage(ctx context.Context, g *gathered, r door.Read) (n int, a
 }
 
 func (c *conn) bsCount(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	r := door.Read{Set: nameOf(args[1]), Bare: true}
-	err := c.forSet(ctx, args[1])
+	err := c.s.forSet(ctx, args[1])
 	if err == nil {
 		err = rangeArgs(&r, args[2:], false)
 	}
@@ -168,8 +168,8 @@ func (c *conn) bsCount(ctx context.Context, args [][]byte) {
 }
 
 func (c *conn) bsFetch(ctx context.Context, args [][]byte) {
-	c.Settle()
-	err := c.forSet(ctx, args[1])
+	c.MayWait()
+	err := c.s.forSet(ctx, args[1])
 	for _, e := range args[2:] {
 		if err == nil {
 			err = checkElement(e)
@@ -273,9 +273,9 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 
 // act writes what BS.ADD or BS.REM asks for.
 func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Written, ok bool) {
-	c.Settle()
+	c.MayWait()
 	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
-	err := c.forSet(ctx, args[1])
+	err := c.s.forSet(ctx, args[1])
 	if err == nil {
 		err = writeArgs(&r, kind, args[2:])
 	}
@@ -316,8 +316,8 @@ func (c *conn) bsRem(ctx context.Context, args [][]byte) {
 }
 
 func (c *conn) bsStat(ctx context.Context, args [][]byte) {
-	c.Settle()
-	err := c.forSet(ctx, args[1])
+	c.MayWait()
+	err := c.s.forSet(ctx, args[1])
 	var s door.Stats
 	if err == nil {
 		s, err = c.s.sets.Stats(ctx, nameOf(args[1]), 0)

@@ -24,6 +24,8 @@ type conn struct {
 	word   [commandBytesMax]byte // the name of a command, in lower case
 	group  group
 	last   bool // no request is executed any more
+	whole  bool // the request that comes is parsed, and waits for the group
+	fault  string
 
 	grant    tokens.Grant
 	proto    int // 2 or 3
@@ -34,52 +36,64 @@ type conn struct {
 	acked    int    // replicas that have the last change
 }
 
-// Execute implements door.Handler: it executes the complete requests.
+// Execute implements door.Handler: it executes the complete requests. Where a group is deferred it returns, and is called again.
 func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int) {
+	if c.group.deferred {
+		c.answerGroup()
+	}
 	for !c.Ended() && !c.last {
-		whole, fault := c.parser.parse(buf[used:])
-		if fault != "" {
-			c.finishGroup(ctx)
+		whole, fault := c.whole, c.fault
+		if !whole && fault == "" {
+			whole, fault = c.parser.parse(buf[used:])
+		}
+		c.whole, c.fault = false, ""
+		switch {
+		case fault != "":
+			if !c.finishGroup(ctx) {
+				c.fault = fault
+				return used
+			}
 			c.fail("ERR " + fault)
 			c.end()
-			used = len(buf)
-			break
+			return len(buf)
+		case !whole:
+			c.finishGroup(ctx) // its elements are in the buffer
+			return used
 		}
-		if !whole {
-			break
+		if !c.take(ctx, buf[used:]) {
+			c.whole = true
+			return used
 		}
-		request := buf[used:]
 		used += c.parser.at
-		c.take(ctx, request)
+		c.parser.reset()
 	}
-	c.finishGroup(ctx) // its elements are in the buffer
+	c.finishGroup(ctx)
 	return used
 }
 
 // argumentBytes is what an argument takes in memory beside its bytes.
 const argumentBytes = 24
 
-// take executes the request that was parsed. The memory for many arguments counts: their bytes may be few.
-func (c *conn) take(ctx context.Context, request []byte) {
+// take executes the request that was parsed. It reports false where a group before it is not done yet. The memory for many arguments counts: their bytes may be few.
+func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
 	many := len(c.parser.spans) > argumentsKept
 	if many && !c.Take(argumentBytes*len(c.parser.spans)) {
-		c.finishGroup(ctx)
+		if !c.finishGroup(ctx) {
+			return false
+		}
 		c.fail(errNoRoom)
-		c.parser.reset()
-		return
+		return true
 	}
 	for _, at := range c.parser.spans {
 		c.args = append(c.args, request[at.begin:at.end:at.end])
 	}
-	c.parser.reset()
-	if len(c.args) > 0 {
-		c.execute(ctx)
-	}
+	taken = len(c.args) == 0 || c.execute(ctx)
 	clear(c.args)
 	if c.args = c.args[:0]; many {
 		c.args = nil
 		c.Give()
 	}
+	return taken
 }
 
 // TooLong implements door.Handler.
@@ -93,30 +107,31 @@ func (c *conn) end() {
 	c.Finish()
 }
 
-// execute executes one request, or adds it to the group.
-func (c *conn) execute(ctx context.Context) {
+// execute executes one request, or adds it to the group. It reports false where the group has to be done before, and is not yet.
+func (c *conn) execute(ctx context.Context) (done bool) {
 	cmd := c.find(c.args[0])
+	arity := cmd != nil && (cmd.arity > 0 && len(c.args) == cmd.arity || cmd.arity < 0 && len(c.args) >= -cmd.arity)
+	var denied error
+	if arity {
+		denied = c.may(cmd)
+	}
+	if !(arity && denied == nil && cmd.groups && c.joins(cmd)) && !c.finishGroup(ctx) {
+		return false
+	}
 	switch {
 	case cmd == nil:
 		c.s.counters.unknown.Add(1)
-		c.finishGroup(ctx)
 		c.fail(c.unknown(c.args))
-	case cmd.arity > 0 && len(c.args) != cmd.arity || len(c.args) < -cmd.arity:
-		c.finishGroup(ctx)
+	case !arity:
 		c.failArity(cmd.name)
+	case denied != nil:
+		c.failed(cmd.name, nil, denied)
 	default:
-		if err := c.may(cmd); err != nil {
-			c.finishGroup(ctx)
-			c.failed(cmd.name, nil, err)
-			break
-		}
 		c.s.counters.commands[cmd.name].Add(1)
-		if !cmd.groups {
-			c.finishGroup(ctx)
-		}
 		cmd.run(c, ctx, c.args)
 	}
 	c.WriteIfFull()
+	return true
 }
 
 // find returns the command of a word, or nil.

@@ -14,12 +14,14 @@ import (
 // Limits of a group. A single request may be larger: its own limits bound it.
 const (
 	groupOpsMax   = 1024
+	groupAsksMax  = 128 // questions: the loop answers them itself, and others wait for that
 	groupBytesMax = 1 << 20
 	groupKept     = 64 // operations that a connection keeps room for
 )
 
 // group is a run of requests to one set that came together and of which the backend does all in one call: changes in one batch with one sync, or questions in
-// one look-up. Each has its own answer, in its place. Its elements are in the buffer of the connection.
+// one look-up. Each has its own answer, in its place. Its elements are in the buffer of the connection. In an event loop groups of several connections are done
+// in one call: together.
 type group struct {
 	key      []byte
 	asks     bool      // elements are asked about; otherwise ops change them
@@ -27,6 +29,10 @@ type group struct {
 	elements [][]byte  // of questions
 	bytes    int
 	requests []grouped
+
+	deferred bool // the group is done with those of other connections, and yes or err then says what came of it
+	yes      []bool
+	err      error
 }
 
 // grouped is a request of a group.
@@ -38,19 +44,17 @@ type grouped struct {
 
 func (g *group) len() int { return len(g.ops) + len(g.elements) }
 
-func (c *conn) sadd(ctx context.Context, args [][]byte) { c.change(ctx, "sadd", keyscheme.OpAdd, args) }
+func (c *conn) sadd(_ context.Context, args [][]byte) { c.change("sadd", keyscheme.OpAdd, args) }
 
-func (c *conn) srem(ctx context.Context, args [][]byte) {
-	c.change(ctx, "srem", keyscheme.OpRemove, args)
-}
+func (c *conn) srem(_ context.Context, args [][]byte) { c.change("srem", keyscheme.OpRemove, args) }
 
-func (c *conn) sismember(ctx context.Context, args [][]byte) { c.ask(ctx, "sismember", false, args) }
+func (c *conn) sismember(_ context.Context, args [][]byte) { c.ask("sismember", false, args) }
 
-func (c *conn) smismember(ctx context.Context, args [][]byte) { c.ask(ctx, "smismember", true, args) }
+func (c *conn) smismember(_ context.Context, args [][]byte) { c.ask("smismember", true, args) }
 
 // change adds a request that adds or removes elements to the group.
-func (c *conn) change(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) {
-	if !c.join(ctx, cmd, false, false, args) {
+func (c *conn) change(cmd string, kind keyscheme.Op, args [][]byte) {
+	if !c.join(cmd, false, false, args) {
 		return
 	}
 	for _, e := range args[2:] {
@@ -59,32 +63,50 @@ func (c *conn) change(ctx context.Context, cmd string, kind keyscheme.Op, args [
 }
 
 // ask adds a question to the group.
-func (c *conn) ask(ctx context.Context, cmd string, many bool, args [][]byte) {
-	if c.join(ctx, cmd, true, many, args) {
+func (c *conn) ask(cmd string, many bool, args [][]byte) {
+	if c.join(cmd, true, many, args) {
 		c.group.elements = append(c.group.elements, args[2:]...)
 	}
 }
 
-// join makes a request one of the group, after what stands in its way is executed, and reports false where it was answered. Its elements are still to be added.
-func (c *conn) join(ctx context.Context, cmd string, asks, many bool, args [][]byte) bool {
+// joins reports whether the request that comes may be done with the group, which may be empty. A request that is refused may not.
+func (c *conn) joins(cmd *command) bool {
+	g, key, elements := &c.group, c.args[1], c.args[2:]
+	if len(g.requests) == 0 {
+		return true
+	}
+	most := groupOpsMax
+	if g.asks {
+		most = groupAsksMax
+	}
+	size := sizeOf(elements)
+	return g.asks == cmd.looks() && bytes.Equal(g.key, key) && g.len()+len(elements) <= most && g.bytes+size <= groupBytesMax && checkRequest(key, elements, size, g.asks) == nil
+}
+
+// looks reports whether a command that groups asks about elements.
+func (cmd *command) looks() bool { return cmd.flags[0] == "readonly" }
+
+// join makes a request one of the group, which has room for it, and reports false where it was refused. Its elements are still to be added.
+func (c *conn) join(cmd string, asks, many bool, args [][]byte) bool {
 	g, key, elements := &c.group, args[1], args[2:]
-	size := 0
-	for _, e := range elements {
-		size += len(e)
-	}
-	if len(g.requests) > 0 && (g.asks != asks || !bytes.Equal(g.key, key) || g.len()+len(elements) > groupOpsMax || g.bytes+size > groupBytesMax) {
-		c.finishGroup(ctx)
-		c.WriteIfFull()
-	}
-	if err := checkRequest(key, elements, size, asks); err != nil {
-		c.finishGroup(ctx)
-		c.fail(err.Error())
-		return false
+	size := sizeOf(elements)
+	if len(g.requests) == 0 {
+		if err := checkRequest(key, elements, size, asks); err != nil {
+			c.fail(err.Error())
+			return false
+		}
 	}
 	g.key, g.asks = key, asks
 	g.bytes += size
 	g.requests = append(g.requests, grouped{cmd, len(elements), many})
 	return true
+}
+
+func sizeOf(elements [][]byte) (size int) {
+	for _, e := range elements {
+		size += len(e)
+	}
+	return size
 }
 
 // checkRequest returns what is wrong with a request for so many bytes of elements: one that is refused must not take its neighbours along.
@@ -103,20 +125,125 @@ func checkRequest(key []byte, elements [][]byte, size int, asks bool) error {
 	return nil
 }
 
-// finishGroup executes the group and answers its requests.
-func (c *conn) finishGroup(ctx context.Context) {
+// Kinds of work that is done together.
+const (
+	kindAsk uint8 = iota
+	kindChange
+)
+
+// finishGroup executes the group and answers its requests, or has that done with what other connections ask of the set: then it reports false, and Execute returns.
+func (c *conn) finishGroup(ctx context.Context) (done bool) {
 	g := &c.group
 	if len(g.requests) == 0 {
-		return
+		return true
 	}
-	c.Settle()
 	c.s.counters.elements.Add(uint64(g.len()))
-	if g.asks {
-		c.answerAsked(ctx)
-	} else {
-		c.answerChanged(ctx)
+	w := door.Work{Set: g.key, Kind: kindAsk, Pieces: g.len(), Bytes: g.bytes, Waits: door.WaitsRarely}
+	if !g.asks {
+		w.Kind, w.Waits = kindChange, door.WaitsForDisk
+	}
+	if c.s.sets.Remote() || c.s.filters.FindsWait() {
+		w.Waits = door.WaitsForNodes
+	}
+	if g.deferred = c.Defer(w); g.deferred {
+		return false
+	}
+	c.MayWait()
+	c.s.together(ctx, []door.Handler{c})
+	c.answerGroup()
+	return true
+}
+
+// together does the groups of connections, which are of one set and kind, by one call.
+func (s *Server) together(ctx context.Context, list []door.Handler) {
+	first := &list[0].(*conn).group
+	all := 0
+	for _, h := range list {
+		all += h.(*conn).group.len()
+	}
+	var yes []bool
+	acked := 0
+	err := s.forSet(ctx, first.key)
+	switch {
+	case err != nil:
+	case first.asks:
+		elements := first.elements
+		if len(list) > 1 {
+			elements = make([][]byte, 0, all)
+			for _, h := range list {
+				elements = append(elements, h.(*conn).group.elements...)
+			}
+		}
+		yes, err = s.present(ctx, first.key, elements)
+	default:
+		ops := first.ops
+		if len(list) > 1 {
+			ops = make([]door.Op, 0, all)
+			for _, h := range list {
+				ops = append(ops, h.(*conn).group.ops...)
+			}
+		}
+		yes, acked, err = s.change(ctx, first.key, ops)
+	}
+	for _, h := range list {
+		c := h.(*conn)
+		if c.group.err = err; err != nil {
+			continue
+		}
+		if !c.group.asks {
+			c.acked = acked
+		}
+		n := c.group.len()
+		c.group.yes, yes = yes[:n:n], yes[n:]
+	}
+}
+
+// change changes a set, and returns of each operation whether it changed anything.
+func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, err error) {
+	written, err := s.sets.Write(ctx, door.Write{Set: nameOf(key), Ops: ops, Changes: true})
+	if err == nil && len(written.Changed) != len(ops) {
+		err = fmt.Errorf("resp: %d answers to %d operations", len(written.Changed), len(ops))
+	}
+	return written.Changed, written.Acked, err
+}
+
+// answerGroup answers the requests of the group, which is done.
+func (c *conn) answerGroup() {
+	g := &c.group
+	yes := g.yes
+	for _, r := range g.requests {
+		if g.err != nil {
+			c.failed(r.cmd, g.key, g.err)
+			continue
+		}
+		if g.asks {
+			c.answerAsked(r, yes[:r.elements])
+		} else {
+			c.answerChanged(yes[:r.elements])
+		}
+		yes = yes[r.elements:]
 	}
 	c.clearGroup()
+}
+
+func (c *conn) answerAsked(r grouped, present []bool) {
+	if r.many {
+		c.header(typeArray, r.elements)
+	}
+	for _, yes := range present {
+		c.bit(yes)
+		c.WriteIfFull()
+	}
+}
+
+func (c *conn) answerChanged(changed []bool) {
+	n := int64(0)
+	for _, yes := range changed {
+		if yes {
+			n++
+		}
+	}
+	c.int(n)
 }
 
 func (c *conn) clearGroup() {
@@ -130,79 +257,16 @@ func (c *conn) clearGroup() {
 	*g = group{ops: g.ops[:0], elements: g.elements[:0], requests: g.requests[:0]}
 }
 
-func (c *conn) answerChanged(ctx context.Context) {
-	g := &c.group
-	changed, err := c.write(ctx, door.Write{Set: nameOf(g.key), Ops: g.ops, Changes: true})
-	for _, r := range g.requests {
-		if err != nil {
-			c.failed(r.cmd, g.key, err)
-			continue
-		}
-		n := int64(0)
-		for _, yes := range changed[:r.elements] {
-			if yes {
-				n++
-			}
-		}
-		changed = changed[r.elements:]
-		c.int(n)
-	}
-}
-
-// write changes a set, unless its key is a filter.
-func (c *conn) write(ctx context.Context, w door.Write) (changed []bool, err error) {
-	if err := c.forSet(ctx, c.group.key); err != nil {
-		return nil, err
-	}
-	written, err := c.s.sets.Write(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	if len(written.Changed) != len(w.Ops) {
-		return nil, fmt.Errorf("resp: %d answers to %d operations", len(written.Changed), len(w.Ops))
-	}
-	c.acked = written.Acked
-	return written.Changed, nil
-}
-
-func (c *conn) answerAsked(ctx context.Context) {
-	g := &c.group
-	present, err := c.present(ctx)
-	for _, r := range g.requests {
-		if err != nil {
-			c.failed(r.cmd, g.key, err)
-			continue
-		}
-		if r.many {
-			c.header(typeArray, r.elements)
-		}
-		for _, p := range present[:r.elements] {
-			c.bit(p.Present)
-			c.WriteIfFull()
-		}
-		present = present[r.elements:]
-	}
-}
-
 // askMost is how many elements a backend is asked about at a time.
 const askMost = 1000
 
-// present asks about the elements of the group.
-func (c *conn) present(ctx context.Context) ([]door.Presence, error) {
-	g := &c.group
-	if err := c.forSet(ctx, g.key); err != nil {
-		return nil, err
-	}
-	return c.subset(ctx, g.key, g.elements)
-}
-
-// subset asks about elements of a set.
-func (c *conn) subset(ctx context.Context, key []byte, elements [][]byte) ([]door.Presence, error) {
-	var all []door.Presence
+// present reports for each of some elements whether a set has it.
+func (s *Server) present(ctx context.Context, key []byte, elements [][]byte) (present []bool, err error) {
+	present = make([]bool, 0, len(elements))
 	for len(elements) > 0 {
 		some := elements[:min(len(elements), askMost)]
 		elements = elements[len(some):]
-		p, err := c.s.sets.Subset(ctx, door.Subset{Set: nameOf(key), Elements: some, Bare: true})
+		p, err := s.sets.Subset(ctx, door.Subset{Set: nameOf(key), Elements: some, Bare: true})
 		if errors.Is(err, bigset.ErrNotFound) {
 			p, err = make([]door.Presence, len(some)), nil
 		}
@@ -211,10 +275,10 @@ func (c *conn) subset(ctx context.Context, key []byte, elements [][]byte) ([]doo
 			return nil, err
 		case len(p) != len(some):
 			return nil, fmt.Errorf("resp: %d answers to %d questions", len(p), len(some))
-		case all == nil && len(elements) == 0:
-			return p, nil
 		}
-		all = append(all, p...)
+		for i := range p {
+			present = append(present, p[i].Present)
+		}
 	}
-	return all, nil
+	return present, nil
 }

@@ -34,13 +34,17 @@ func checkElement(e []byte) error {
 
 // filterOf returns the filter of a key, or nil.
 func (c *conn) filterOf(ctx context.Context, key []byte) (door.Filter, error) {
+	if c.s.filters.FindsWait() {
+		c.MayWait()
+	}
+	return c.s.filterOf(ctx, key)
+}
+
+func (s *Server) filterOf(ctx context.Context, key []byte) (door.Filter, error) {
 	if !goodFilterName(key) {
 		return nil, nil
 	}
-	if c.s.filters.FindsWait() {
-		c.Settle()
-	}
-	f, err := c.s.filters.Find(ctx, key)
+	f, err := s.filters.Find(ctx, key)
 	if errors.Is(err, bigset.ErrNoFilter) {
 		return nil, nil
 	}
@@ -48,11 +52,11 @@ func (c *conn) filterOf(ctx context.Context, key []byte) (door.Filter, error) {
 }
 
 // forSet returns why a key can't be asked about as a set: errKind where it is a filter.
-func (c *conn) forSet(ctx context.Context, key []byte) error {
+func (s *Server) forSet(ctx context.Context, key []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	f, err := c.filterOf(ctx, key)
+	f, err := s.filterOf(ctx, key)
 	if err == nil && f != nil {
 		return errKind
 	}
@@ -99,7 +103,7 @@ const (
 )
 
 func (c *conn) exists(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	n := int64(0)
 	for _, key := range args[1:] {
 		kind, err := c.kindOf(ctx, key)
@@ -115,7 +119,7 @@ func (c *conn) exists(ctx context.Context, args [][]byte) {
 }
 
 func (c *conn) typeOf(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	kind, err := c.kindOf(ctx, args[1])
 	if err != nil {
 		c.failed("type", args[1], err)
@@ -126,7 +130,7 @@ func (c *conn) typeOf(ctx context.Context, args [][]byte) {
 
 // ttl says -1 for a key, which never expires, and -2 for none.
 func (c *conn) ttl(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	kind, err := c.kindOf(ctx, args[1])
 	switch {
 	case err != nil:
@@ -140,7 +144,7 @@ func (c *conn) ttl(ctx context.Context, args [][]byte) {
 
 // del removes keys one after the other: an error says how many were removed before it.
 func (c *conn) del(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	n := int64(0)
 	for _, key := range args[1:] {
 		gone, err := c.remove(ctx, key)

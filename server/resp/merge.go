@@ -105,10 +105,8 @@ type other struct {
 // has reports for elements in order which of them the set contains.
 func (o *other) has(ctx context.Context, c *conn, elements [][]byte, yes []bool) error {
 	if o.stream == nil {
-		present, err := c.subset(ctx, o.key, elements)
-		for i := range present {
-			yes[i] = present[i].Present
-		}
+		present, err := c.s.present(ctx, o.key, elements)
+		copy(yes, present)
 		return err
 	}
 	for i, e := range elements {
@@ -126,7 +124,7 @@ func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
 		return refusal(fmt.Sprintf("ERR %d sets, at most %d in one command", len(keys), setsMost))
 	}
 	for _, key := range keys {
-		if err := c.forSet(ctx, key); err != nil {
+		if err := c.s.forSet(ctx, key); err != nil {
 			return err
 		}
 	}
@@ -280,7 +278,7 @@ func (c *conn) sdiff(ctx context.Context, args [][]byte) {
 
 // combine answers what an operation yields.
 func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]byte) {
-	c.Settle()
+	c.MayWait()
 	if err := c.checkSets(ctx, keys); err != nil {
 		c.failed(cmd, keys[0], err)
 		return
@@ -311,7 +309,7 @@ func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
 
 // sintercard counts, without room for what it counts.
 func (c *conn) sintercard(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	keys, limit, err := sintercardArgs(args)
 	if err == nil {
 		err = c.checkSets(ctx, keys)

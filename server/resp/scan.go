@@ -83,10 +83,10 @@ func (c *conn) begin(number uint64, key []byte) (position, error) {
 
 // sscan goes through a set in its order: every element that is there all the time comes once, and none comes twice.
 func (c *conn) sscan(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	number, err := scanCursor(args[2])
 	if err == nil {
-		err = c.forSet(ctx, args[1])
+		err = c.s.forSet(ctx, args[1])
 	}
 	if err != nil {
 		c.failed("sscan", args[1], err)
@@ -180,7 +180,7 @@ const (
 
 // scan goes through the keys: sets in their order, then filters in theirs.
 func (c *conn) scan(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	number, err := scanCursor(args[1])
 	var o scanOptions
 	if err == nil {
@@ -286,7 +286,7 @@ func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, 
 
 // keys answers all keys that match.
 func (c *conn) keys(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	g := c.gather("keys")
 	defer g.release()
 	n := 0
@@ -306,7 +306,7 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 }
 
 func (c *conn) countKeys(ctx context.Context) (n int64, err error) {
-	c.Settle()
+	c.MayWait()
 	_, err = c.eachKey(ctx, position{}, func(key []byte, _ string) (bool, error) {
 		if c.sees(key) {
 			n++

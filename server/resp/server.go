@@ -62,6 +62,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	for name := range s.commands {
 		s.counters.commands[name] = new(atomic.Uint64)
 	}
+	o.Together = s.together
 	var err error
 	s.Server, err = door.New(func(c *door.Conn) door.Handler {
 		return &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), grant: o.Tokens.Anonymous(), parser: parser{bulkMax: o.RequestBytesMax}}

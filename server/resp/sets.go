@@ -14,7 +14,7 @@ import (
 )
 
 func (c *conn) scard(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	n, err := c.cardinality(ctx, args[1])
 	if err != nil {
 		c.failed("scard", args[1], err)
@@ -24,7 +24,7 @@ func (c *conn) scard(ctx context.Context, args [][]byte) {
 }
 
 func (c *conn) cardinality(ctx context.Context, key []byte) (uint64, error) {
-	if err := c.forSet(ctx, key); err != nil {
+	if err := c.s.forSet(ctx, key); err != nil {
 		return 0, err
 	}
 	n, err := c.s.sets.Count(ctx, door.Read{Set: nameOf(key), Bare: true})
@@ -56,8 +56,8 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 }
 
 func (c *conn) smembers(ctx context.Context, args [][]byte) {
-	c.Settle()
-	if err := c.forSet(ctx, args[1]); err != nil {
+	c.MayWait()
+	if err := c.s.forSet(ctx, args[1]); err != nil {
 		c.failed("smembers", args[1], err)
 		return
 	}
@@ -87,7 +87,7 @@ func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte,
 const repeatedMost = 100_000
 
 func (c *conn) srandmember(ctx context.Context, args [][]byte) {
-	c.Settle()
+	c.MayWait()
 	var n int64
 	if len(args) > 3 {
 		c.fail(errSyntax)
@@ -104,7 +104,7 @@ func (c *conn) srandmember(ctx context.Context, args [][]byte) {
 			return
 		}
 	}
-	if err := c.forSet(ctx, args[1]); err != nil {
+	if err := c.s.forSet(ctx, args[1]); err != nil {
 		c.failed("srandmember", args[1], err)
 		return
 	}

@@ -27,8 +27,8 @@ func (c *conn) sdiffstore(ctx context.Context, args [][]byte) {
 // store replaces a set by what an operation yields, in one batch: what comes is added, also what is there already, since elsewhere it may be removed at this
 // moment; what the set has beside it is removed. More than a batch takes is refused before anything is written.
 func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, keys [][]byte) {
-	c.Settle()
-	err := c.forSet(ctx, to)
+	c.MayWait()
+	err := c.s.forSet(ctx, to)
 	if err == nil {
 		err = c.checkSets(ctx, keys)
 	}

@@ -187,6 +187,8 @@ func TestOpenAPIParameters(t *testing.T) {
 // broken is a backend that fails.
 type broken struct{ err error }
 
+func (b *broken) Remote() bool { return false }
+
 func (b *broken) Write(context.Context, door.Write) (door.Written, error) {
 	return door.Written{}, b.err
 }

@@ -53,6 +53,7 @@ var Order = [...]Lock{
 	{Rank: HoldMu{}, Name: "holdFS.mu"},
 	{Rank: HoldNames{}, Name: "holdFS.names"},
 	{Rank: RetryMu{}, Name: "retry.mu"},
+	{Rank: UnflushedMu{}, Name: "Unflushed.mu"},
 }
 
 // Rank is a place in Order.
@@ -100,6 +101,7 @@ type (
 	HoldMu          struct{ place }
 	HoldNames       struct{ place }
 	RetryMu         struct{ place }
+	UnflushedMu     struct{ place }
 )
 
 // place makes a type a Rank.

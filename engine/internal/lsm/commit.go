@@ -18,13 +18,15 @@ func (d *DB) NewBatch() *pebble.Batch { return d.pebble.NewBatch() }
 // Commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
 // is closed when nobody needs it any more. A failure fails the store for good.
 func (d *DB) Commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
-	if err := d.Writable(); err != nil {
-		return nil, err
-	}
-	if err := d.disk.stalled(); err != nil {
-		return nil, err
-	}
-	if err := d.Mark(); err != nil { // which writes: only where this batch may follow
+	return d.CommitElements(batch, sync, nil)
+}
+
+// CommitElements is Commit of a batch that has entered a generation of Unflushed, nil for none, which it leaves.
+func (d *DB) CommitElements(batch *pebble.Batch, sync bool, g *Generation) (wait func() error, err error) {
+	if err := d.begin(); err != nil {
+		if g != nil {
+			d.Unflushed.Leave(g, 0)
+		}
 		return nil, err
 	}
 	applied := d.applied.Load()
@@ -35,6 +37,9 @@ func (d *DB) Commit(batch *pebble.Batch, sync bool) (wait func() error, err erro
 		return d.pebble.Apply(batch, pebble.NoSync)
 	}); err != nil {
 		return nil, err
+	}
+	if g != nil {
+		d.Unflushed.Leave(g, uint64(batch.SeqNum()))
 	}
 	d.applied.Add(1)
 	if !sync {
@@ -51,9 +56,28 @@ func (d *DB) Commit(batch *pebble.Batch, sync bool) (wait func() error, err erro
 	}, nil
 }
 
+// begin returns why no batch may be applied now.
+func (d *DB) begin() error {
+	if err := d.Writable(); err != nil {
+		return err
+	}
+	if err := d.disk.stalled(); err != nil {
+		return err
+	}
+	return d.Mark() // which writes: only where the batch may follow
+}
+
 // Ingest puts tables into the store, above all that it holds. What Pebble calls fatal here is a MANIFEST that can't be written: it is
 // not recovered, the process ends.
-func (d *DB) Ingest(ctx context.Context, paths []string) error { return d.pebble.Ingest(ctx, paths) }
+func (d *DB) Ingest(ctx context.Context, paths []string) error {
+	defer d.Unflushed.Blind()()
+	return d.IngestOther(ctx, paths)
+}
+
+// IngestOther is Ingest of tables without keys of elements.
+func (d *DB) IngestOther(ctx context.Context, paths []string) error {
+	return d.pebble.Ingest(ctx, paths)
+}
 
 // Compact compacts all that lies within some bounds. When ctx is done it returns, and the compaction goes on in the background until it is
 // over or the store is closed: Pebble ends the process when a compaction is taken back that it has picked and not begun.

@@ -47,6 +47,7 @@ type DB struct {
 	id         identity
 	standing   standing
 	swaps      swapGate
+	Unflushed  Unflushed
 	lookUps    uint64       // at the last FlushSmallMemTables
 	fullSize   bool         // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were reported
@@ -108,6 +109,7 @@ type failure struct{ cause error }
 func Open(dir string, o Options, h Hooks) (*DB, error) {
 	d := &DB{dir: dir, opt: &o, hooks: h, empty: make(chan struct{}, 1), ending: make(chan struct{})}
 	d.flushRetry.hurry = d.ending
+	d.Unflushed.init(o.MemTableBytes)
 	d.compactions, d.endCompactions = context.WithCancel(context.Background())
 	d.fs = d.disk.watch(d)
 	if err := d.open(); err != nil {
@@ -214,6 +216,9 @@ func (d *DB) openPebble(po *pebble.Options, rest time.Duration) error {
 	}
 	switch {
 	case err == nil:
+		if d.pebble.Metrics().MemTable.Count > 1 { // what the log held could not be flushed
+			d.Unflushed.Blind()()
+		}
 		return nil
 	case strings.Contains(err.Error(), "format major version"): // Pebble has no other way to tell
 		return fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)

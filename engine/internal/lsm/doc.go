@@ -30,6 +30,7 @@
 //	manifest.go    Pebble's MANIFEST read before Pebble does; the note of the last close
 //	wal.go         Pebble's logs, too
 //	commit.go      batches, ingests, single values
+//	unflushed.go   which elements memtables may hold: all others are looked up in tables alone
 //	swapgate.go    a span is replaced, or cut out, while others read
 //	disk.go        free space, ballast, slow disks: what is refused when
 //	holdfs.go      an open on a full disk

@@ -69,6 +69,9 @@ func (d *DB) listener() *pebble.EventListener {
 			} else {
 				d.flushRetry.ended(nil)
 			}
+			if i.Err == nil {
+				d.Unflushed.flushedTo(largestSeq(i.Output))
+			}
 			if d.Counters.Flushes.Add(1) > 1 { // the first may be that of what the log held at the open
 				d.scheduler.endRest()
 			}
@@ -119,6 +122,14 @@ func (d *DB) corrupt(e *CorruptionError) {
 		d.opt.Logger.Error("bigset: damaged file", "dir", d.dir, "error", e)
 		d.event(Event{Kind: EventCorruption, Set: e.Set, Err: e})
 	}
+}
+
+// largestSeq returns the largest sequence number in some tables.
+func largestSeq(tables []pebble.TableInfo) (seq uint64) {
+	for i := range tables {
+		seq = max(seq, uint64(tables[i].LargestSeqNum))
+	}
+	return seq
 }
 
 func tableBytes(tables []pebble.TableInfo) int64 {

@@ -3,6 +3,7 @@ package lsm
 import (
 	"context"
 	"errors"
+	"io"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,6 +29,7 @@ type swapGate struct {
 // blocks that can't be read. What Pebble calls fatal here is not recovered: the process ends.
 func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, holed bool) error {
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
+	defer d.Unflushed.Blind()()
 	return d.cut(bounds, holed, func() error {
 		return d.swaps.swapping(d.pebble, bounds, func() (err error) {
 			if len(paths) == 0 {
@@ -41,12 +43,20 @@ func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, 
 
 // Excise cuts a span out. Writers of it are held, and the log is synced. What Pebble calls fatal here is not recovered: the process ends.
 func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
+	defer d.Unflushed.Blind()()
 	return d.cut(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
 }
 
 // OpenSet opens an iterator that shows a set as it was before a swap or as it is after.
 func (d *DB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return d.swaps.open(d.pebble, set, o)
+}
+
+// OpenSetTables is OpenSet of an iterator that need not show what is in memtables.
+func (d *DB) OpenSetTables(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	tables := *o
+	tables.OnlyReadGuaranteedDurable = true
+	return d.swaps.open(d.pebble, set, &tables)
 }
 
 // swapping runs a swap. Writers of the span are held.
@@ -97,7 +107,9 @@ func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.I
 	if g.old == nil || comparator.Compare(set, g.span.Upper) >= 0 || comparator.Compare(set.AppendEnd(nil), g.span.Lower) <= 0 {
 		return nil, nil
 	}
-	return g.old.Clone(pebble.CloneOptions{IterOptions: o})
+	all := *o
+	all.OnlyReadGuaranteedDurable = false // what it holds in memtables may be in tables that it does not know
+	return g.old.Clone(pebble.CloneOptions{IterOptions: &all})
 }
 
 // cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
@@ -130,7 +142,7 @@ func (d *DB) cut(span keyscheme.Bounds, holed bool, excise func() error) (err er
 }
 
 // Closing closes an iterator at the end of what uses it.
-func Closing(it *pebble.Iterator, err *error) {
+func Closing(it io.Closer, err *error) {
 	if e := it.Close(); *err == nil {
 		*err = e
 	}

@@ -1,0 +1,129 @@
+package lsm
+
+import (
+	"fmt"
+	"testing"
+)
+
+// row is an Unflushed for tests, whose batches are applied at once.
+type row struct {
+	Unflushed
+	seq uint64
+}
+
+func newRow() *row {
+	r := &row{}
+	r.init(1 << 20)
+	return r
+}
+
+// write adds elements as one batch.
+func (r *row) write(elements ...string) {
+	g := r.Enter()
+	for _, e := range elements {
+		r.Add(g, []byte(e))
+	}
+	r.seq++
+	r.Leave(g, r.seq)
+}
+
+func (r *row) check(t *testing.T, when string, moment uint64, element string, want bool) {
+	t.Helper()
+	if got := r.MayHold([]byte(element), moment); got != want {
+		t.Errorf("%s: memtables may hold %s: %v", when, element, got)
+	}
+}
+
+// TestUnflushed: an element is known from before its batch is applied until its sequence number is flushed, and then by iterators that are older.
+func TestUnflushed(t *testing.T) {
+	t.Parallel()
+	r := newRow()
+	before := r.Moment()
+	r.check(t, "before all", before, "a", false)
+	r.write("a")
+	r.check(t, "written", before, "a", true)
+	r.check(t, "another", before, "b", false)
+	r.flushedTo(0)
+	r.check(t, "flushed before it", before, "a", true)
+	late := r.Enter()
+	r.Add(late, []byte("late"))
+	r.write("b")
+	r.flushedTo(1)
+	r.check(t, "flushed, for an older iterator", before, "a", true)
+	r.check(t, "flushed", r.Moment(), "a", false)
+	r.check(t, "flushed, but not that", r.Moment(), "b", true)
+	r.flushedTo(2)
+	r.check(t, "flushed with a batch that is not applied", r.Moment(), "late", true)
+	r.seq++
+	r.Leave(late, r.seq)
+	r.flushedTo(2)
+	r.check(t, "applied, and not flushed", r.Moment(), "late", true)
+	r.flushedTo(3)
+	r.check(t, "all flushed", r.Moment(), "late", false)
+	r.check(t, "all flushed", r.Moment(), "b", false)
+	failed := r.Enter()
+	r.Add(failed, []byte("failed"))
+	r.Leave(failed, 0)
+	r.flushedTo(3)
+	r.check(t, "never applied", r.Moment(), "failed", false)
+	if n := len(*r.row.Load()); n != 0 {
+		t.Errorf("%d generations are left", n)
+	}
+}
+
+// TestUnflushedBlind: what comes into the row of memtables unseen may be anything, until a batch that came after it is flushed.
+func TestUnflushedBlind(t *testing.T) {
+	t.Parallel()
+	r := newRow()
+	r.write("a")
+	early := r.Enter() // its number is below that of what comes
+	end := r.Blind()
+	r.check(t, "under way", r.Moment(), "x", true)
+	r.flushedTo(100)
+	r.check(t, "under way, and all flushed", r.Moment(), "x", true)
+	end()
+	r.flushedTo(100)
+	r.check(t, "no number is known", r.Moment(), "x", true)
+	r.Leave(early, 101)
+	r.flushedTo(101)
+	r.check(t, "an earlier batch is flushed", r.Moment(), "x", true)
+	r.seq = 200
+	r.write("b")
+	r.flushedTo(150)
+	r.check(t, "no later batch is flushed", r.Moment(), "x", true)
+	r.flushedTo(201)
+	r.check(t, "a later batch is flushed", r.Moment(), "x", false)
+	r.Blind()()
+	r.Blind()()
+	r.write("c")
+	r.flushedTo(202)
+	r.check(t, "twice", r.Moment(), "x", false)
+}
+
+// TestUnflushedIsBounded: flushes that end nothing make no more generations than there may be, and few elements are taken for others.
+func TestUnflushedIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRow()
+	for i := range 100 {
+		r.write(fmt.Sprint("many", i))
+		r.flushedTo(0)
+	}
+	if n := len(*r.row.Load()); n > generationsMost {
+		t.Errorf("%d generations", n)
+	}
+	r.flushedTo(r.seq)
+	r.flushedTo(r.seq)
+	for i := range 10_000 { // of a memtable of 1 MiB
+		r.write(fmt.Sprint("e", i))
+	}
+	wrong := 0
+	for i := range 10_000 {
+		r.check(t, "written", r.Moment(), fmt.Sprint("e", i), true)
+		if r.MayHold(fmt.Append(nil, "other", i), r.Moment()) {
+			wrong++
+		}
+	}
+	if wrong > 500 {
+		t.Errorf("%d of 10,000 others are taken for them", wrong)
+	}
+}

@@ -1,0 +1,250 @@
+package door
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// A round is what connections have deferred since the last one: work of one set and kind is done by one call.
+//
+//	turn ─► Execute defers ─► round ─► WaitsRarely: the loop's goroutine calls ────► done ─► Execute again, answers
+//	                               └─► other: a goroutine beside it calls ─► inbox ─┘
+//
+// Of a connection at most one piece of work is in a round, and it is not read from until that is answered: so a client that floods has its share of each round,
+// and holds no more than its buffer.
+
+const (
+	// lendTime is how long the loop's goroutine is in a call before the loop goes on in another: at least that, at most twice.
+	lendTime = time.Millisecond
+	// slowTime is how long the loop then does no such work itself.
+	slowTime = 100 * time.Millisecond
+	// watchRest is after how many looks at a loop that is in no call its watcher ends.
+	watchRest = 100
+	// gatherPart is which part of the time of a call, and gatherMost how long at most, the next one waits for clients that were just answered.
+	gatherPart = 2
+	gatherMost = time.Millisecond
+)
+
+// callOf says which work is done by one call.
+type callOf struct {
+	kind uint8
+	set  string
+}
+
+// defers makes a connection one of the round. It is the loop's until its work is done.
+func (k *sock) defers() {
+	l := k.loop
+	l.mu.Lock()
+	k.state = sockDeferred
+	l.mu.Unlock()
+	l.round = append(l.round, k)
+	l.pieces += k.c.work.Pieces
+}
+
+// together does the work of a round: what rarely waits at once, all other beside the loop. It reports false where the goroutine is not the loop's any more.
+func (l *loop) together() (kept bool) {
+	round := l.round
+	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
+	slices.SortStableFunc(round, func(a, b *sock) int {
+		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
+	})
+	slow := !l.slow.IsZero() && time.Now().Before(l.slow)
+	now := round[:0]
+	for rest := round; len(rest) > 0; {
+		b := rest[:callLen(rest)]
+		rest = rest[len(b):]
+		switch w := b[0].c.work.Waits; {
+		case w == WaitsForDisk:
+			l.queue(b)
+		case w == WaitsForNodes:
+			go l.beside(slices.Clone(b))
+		case slow: // nobody waits for what another reads
+			for _, k := range b {
+				go l.beside([]*sock{k})
+			}
+		default:
+			now = append(now, b...)
+		}
+	}
+	if len(now) > 0 && !l.lend(now) {
+		return false
+	}
+	clear(round)
+	l.spare = round
+	return true
+}
+
+// callLen returns how many of the connections are served by one call with the first.
+func callLen(list []*sock) (n int) {
+	first := &list[0].c.work
+	pieces, size := 0, 0
+	for _, k := range list {
+		w := &k.c.work
+		if pieces, size = pieces+w.Pieces, size+w.Bytes; n > 0 && (pieces > callPiecesMax || size > callBytesMax || w.Kind != first.Kind || !bytes.Equal(w.Set, first.Set)) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// call does the work of connections that callLen has taken together.
+func (l *loop) call(b []*sock) {
+	list := make([]Handler, len(b))
+	for i, k := range b {
+		list[i] = k.c.handler
+	}
+	l.s.opt.Together(l.ctx, list)
+}
+
+// callAll does the work of connections by as few calls as their order allows.
+func (l *loop) callAll(list []*sock) {
+	for len(list) > 0 {
+		n := callLen(list)
+		l.call(list[:n])
+		list = list[n:]
+	}
+}
+
+// lend does work that rarely waits. Where a call takes long, the loop goes on in another goroutine: then it reports false.
+func (l *loop) lend(list []*sock) (kept bool) {
+	l.lends++
+	number := l.lends
+	l.lent.Store(number)
+	if !l.watching.Load() && l.watching.CompareAndSwap(false, true) {
+		go l.watch()
+	}
+	l.callAll(list)
+	if !l.lent.CompareAndSwap(number, 0) {
+		l.finish(list)
+		return false
+	}
+	l.done = append(l.done, list...)
+	return true
+}
+
+// watch takes the loop from its goroutine where that is in a call for long. It ends when there are no calls.
+func (l *loop) watch() {
+	last, rests := uint64(0), 0
+	for {
+		time.Sleep(lendTime)
+		n := l.lent.Load()
+		if n != 0 && n == last && l.lent.CompareAndSwap(n, 0) {
+			l.slow = time.Now().Add(slowTime)
+			go l.run()
+		}
+		if last, rests = n, rests+1; n != 0 {
+			rests = 0
+		}
+		if rests < watchRest {
+			continue
+		}
+		l.watching.Store(false)
+		if l.lent.Load() == 0 || !l.watching.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// callQueue is what waits for a call of WaitsForDisk while another one of the same work is under way, or has just ended. The loop's lock guards it.
+type callQueue struct {
+	list []*sock
+	want int // how many have the next call begin at once
+	full chan struct{}
+}
+
+// queue does work that waits for the disk beside the loop: what comes during a call is done by the next one.
+func (l *loop) queue(b []*sock) {
+	of := callOf{b[0].c.work.Kind, string(b[0].c.work.Set)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.calls[of]; q != nil {
+		if q.list = append(q.list, b...); len(q.list) >= q.want {
+			select {
+			case q.full <- struct{}{}:
+			default:
+			}
+		}
+		return
+	}
+	q := &callQueue{want: math.MaxInt, full: make(chan struct{}, 1)}
+	l.calls[of] = q
+	go l.callQueued(of, q, slices.Clone(b))
+}
+
+// callQueued does the work of a queue until none comes. Where clients wait for each answer, those that a call has answered ask again at once: a call that began
+// before would have only those that came during the last one, half of them, and with half as many for each sync the rate would be half. So the next call waits for as
+// many as there were, a part of the time that the last one took at most.
+func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
+	for len(list) > 0 {
+		n := callLen(list)
+		began := time.Now()
+		l.beside(list[:n])
+		took := time.Since(began)
+		rest := list[n:]
+		l.mu.Lock()
+		q.list = append(slices.Clone(rest), q.list...)
+		q.want = n + len(q.list)
+		l.mu.Unlock()
+		q.gather(min(took/gatherPart, gatherMost))
+		l.mu.Lock()
+		list, q.list, q.want = q.list, nil, math.MaxInt
+		select {
+		case <-q.full:
+		default:
+		}
+		if len(list) == 0 {
+			delete(l.calls, of)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// gather waits until as many wait as are wanted, but not for longer than that.
+func (q *callQueue) gather(most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-q.full:
+	case <-t.C:
+	}
+}
+
+// beside does the work of connections in a goroutine that is not the loop's, by one call.
+func (l *loop) beside(b []*sock) {
+	l.call(b)
+	l.finish(b)
+}
+
+// finish has the loop go on with connections whose work was done beside it.
+func (l *loop) finish(list []*sock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inbox = append(l.inbox, list...)
+	if l.asleep {
+		l.asleep = false
+		l.ringLocked()
+	}
+}
+
+func (l *loop) ringLocked() {
+	syscall.Write(l.bell[1], []byte{0}) // a full pipe rings as well
+}
+
+// collect takes over what was done beside the loop, and reports whether there is anything to go on with. If not, and the loop is to sleep, finish wakes it.
+func (l *loop) collect(sleep bool) bool {
+	if l.at == len(l.done) {
+		l.done, l.at = l.done[:0], 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, l.inbox...)
+	clear(l.inbox)
+	l.inbox = l.inbox[:0]
+	l.asleep = sleep && l.at == len(l.done)
+	return l.at < len(l.done)
+}

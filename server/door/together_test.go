@@ -1,0 +1,229 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// choir is a protocol whose lines are work of the set that their first byte names: a capital waits for the disk, '+' for nodes, a small letter rarely.
+// Other lines, which begin with '-', are answered at once.
+type choir struct {
+	mu    sync.Mutex
+	calls []string           // of each: what it did
+	hold  map[byte]chan bool // a call of a set sends that it is in, and goes on when it may
+}
+
+type singer struct {
+	choir    *choir
+	line     []byte
+	deferred bool
+	answer   string
+}
+
+func (o *choir) open(*Conn) Handler { return &singer{choir: o} }
+
+// together answers each line with itself and the number of connections in its call.
+func (o *choir) together(_ context.Context, list []Handler) {
+	var all []string
+	for _, h := range list {
+		all = append(all, string(h.(*singer).line))
+	}
+	o.mu.Lock()
+	o.calls = append(o.calls, strings.Join(all, " "))
+	hold := o.hold[all[0][0]]
+	o.mu.Unlock()
+	if hold != nil {
+		hold <- true
+		<-hold
+	}
+	for i, h := range list {
+		h.(*singer).answer = all[i] + "\n"
+	}
+}
+
+func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
+	if s.deferred {
+		c.Out = append(c.Out, s.answer...)
+		s.deferred = false
+	}
+	for !c.Ended() {
+		i := bytes.IndexByte(buf[used:], '\n')
+		if i < 0 {
+			break
+		}
+		s.line = buf[used : used+i]
+		used += i + 1
+		if s.line[0] == '-' {
+			c.Out = append(append(c.Out, s.line...), '\n')
+			continue
+		}
+		w := Work{Set: s.line[:1], Pieces: 1, Bytes: len(s.line)}
+		switch b := s.line[0]; {
+		case b == '+':
+			w.Waits = WaitsForNodes
+		case b < 'a':
+			w.Waits = WaitsForDisk
+		}
+		if s.deferred = c.Defer(w); s.deferred {
+			return used
+		}
+		c.MayWait()
+		s.choir.together(ctx, []Handler{s})
+		c.Out = append(c.Out, s.answer...)
+	}
+	return used
+}
+
+func (s *singer) TooLong(*Conn) {}
+
+// begun has a call of the set under way that its connection waits for, and returns how to end it.
+func (o *choir) begun(t *testing.T, r *running, set byte) (end func()) {
+	t.Helper()
+	hold := make(chan bool)
+	o.mu.Lock()
+	o.hold = map[byte]chan bool{set: hold}
+	o.mu.Unlock()
+	nc := r.dial()
+	send(t, nc, string(set)+"first\n")
+	<-hold
+	o.mu.Lock()
+	o.hold = nil
+	o.mu.Unlock()
+	return func() {
+		close(hold)
+		want(t, nc, string(set)+"first\n")
+	}
+}
+
+func send(t *testing.T, nc net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(nc, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTogether: what connections ask of one set while a call is under way is one call, each connection has its answers in order, and others are served.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	o := &choir{}
+	s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
+	r := run(t, s, err)
+	end := o.begun(t, r, 'A')
+	const clients = 20
+	conns := make([]net.Conn, clients)
+	for i := range conns {
+		conns[i] = r.dial()
+		send(t, conns[i], fmt.Sprintf("-%d\nA%d\nb%d\n-\nA%d'\n", i, i, i, i))
+		want(t, conns[i], "")
+	}
+	other := r.dial()
+	ask(t, other, "b-other\n")
+	ask(t, other, "B-other\n")
+	for i, nc := range conns { // all are read by now, or their lines are among those that come
+		send(t, nc, fmt.Sprintf("A%d\"\n", i))
+	}
+	ask(t, other, "-\n")
+	end()
+	for i, nc := range conns {
+		want(t, nc, fmt.Sprintf("-%d\nA%d\nb%d\n-\nA%d'\nA%d\"\n", i, i, i, i, i))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	most := 0
+	for _, call := range o.calls {
+		n := strings.Count(call, "A")
+		most = max(most, n)
+		if n > 0 && strings.ContainsAny(call, "bB") {
+			t.Errorf("a call of two sets: %s", call)
+		}
+	}
+	if most < clients/2 {
+		t.Errorf("at most %d connections in a call: %q", most, o.calls)
+	}
+}
+
+// TestLoopGoesOn: a call of the loop that takes long, and one that waits for a node, hold up nobody, not even of the same set.
+func TestLoopGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, set := range []byte{'a', '+'} {
+		o := &choir{}
+		s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
+		r := run(t, s, err)
+		end := o.begun(t, r, set)
+		nc := r.dial()
+		for range 100 {
+			ask(t, nc, "-\n"+string(set)+"x\nc\nC\n")
+		}
+		end()
+	}
+}
+
+// TestDeferredAtTheEnd: connections whose work is deferred when the server is shut down, or when their clients have sent all, are answered; those that are cut off end.
+func TestDeferredAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, set := range []byte{'a', 'A', '+'} {
+		o := &choir{}
+		s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
+		r := run(t, s, err)
+		end := o.begun(t, r, set)
+		nc := r.dial()
+		send(t, nc, "-\n"+string(set)+"x\n-\n")
+		want(t, r.dial(), "")
+		if err := nc.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		down := make(chan error, 1)
+		go func() { down <- r.Shutdown(context.Background()) }()
+		for !s.isClosed() {
+			time.Sleep(time.Millisecond)
+		}
+		end()
+		want(t, nc, "-\n"+string(set)+"x\n-\n")
+		if err := <-down; err != nil {
+			t.Errorf("%c: %v", set, err)
+		}
+	}
+}
+
+// TestManyDefer has clients that send pipelines of all kinds at the same time, some of which go before they are answered.
+func TestManyDefer(t *testing.T) {
+	t.Parallel()
+	for _, loops := range []int{-1, 1, 3} {
+		o := &choir{}
+		s, err := New(o.open, Options{Loops: loops, Together: o.together, Log: noLog})
+		r := run(t, s, err)
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				for j := range 20 {
+					nc, err := net.Dial("tcp", r.ln.Addr().String())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					nc.SetDeadline(time.Now().Add(60 * time.Second))
+					text := ""
+					for k := range 30 {
+						text += fmt.Sprintf("%c%d-%d-%d\n", "abcABC+-"[(i*j+k)%8], i, j, k)
+					}
+					io.WriteString(nc, text)
+					if j%5 < 4 {
+						got := make([]byte, len(text))
+						if n, err := io.ReadFull(nc, got); err != nil || string(got) != text {
+							t.Errorf("got %q, %v", got[:n], err)
+						}
+					}
+					nc.Close()
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
