@@ -42,12 +42,13 @@ type Conn struct {
 	seat       seat // in a loop; nil where there is none
 	in         []byte
 	begin, end int
-	reserved   int64 // of the limits' bytes for long requests
-	read       int   // bytes not counted yet
-	turnWork   int   // what was executed in a loop, in this turn
-	ended      bool  // no more answers can be sent, or are to be
-	finished   bool  // the answers that are there are the last
-	taken      int64 // of the limits' bytes for long requests, for answers
+	reserved   int64       // of the limits' bytes for long requests
+	read       int         // bytes not counted yet
+	turnWork   int         // what was executed in a loop, in this turn
+	ended      bool        // no more answers can be sent, or are to be
+	finished   bool        // the answers that are there are the last
+	taken      int64       // of the limits' bytes for long requests, for answers
+	upgrade    *tls.Config // the connection goes on with TLS when its answers have been written
 
 	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
 	idleUntil             time.Time  // where there is an idle time
@@ -93,6 +94,15 @@ func (c *Conn) TLS() *tls.ConnectionState {
 
 // shake makes the TLS handshake and the handler. It reports false where either fails.
 func (c *Conn) shake(ctx context.Context) bool {
+	if !c.handshake(ctx) {
+		return false
+	}
+	c.handler = c.s.open(c)
+	return c.handler != nil
+}
+
+// handshake makes the TLS handshake. It reports false where it fails, which is counted.
+func (c *Conn) handshake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.s.opt.HandshakeTime)
 	defer cancel()
 	if err := c.tls.HandshakeContext(ctx); err != nil {
@@ -102,8 +112,7 @@ func (c *Conn) shake(ctx context.Context) bool {
 		}
 		return false
 	}
-	c.handler = c.s.open(c)
-	return c.handler != nil
+	return true
 }
 
 // serve reads, executes and answers until the client or the server ends it, or it waits for the next request in a loop. Then it
@@ -139,6 +148,9 @@ func (c *Conn) turn(ctx context.Context) (more bool) {
 	}
 	c.giveBack()
 	c.write()
+	if c.upgrade != nil && !c.upgradeTLS(ctx) {
+		return false
+	}
 	switch {
 	case c.finished:
 		c.linger(lingerTime)
