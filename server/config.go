@@ -68,8 +68,9 @@ type Config struct {
 
 	Resp            string // address for clients of redis; empty is none
 	HTTP            string // address for clients by HTTP, and the console; empty is none
-	ClientTLS       string // folder of certificates of a node, by which Resp and HTTP speak TLS; empty: they do not
-	InsecureClients bool   // whether Resp and HTTP may be reached from elsewhere without TLS, or without a token while there are none
+	Riak            string // address for clients of Riak, by protocol buffers; empty is none
+	ClientTLS       string // folder of certificates of a node, by which Resp, HTTP and Riak speak TLS; empty: they do not
+	InsecureClients bool   // whether Resp, HTTP and Riak may be reached from elsewhere without TLS, or without a token while there are none
 	Version         string // of the program, for those clients
 
 	// Peers is the port for nodes and clients, and the cluster.
@@ -270,7 +271,7 @@ func (c *Config) Validate() error {
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
-	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkDoor("--http", c.HTTP), c.checkBackupDir())
+	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkDoor("--http", c.HTTP), c.checkDoor("--riak", c.Riak), c.checkBackupDir())
 }
 
 // filterLimits returns engine.Options.FilterLimits.

@@ -94,6 +94,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if c.HTTP != "" {
 		n.doors = append(n.doors, &nodeDoor{name: "http", what: "HTTP", address: c.HTTP, flag: "--http", open: n.newHTTP})
 	}
+	if c.Riak != "" {
+		n.doors = append(n.doors, &nodeDoor{name: "riak", what: "Riak's protocol", address: c.Riak, flag: "--riak", open: n.newRiak, after: forBloomd.after})
+	}
 	n.doors = append(n.doors, more...)
 	n.ended = make(chan error, len(n.doors)+2)
 	if err := n.doors.listen(); err != nil {

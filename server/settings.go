@@ -73,6 +73,7 @@ var settings = []setting{
 	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
 	address("resp", "127.0.0.1:6379", func(c *Config) *string { return &c.Resp }),
 	address("http", "127.0.0.1:8682", func(c *Config) *string { return &c.HTTP }),
+	address("riak", "127.0.0.1:8087", func(c *Config) *string { return &c.Riak }),
 	plainText("client_tls", func(c *Config) *string { return &c.ClientTLS }),
 	flag("insecure_clients", func(c *Config) *bool { return &c.InsecureClients }),
 	address("listen", "127.0.0.1:8690", func(c *Config) *string { return &c.Peers.Listen }),

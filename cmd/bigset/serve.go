@@ -28,7 +28,8 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
 	{"resp", "resp", "`HOST:PORT` for clients of redis, which work on sets and filters (default: none)"},
 	{"http", "http", "`HOST:PORT` for sets and filters by HTTP, and the console at /console (default: none)"},
-	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp and --http speak TLS by them (default: it does not)"},
+	{"riak", "riak", "`HOST:PORT` for clients of Riak's sets, by protocol buffers (default: none)"},
+	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp, --http and --riak speak TLS by them (default: it does not)"},
 	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
 	{"node", "node", "`ID` of this node (default: that of its certificate)"},
 	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
@@ -58,7 +59,7 @@ func (a *app) serve() *cobra.Command {
 		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then clients are answered what they
 have asked, filters are flushed, the store is closed, and the status is 0. SIGHUP does nothing.
 
-With --resp it also serves sets and filters to clients of redis, such as redis-cli; with --http to programs that speak HTTP, such as curl, by paths as
+With --riak it serves sets to clients of Riak; with --resp it also serves sets and filters to clients of redis, such as redis-cli; with --http to programs that speak HTTP, such as curl, by paths as
 Riak has them, and a console to browsers, at /console.
 
 --config takes bloomd's INI file: all its keys, with its defaults, but that the folder is ./bigset-data, the address 127.0.0.1:8673
@@ -80,7 +81,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
 	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
-	f.Bool("insecure-clients", false, "let clients of redis and of HTTP reach the node from other machines without TLS, and without a token while there are none")
+	f.Bool("insecure-clients", false, "let clients of redis, of HTTP and of Riak reach the node from other machines without TLS, and without a token while there are none")
 	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")

@@ -42,15 +42,16 @@ type Conn struct {
 	seat       seat // in a loop; nil where there is none
 	in         []byte
 	begin, end int
-	reserved   int64 // of the limits' bytes for long requests
-	read       int   // bytes not counted yet
-	turnWork   int   // what was executed in a loop, in this turn
-	ended      bool  // no more answers can be sent, or are to be
-	finished   bool  // the answers that are there are the last
-	taken      int64 // of the limits' bytes for long requests, for answers
-	work       Work  // what the handler has deferred
-	deferred   bool  // it has, and the turn goes on when that is done
-	readErr    error // what ended the last read
+	reserved   int64       // of the limits' bytes for long requests
+	read       int         // bytes not counted yet
+	turnWork   int         // what was executed in a loop, in this turn
+	ended      bool        // no more answers can be sent, or are to be
+	finished   bool        // the answers that are there are the last
+	taken      int64       // of the limits' bytes for long requests, for answers
+	work       Work        // what the handler has deferred
+	deferred   bool        // it has, and the turn goes on when that is done
+	readErr    error       // what ended the last read
+	upgrade    *tls.Config // the connection goes on with TLS when its answers have been written
 
 	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
 	idleUntil             time.Time  // where there is an idle time
@@ -96,6 +97,15 @@ func (c *Conn) TLS() *tls.ConnectionState {
 
 // shake makes the TLS handshake and the handler. It reports false where either fails.
 func (c *Conn) shake(ctx context.Context) bool {
+	if !c.handshake(ctx) {
+		return false
+	}
+	c.handler = c.s.open(c)
+	return c.handler != nil
+}
+
+// handshake makes the TLS handshake. It reports false where it fails, which is counted.
+func (c *Conn) handshake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.s.opt.HandshakeTime)
 	defer cancel()
 	if err := c.tls.HandshakeContext(ctx); err != nil {
@@ -105,8 +115,7 @@ func (c *Conn) shake(ctx context.Context) bool {
 		}
 		return false
 	}
-	c.handler = c.s.open(c)
-	return c.handler != nil
+	return true
 }
 
 // serve reads, executes and answers until the client or the server ends it, or it waits for the next request in a loop. Then it
@@ -141,13 +150,16 @@ func (c *Conn) turn(ctx context.Context) (more bool) {
 	if n > 0 {
 		c.execute(ctx)
 	}
-	return c.deferred || c.endTurn(err)
+	return c.deferred || c.endTurn(ctx, err)
 }
 
 // endTurn answers what was executed, and reports false at the end: err is that of the read.
-func (c *Conn) endTurn(err error) (more bool) {
+func (c *Conn) endTurn(ctx context.Context, err error) (more bool) {
 	c.giveBack()
 	c.write()
+	if c.upgrade != nil && !c.upgradeTLS(ctx) {
+		return false
+	}
 	switch {
 	case c.finished:
 		c.linger(lingerTime)

@@ -52,5 +52,5 @@ func (c *Conn) Defer(w Work) bool {
 func (c *Conn) resume(ctx context.Context) (more bool) {
 	c.deferred, c.work = false, Work{}
 	c.execute(ctx)
-	return c.deferred || c.endTurn(c.readErr)
+	return c.deferred || c.endTurn(ctx, c.readErr)
 }

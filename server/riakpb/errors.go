@@ -1,0 +1,72 @@
+package riakpb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// refusal is an error that is answered as it is.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// unserved says of each message of Riak that is not served why, and what to use instead.
+func unserved(code byte) string {
+	for _, u := range []struct {
+		codes []byte
+		why   string
+	}{
+		{[]byte{9, 11}, "objects are not stored here, only sets: use DtFetchReq and DtUpdateReq"},
+		{[]byte{15, 17}, "buckets and keys are not listed over this protocol: use the HTTP port, or SCAN over redis' protocol"},
+		{[]byte{19, 21, 29, 31, 32}, "buckets have no properties here: every type is one of sets"},
+		{[]byte{23, 25, 27, 54, 56, 57, 58, 60}, "there are no queries here: read ranges of a set over HTTP"},
+		{[]byte{50, 52}, "there are no counters here, only sets"},
+		{[]byte{3, 5}, "clients have no ids here"},
+		{[]byte{33, 70}, "a node answers for every set: any node may be asked"},
+		{[]byte{90, 92, 94, 96, 98, 100, 104}, "there are no time series here"},
+	} {
+		for _, c := range u.codes {
+			if c == code {
+				return fmt.Sprintf("message code %d is not served: %s", code, u.why)
+			}
+		}
+	}
+	return fmt.Sprintf("Unknown message code: %d", code) // Riak's words
+}
+
+// answerOf returns what an error is answered by, and whether it is a fault of the node.
+func answerOf(err error) (text string, fault bool) {
+	var r refusal
+	switch {
+	case errors.As(err, &r):
+		return string(r), false
+	case errors.Is(err, door.ErrUnknown):
+		return "unknown outcome, the change may have happened: " + plain(err), true
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout", false // Riak's word
+	case errors.Is(err, door.ErrUnavailable), errors.Is(err, context.Canceled):
+		return "nothing has happened, ask again or ask another node: " + plain(err), false
+	case errors.Is(err, tokens.ErrNoToken), errors.Is(err, tokens.ErrSecret), errors.Is(err, tokens.ErrDenied), errors.Is(err, tokens.ErrUnlearned):
+		return plain(err), false
+	case errors.Is(err, bigset.ErrDiskFull):
+		return "the disk is full: " + plain(err), true
+	}
+	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, door.ErrQuorum, keyscheme.ErrToken} {
+		if errors.Is(err, known) {
+			return plain(err), false
+		}
+	}
+	return "internal error, which the log of the node has: " + plain(err), true
+}
+
+// packageNames are what errors of our packages begin with.
+var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "tokens: ", "")
+
+func plain(err error) string { return packageNames.Replace(err.Error()) }

@@ -1,0 +1,66 @@
+package riakpb
+
+import (
+	"fmt"
+
+	"bigset/server/door"
+)
+
+// The words that Riak's clients send for numbers of replicas.
+const (
+	quorumOne     = 0xffffffff - 1
+	quorumMost    = 0xffffffff - 2
+	quorumAll     = 0xffffffff - 3
+	quorumDefault = 0xffffffff - 4
+)
+
+// quorum is a number of replicas, or a word for one.
+type quorum struct {
+	n     uint32
+	given bool
+}
+
+// of returns the number for sets with so many replicas; 0 is the default.
+func (q quorum) of(replicas int) (int, error) {
+	switch {
+	case !q.given || q.n == quorumDefault:
+		return 0, nil
+	case replicas == 0:
+		return 0, fmt.Errorf("%w: the cluster has not been born", door.ErrUnavailable)
+	case q.n == quorumOne:
+		return 1, nil
+	case q.n == quorumMost:
+		return replicas/2 + 1, nil
+	case q.n == quorumAll:
+		return replicas, nil
+	case int64(q.n) > int64(replicas):
+		return 0, refusal(fmt.Sprintf("{n_val_violation,%d}", replicas)) // as in Riak
+	}
+	return int(q.n), nil
+}
+
+// largest returns the largest of some numbers of replicas. A primary quorum is a quorum here, where every replica is a primary one.
+func largest(replicas int, all ...quorum) (most int, err error) {
+	for _, q := range all {
+		n, err := q.of(replicas)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, n)
+	}
+	return most, nil
+}
+
+// writes returns the quorum of a change. A dw of 0 waits for no disk.
+func writes(replicas int, w, pw, dw quorum) (q door.Quorum, err error) {
+	if q.W, err = largest(replicas, w, pw); err != nil {
+		return q, err
+	}
+	if q.DW, err = dw.of(replicas); err != nil {
+		return q, err
+	}
+	if dw.given && dw.n == 0 {
+		q.DW = door.NotDurable
+	}
+	return q, nil
+}

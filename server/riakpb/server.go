@@ -1,0 +1,88 @@
+package riakpb
+
+import (
+	"crypto/tls"
+	"fmt"
+	"sync/atomic"
+
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// RequestBytesLeast is the least that the longest request may be: an update of a set with the longest name by the longest element.
+const RequestBytesLeast = 512 << 10
+
+// Options are a server's, beside those of its door.
+type Options struct {
+	door.Options
+	// Node and Version are what RpbGetServerInfoReq is answered by.
+	Node, Version string
+	// Replicas returns how many replicas a set has, for quorums that a client gives as a word; 0 while that is not known. Nil is 1.
+	Replicas func() int
+	// Tokens judges clients; nil permits everything.
+	Tokens *tokens.Guard
+	// Upgrade is what RpbStartTls goes on with; nil refuses it. It is not used where the door speaks TLS from the first byte.
+	Upgrade *tls.Config
+	// SecureOnly refuses everything before RpbStartTls, on a connection without TLS. It needs Upgrade.
+	SecureOnly bool
+	// AnswerBytesMax is the longest answer; 64 MiB. A set that takes more is refused.
+	AnswerBytesMax int
+}
+
+// Server answers the protocol on any number of listeners, with the sets of one node. Its methods may be called by any number of goroutines.
+type Server struct {
+	*door.Server
+	sets     door.Backend
+	opt      Options
+	counters counters
+	failures *door.Failures
+}
+
+// New returns a server, which does nothing before Serve is called. The Name of the options is "riak" where it is empty.
+func New(sets door.Backend, o Options) (*Server, error) {
+	if o.Name == "" {
+		o.Name = "riak"
+	}
+	if o.Replicas == nil {
+		o.Replicas = func() int { return 1 }
+	}
+	if o.AnswerBytesMax == 0 {
+		o.AnswerBytesMax = 64 << 20
+	}
+	if o.RequestBytesMax == 0 {
+		o.RequestBytesMax = 64 << 20
+	}
+	if o.RequestBytesMax < RequestBytesLeast {
+		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
+	}
+	s := &Server{sets: sets, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "message", "set")}
+	var err error
+	s.Server, err = door.New(func(c *door.Conn) door.Handler {
+		return &conn{Conn: c, s: s, grant: o.Tokens.Anonymous()}
+	}, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Metrics are what a server has counted since it was made.
+type Metrics struct {
+	door.Counts
+	Fetches, Updates, Deletes, Pings, Others uint64 // requests by what they ask
+	// Errors are answers that are errors; Failures are those of them that are faults of the node.
+	Errors, Failures uint64
+	Elements         uint64 // elements that were asked to be added or removed
+}
+
+// counters are what a server counts.
+type counters struct {
+	fetches, updates, deletes, pings, others, errors, failures, elements atomic.Uint64
+}
+
+// Metrics returns what the server has counted so far.
+func (s *Server) Metrics() Metrics {
+	n := &s.counters
+	return Metrics{Counts: s.Counts(), Fetches: n.fetches.Load(), Updates: n.updates.Load(), Deletes: n.deletes.Load(), Pings: n.pings.Load(), Others: n.others.Load(),
+		Errors: n.errors.Load(), Failures: n.failures.Load(), Elements: n.elements.Load()}
+}

@@ -1,0 +1,227 @@
+package riakpb
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+	"bigset/server/setname"
+	"bigset/server/tokens"
+)
+
+// set returns the name of the set.
+func (i id) set() []byte { return setname.Name{Type: i.typ, Bucket: i.bucket, Key: i.key}.Set() }
+
+// fetch answers a DtFetchReq.
+func (c *conn) fetch(ctx context.Context, body []byte) {
+	q, err := decodeFetch(body)
+	if err != nil {
+		c.fail(plain(err))
+		return
+	}
+	c.Settle()
+	ctx, cancel := within(ctx, q.timeout)
+	defer cancel()
+	set := q.set()
+	r, err := largest(c.s.opt.Replicas(), q.r, q.pr)
+	if err == nil {
+		err = c.grant.Check(tokens.Read, set)
+	}
+	v := value{c: c, number: 2}
+	defer v.release()
+	if err == nil {
+		err = v.read(ctx, door.Read{Set: set, R: r, Bare: q.noContext})
+	}
+	switch {
+	case errors.Is(err, bigset.ErrNotFound): // no value says so
+		c.Out = appendMessage(c.Out, codeFetchResp, appendUint(nil, 2, typeSet))
+	case err != nil:
+		c.failed("fetch", set, err)
+	default:
+		var head []byte
+		if len(v.context) > 0 {
+			head = appendBytes(head, 1, v.context)
+		}
+		head = appendUint(head, 2, typeSet)
+		head = protowire.AppendTag(head, 3, protowire.BytesType)
+		head = protowire.AppendVarint(head, uint64(len(v.bytes)))
+		c.Out = appendMessage(c.Out, codeFetchResp, head, v.bytes)
+	}
+}
+
+// update answers a DtUpdateReq.
+func (c *conn) update(ctx context.Context, body []byte) {
+	q, err := decodeUpdate(body)
+	switch {
+	case err != nil:
+		c.fail(plain(err))
+		return
+	case q.other != "":
+		c.fail(fmt.Sprintf("Operation type is `%s` but bucket type is `set`.", q.other)) // Riak's words
+		return
+	}
+	c.Settle()
+	ctx, cancel := within(ctx, q.timeout)
+	defer cancel()
+	if !q.hasKey {
+		q.key = newKey()
+	}
+	set := q.set()
+	if err := c.write(ctx, &q, set); err != nil {
+		c.failed("update", set, err)
+		return
+	}
+	var head []byte
+	if !q.hasKey {
+		head = appendBytes(head, 1, q.key)
+	}
+	if !q.body {
+		c.Out = appendMessage(c.Out, codeUpdateResp, head)
+		return
+	}
+	v := value{c: c, number: 4}
+	defer v.release()
+	err = v.read(ctx, door.Read{Set: set, Bare: q.noContext})
+	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
+		c.failed("update", set, done(err))
+		return
+	}
+	if len(v.context) > 0 {
+		head = appendBytes(head, 2, v.context)
+	}
+	c.Out = appendMessage(c.Out, codeUpdateResp, head, v.bytes)
+}
+
+// done says of an error of reading that the change before it was made.
+func done(err error) error {
+	text, _ := answerOf(err)
+	return refusal("the change was made, but the set could not be read for return_body: " + text)
+}
+
+// write makes the change of an update.
+func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
+	need := tokens.Write
+	if q.body {
+		need |= tokens.Read
+	}
+	if err := c.grant.Check(need, set); err != nil {
+		return err
+	}
+	quorum, err := writes(c.s.opt.Replicas(), q.w, q.pw, q.dw)
+	if err != nil {
+		return err
+	}
+	ops := make([]door.Op, 0, len(q.adds)+len(q.removes))
+	for _, e := range q.adds {
+		ops = append(ops, door.Op{Kind: keyscheme.OpAdd, Element: e})
+	}
+	for _, e := range q.removes {
+		ops = append(ops, door.Op{Kind: keyscheme.OpRemove, Element: e})
+	}
+	if len(ops) == 0 {
+		return bigset.CheckName(set)
+	}
+	c.s.counters.elements.Add(uint64(len(ops)))
+	_, err = c.s.sets.Write(ctx, door.Write{Set: set, Ops: ops, Context: q.context, Quorum: quorum})
+	return err
+}
+
+// delete answers an RpbDelReq: it drops a set or, with a context, what that saw of it.
+func (c *conn) delete(ctx context.Context, body []byte) {
+	q, err := decodeDel(body)
+	if err != nil {
+		c.fail(plain(err))
+		return
+	}
+	c.Settle()
+	ctx, cancel := within(ctx, q.timeout)
+	defer cancel()
+	set := q.set()
+	quorum, err := writes(c.s.opt.Replicas(), q.w, q.pw, q.dw)
+	if err == nil {
+		err = c.grant.Check(tokens.Write, set)
+	}
+	if err == nil {
+		_, err = c.s.sets.Drop(ctx, door.Drop{Set: set, Context: q.context, Quorum: quorum})
+	}
+	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
+		c.failed("delete", set, err)
+		return
+	}
+	c.Out = appendMessage(c.Out, codeDelResp)
+}
+
+// keyLetters are those of the keys that a node makes, as Riak's are.
+const keyLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// newKey returns a key that nobody has: 160 random bits.
+func newKey() []byte {
+	var random [20]byte
+	rand.Read(random[:]) // never fails
+	n, base, digit := new(big.Int).SetBytes(random[:]), big.NewInt(int64(len(keyLetters))), new(big.Int)
+	var key []byte
+	for n.Sign() > 0 {
+		n.DivMod(n, base, digit)
+		key = append(key, keyLetters[digit.Int64()])
+	}
+	return key
+}
+
+// value gathers a set as an answer has it: the elements as fields of one number. Its memory counts among that of all long answers.
+type value struct {
+	c       *conn
+	number  protowire.Number
+	bytes   []byte
+	taken   int
+	context []byte
+}
+
+// valueFree is how much a value takes without being counted: as much as a connection keeps.
+const valueFree = 64 << 10
+
+// read reads a set. What it returns for a set of which nobody has heard is bigset.ErrNotFound.
+func (v *value) read(ctx context.Context, r door.Read) error {
+	for part, err := range v.c.s.sets.Read(ctx, r) {
+		if err != nil {
+			return err
+		}
+		if len(part.Context) > 0 {
+			v.context = append([]byte{}, part.Context...)
+		}
+		for i := range part.Elements {
+			if err := v.add(part.Elements[i].Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *value) add(element []byte) error {
+	need := len(v.bytes) + len(element) + 2*protowire.SizeVarint(1<<32)
+	if most := v.c.s.opt.AnswerBytesMax; need > most {
+		return refusal(fmt.Sprintf("the set takes more than the %d bytes of an answer, whose length comes first: read it in pages over HTTP, or by SSCAN and BS.RANGE over redis' protocol", most))
+	}
+	if need > cap(v.bytes) {
+		size := max(4<<10, 2*need)
+		if size > valueFree {
+			if !v.c.Take(size - v.taken) {
+				return fmt.Errorf("%w: long requests and answers of other clients take all memory that there is for them", door.ErrUnavailable)
+			}
+			v.taken = size
+		}
+		v.bytes = append(make([]byte, 0, size), v.bytes...)
+	}
+	v.bytes = appendBytes(v.bytes, v.number, element)
+	return nil
+}
+
+// release gives back what was taken.
+func (v *value) release() { v.c.Give() }
