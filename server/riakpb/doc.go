@@ -22,6 +22,6 @@
 //   - Lengths come first in this protocol, so a set is gathered before it is answered. One above Options.AnswerBytesMax is an error before the first byte.
 //   - A token is checked before a request reaches the backend.
 //
-// Files: server.go, conn.go (messages in and out), sets.go (what they do), message.go (bodies), errors.go. The messages are those of Riak's riak.proto,
+// Files: server.go, conn.go (messages in and out), sets.go (what they do), quorum.go (numbers of replicas), message.go (bodies), errors.go. The messages are those of Riak's riak.proto,
 // riak_kv.proto and riak_dt.proto, revision 2.2.
 package riakpb
