@@ -59,7 +59,7 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 				}
 				for range 10 {
 					e := name()
-					c, err := store.Contains(ctx, set, []byte(e))
+					c, err := store.Look(ctx, set, []byte(e))
 					if err != nil || c.Present() != present[e] {
 						t.Errorf("%s in %s: %v, %v; want %v", e, set, c.Present(), err, present[e])
 						return
