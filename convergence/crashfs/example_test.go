@@ -66,11 +66,12 @@ func openLogSet(env convergence.Env, slip string) (convergence.Replica, error) {
 }
 
 // rewrite writes everything to a new log, and puts it in the place of the old one.
-func (s *logSet) rewrite() (err error) {
-	if s.log, err = s.OpenFile("log.new", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND); err != nil {
+func (s *logSet) rewrite() error {
+	log, err := s.OpenFile("log.new", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND)
+	if err != nil {
 		return err
 	}
-	s.torn = true
+	s.log, s.torn = log, true
 	for _, tag := range slices.Sorted(maps.Keys(s.adds)) {
 		if err := s.append(record{Tag: tag, Elem: []byte(s.adds[tag])}); err != nil {
 			return err
