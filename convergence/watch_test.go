@@ -264,6 +264,7 @@ func killed(t *testing.T, how string) {
 	t.Setenv("CONVERGENCE_DIR", dir)
 	f := &fakeT{ctx: t.Context()}
 	sys := trap("killed", func() {}) // mended
+	sys.Alone = true                 // as it was: of one worker it is the last schedule that ended the process
 	convergence.Run(f, sys, convergence.Options{Seed: 9, Schedules: 1})
 	scripts, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(scripts) != 1 || !strings.Contains(f.log, "CONVERGENCE_REPLAY="+scripts[0]) {
