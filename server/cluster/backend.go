@@ -147,7 +147,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		retry = retry || begun
 		return !begun || len(w.Request) > 0
 	}
-	return again(ctx, b, repeat, func(l *live) (door.Written, error) {
+	out, err := again(ctx, b, repeat, func(l *live) (door.Written, error) {
 		q, err := b.change(l, w.Quorum)
 		if err != nil {
 			return door.Written{}, err
@@ -179,6 +179,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		}
 		return out, nil
 	})
+	return out, door.Retried(w.Retry, err)
 }
 
 // Subset implements door.Backend.

@@ -145,6 +145,29 @@ func TestBackendDrop(t *testing.T) {
 	}
 }
 
+// TestBackendRetryUnknown has a client ask again for a change, while a member that may have it is away: nobody knows, and nothing is done a second time. What was not
+// sent before is done.
+func TestBackendRetryUnknown(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := startTrio(t)
+	b := w.procs[0].member.Backend()
+	write := door.Write{Set: []byte("s"), Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, Request: []byte("once")}
+	w.procs[2].stop()
+	again := write
+	again.Retry = true
+	if _, err := b.Write(ctx, again); !errors.Is(err, door.ErrUnknown) {
+		t.Errorf("a retry that a member may have: %v", err)
+	}
+	write.Ops[0].Element, write.Request = []byte("y"), []byte("first")
+	if _, err := b.Write(ctx, write); err != nil {
+		t.Errorf("a first try with one member away: %v", err)
+	}
+	if elements := w.procs[0].read(t, "s"); !slices.Equal(elements, []string{"y"}) {
+		t.Errorf("the set has %v, y alone was added", elements)
+	}
+}
+
 // joiner is a replica that has begun to join, without the others having heard, and has lost a set.
 type joiner struct{ replica }
 

@@ -60,13 +60,17 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 		defer c.give(d.node, d.size)
 		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
-		err := d.give(ctx)
-		if err != nil {
-			c.missed(from, &d, err)
-		}
-		answered(err)
+		c.gave(from, &d, d.give(ctx), answered)
 	})
 	return nil
+}
+
+// gave tells how it went, after a hint was kept of what a replica has not acknowledged.
+func (c *Coordinator) gave(from peer.Member, d *delivery, err error, answered func(error)) {
+	if err != nil {
+		c.missed(from, d, err)
+	}
+	answered(err)
 }
 
 // sendNow is send without a goroutine that waits for the answer: what one group of writers sends is on its way before anyone else has the processor. It reports
@@ -79,10 +83,7 @@ func (c *Coordinator) sendNow(from peer.Member, d delivery, answered func(error)
 	ended := func(err error) {
 		defer c.give(d.node, d.size)
 		defer cancel()
-		if err != nil {
-			c.missed(from, &d, err)
-		}
-		answered(err)
+		c.gave(from, &d, err, answered)
 	}
 	sent := d.send(ctx, func(err error) {
 		if err == nil {

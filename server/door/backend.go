@@ -207,13 +207,16 @@ var (
 // UnknownError says how far a write came that too few replicas have acknowledged. errors.Is finds ErrUnknown in it, and the cause.
 type UnknownError struct {
 	Acked, Durable int // replicas that have it, and those that have it on disk
-	W, DW          int // how many there should have been
+	W, DW          int // how many there should have been; both 0 where nothing is known of that
 	Err            error
 }
 
 // Error implements error.
 func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("%v: %d of %d replicas have it, %d of %d on disk", ErrUnknown, e.Acked, e.W, e.Durable, e.DW)
+	text := ErrUnknown.Error()
+	if e.W > 0 || e.DW > 0 {
+		text = fmt.Sprintf("%v: %d of %d replicas have it, %d of %d on disk", ErrUnknown, e.Acked, e.W, e.Durable, e.DW)
+	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
@@ -226,6 +229,15 @@ func (e *UnknownError) Unwrap() []error {
 		return []error{ErrUnknown}
 	}
 	return []error{ErrUnknown, e.Err}
+}
+
+// Retried returns the error of a change that its client has sent before: this try did nothing where it says so, but nobody knows about the one before. Errors that
+// say that asking again will not help stay as they are: they judge the request, not what became of it.
+func Retried(retry bool, err error) error {
+	if !retry || err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
+		return err
+	}
+	return &UnknownError{Err: err}
 }
 
 // Sealer makes the tokens of one set and opens them. It is a value for one request of a backend.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"bigset"
 	"bigset/server/door"
 	"bigset/server/tokens"
 )
@@ -28,8 +29,8 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 	c.shake = false
 	for !c.Ended() && !c.last && !c.shake && len(buf)-used >= headBytes {
 		n := int64(binary.BigEndian.Uint32(buf[used:]))
-		if n == 0 || n > int64(c.s.opt.RequestBytesMax-headBytes) {
-			c.fail(fmt.Sprintf("a message of %d bytes; one has 1 to %d", n, c.s.opt.RequestBytesMax-headBytes))
+		if most := c.longest(); n == 0 || n > int64(most) {
+			c.fail(fmt.Sprintf("a message of %d bytes; one has 1 to %d", n, most))
 			c.end()
 			return len(buf)
 		}
@@ -45,6 +46,18 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 		return len(buf)
 	}
 	return used
+}
+
+// strangerBytesMax is the longest message of a client that may do nothing, such as one that is about to give its token.
+const strangerBytesMax = 64 << 10
+
+// longest returns how many bytes the next message may have.
+func (c *conn) longest() int {
+	most := c.s.opt.RequestBytesMax - headBytes
+	if c.grant.Valid() != nil {
+		most = min(most, strangerBytesMax)
+	}
+	return most
 }
 
 // TooLong implements door.Handler.
@@ -81,18 +94,41 @@ func (c *conn) execute(ctx context.Context, code byte, body []byte) {
 		c.authenticate(body)
 	case codeFetchReq:
 		n.fetches.Add(1)
-		c.fetch(ctx, body)
+		c.onSet("fetch", c.fetch, ctx, body)
 	case codeUpdateReq:
 		n.updates.Add(1)
-		c.update(ctx, body)
+		c.onSet("update", c.update, ctx, body)
 	case codeDelReq:
 		n.deletes.Add(1)
-		c.delete(ctx, body)
+		c.onSet("delete", c.delete, ctx, body)
 	default:
 		n.others.Add(1)
 		c.fail(unserved(code))
 	}
 }
+
+// onSet executes a request about a set. A client that may do nothing has its request not even decoded. The memory for the parts of a long one counts.
+func (c *conn) onSet(what string, do func(context.Context, []byte), ctx context.Context, body []byte) {
+	if err := c.grant.Valid(); err != nil {
+		c.failed(what, nil, err)
+		return
+	}
+	defer c.Give()
+	if parts := min(len(body)/2, bigset.BatchOpsMax); parts > partsFree && !c.Take(parts*partBytes) {
+		c.failed(what, nil, errNoRoom)
+		return
+	}
+	do(ctx, body)
+}
+
+// What the parts of a request take beside their bytes: each is an element, a door.Op and a bigset.Op. Few are free, as the buffers are that a connection keeps.
+const (
+	partBytes = 256
+	partsFree = 256
+)
+
+// errNoRoom is the error where requests and answers of other clients take all memory that there is for them.
+var errNoRoom = fmt.Errorf("%w: long requests and answers of other clients take all memory that there is for them", door.ErrUnavailable)
 
 func (c *conn) serverInfo() {
 	if err := c.grant.Valid(); err != nil {

@@ -8,7 +8,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"slices"
@@ -16,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
+	"bigset/server/door"
 	"bigset/server/setname"
 	"bigset/server/tokens"
 )
@@ -160,10 +164,14 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %s, want an error with %q", c.what, got, c.want)
 		}
 	}
+	many := make([]string, bigset.BatchOpsMax+1)
+	if got := p.do(t, codeUpdateReq, change(id, nil, many, nil)).String(); !strings.Contains(got, "more than 100000 elements in one update") {
+		t.Errorf("an update of many elements: %s", got)
+	}
 	if got := p.do(t, codeFetchReq, id).String(); got != `fetched 2 true ["x"]` {
 		t.Errorf("after all that: %s", got)
 	}
-	if m := s.Metrics(); m.Errors != 23 || m.Failures != 0 {
+	if m := s.Metrics(); m.Errors != 24 || m.Failures != 0 {
 		t.Errorf("counted %+v", m)
 	}
 }
@@ -213,6 +221,45 @@ func TestFrames(t *testing.T) {
 		if n, err := p.Read(make([]byte, 1)); err == nil {
 			t.Errorf("%q: the connection goes on: %d bytes", head, n)
 		}
+	}
+}
+
+// TestAnswersCount has clients that ask for a long answer and read nothing: what waits for them counts until they have taken it, so that the node refuses others instead
+// of holding all. A client that reads has its answer whole.
+func TestAnswersCount(t *testing.T) {
+	t.Parallel()
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: 48 << 20})
+	dial, _ := start(t, Options{Options: door.Options{Limits: limits, RequestBytesMax: 8 << 20}})
+	p := dial()
+	id := name("t", "b", "large")
+	element := strings.Repeat("e", 60_000)
+	for i := range 4 {
+		elements := make([]string, 100)
+		for j := range elements {
+			elements[j] = fmt.Sprint(element, i, " ", j)
+		}
+		if got := p.do(t, codeUpdateReq, change(id, nil, elements, nil)); got.code != codeUpdateResp {
+			t.Fatal(got)
+		}
+	}
+	if got := p.do(t, codeFetchReq, id); got.code != codeFetchResp || len(shownSet(got.body).elements) != 400 {
+		t.Fatalf("%.100v", got)
+	}
+	refused := false
+	for range 5 { // of 24 MB each; one whose answer has begun takes no more of it
+		q := dial()
+		q.send(t, codeFetchReq, id)
+		var head [headBytes]byte
+		if _, err := io.ReadFull(q, head[:]); err != nil {
+			t.Fatal(err)
+		}
+		if n := binary.BigEndian.Uint32(head[:]); n < 1000 {
+			refused = true
+			break
+		}
+	}
+	if !refused {
+		t.Error("answers that nobody reads do not count")
 	}
 }
 
@@ -277,6 +324,11 @@ func TestTokens(t *testing.T) {
 	}
 	check("nobody", dial())
 	p := dial()
+	p.send(t, codeUpdateReq, change(id, nil, []string{strings.Repeat("x", strangerBytesMax)}, nil))
+	if got := p.receive(t).String(); !strings.Contains(got, "a message of") {
+		t.Errorf("a long message of nobody: %s", got)
+	}
+	p = dial()
 	if got := p.do(t, codeAuthReq, appendBytes(appendBytes(nil, 1, []byte("u")), 2, []byte("guess"))).String(); got != "error 1: Authentication failed" {
 		t.Error(got)
 	}

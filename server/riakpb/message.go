@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"bigset"
 )
 
 // Codes of messages, which are on the wire (riak_pb_messages.csv).
@@ -238,6 +240,9 @@ func (q *updateReq) decodeOp(op []byte) error {
 func (q *updateReq) decodeSetOp(op []byte) error {
 	return eachField(op, func(f field) error {
 		var element []byte
+		if len(q.adds)+len(q.removes) == bigset.BatchOpsMax {
+			return refusal(fmt.Sprintf("more than %d elements in one update, which is the most that is written at once", bigset.BatchOpsMax))
+		}
 		switch f.number {
 		case 1:
 			if err := f.asBytes(&element); err != nil {

@@ -34,8 +34,7 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 	if err == nil {
 		err = c.grant.Check(tokens.Read, set)
 	}
-	v := value{c: c, number: 2}
-	defer v.release()
+	v := value{c: c, number: 2} // what it takes is given back after the answer
 	if err == nil {
 		err = v.read(ctx, door.Read{Set: set, R: r, Bare: q.noContext})
 	}
@@ -52,7 +51,7 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 		head = appendUint(head, 2, typeSet)
 		head = protowire.AppendTag(head, 3, protowire.BytesType)
 		head = protowire.AppendVarint(head, uint64(len(v.bytes)))
-		c.Out = appendMessage(c.Out, codeFetchResp, head, v.bytes)
+		v.send(codeFetchResp, head)
 	}
 }
 
@@ -87,7 +86,6 @@ func (c *conn) update(ctx context.Context, body []byte) {
 		return
 	}
 	v := value{c: c, number: 4}
-	defer v.release()
 	err = v.read(ctx, door.Read{Set: set, Bare: q.noContext})
 	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 		c.failed("update", set, done(err))
@@ -96,7 +94,7 @@ func (c *conn) update(ctx context.Context, body []byte) {
 	if len(v.context) > 0 {
 		head = appendBytes(head, 2, v.context)
 	}
-	c.Out = appendMessage(c.Out, codeUpdateResp, head, v.bytes)
+	v.send(codeUpdateResp, head)
 }
 
 // done says of an error of reading that the change before it was made.
@@ -213,7 +211,7 @@ func (v *value) add(element []byte) error {
 		size := max(4<<10, 2*need)
 		if size > valueFree {
 			if !v.c.Take(size - v.taken) {
-				return fmt.Errorf("%w: long requests and answers of other clients take all memory that there is for them", door.ErrUnavailable)
+				return errNoRoom
 			}
 			v.taken = size
 		}
@@ -223,5 +221,17 @@ func (v *value) add(element []byte) error {
 	return nil
 }
 
-// release gives back what was taken.
-func (v *value) release() { v.c.Give() }
+// sendBytes is how much of an answer is given to the connection at once.
+const sendBytes = 64 << 10
+
+// send answers: the head, then the value, as fast as the client takes it.
+func (v *value) send(code byte, head []byte) {
+	n := 1 + len(head) + len(v.bytes)
+	v.c.Out = append(v.c.Out, byte(n>>24), byte(n>>16), byte(n>>8), byte(n), code)
+	v.c.Out = append(v.c.Out, head...)
+	for rest := v.bytes; len(rest) > 0 && !v.c.Ended(); {
+		piece := rest[:min(len(rest), sendBytes)]
+		v.c.Out, rest = append(v.c.Out, piece...), rest[len(piece):]
+		v.c.WriteIfFull()
+	}
+}

@@ -17,6 +17,9 @@
 // All integers are little-endian. A message that is larger than a segment is cut, and segments of several messages alternate, so that a
 // large one does not delay a small one. docs/format.md draws every kind.
 //
+// A message that is alone on its connection is written by the goroutine that has it, as far as the socket takes it without waiting. What waits, and
+// messages that are likely to have company, are written by a goroutine of the connection, many at a time.
+//
 // # What an error says
 //
 // ErrNotSent: nothing has happened, because the request never left, or was refused before it was looked at. ErrLost: nobody knows, because the

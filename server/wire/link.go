@@ -123,12 +123,12 @@ func (l *Link) Do(ctx context.Context, call Call) ([]byte, error) {
 	return c.Do(ctx, call)
 }
 
-// Send implements Sender. Where there is no connection it reports false. All that is sent takes the same connection as long as that is open: what is sent at the same
-// time goes in one write, and so do the answers.
+// Send implements Sender. Where there is no connection with room it reports false. All that is sent takes the same connection as long as that is open and at most half
+// full: what is sent at the same time goes in one write, and so do the answers.
 func (l *Link) Send(ctx context.Context, call Call, done func([]byte, error)) bool {
 	for _, n := range l.lines[:len(l.lines)-1] {
 		n.start()
-		if c := n.client.Load(); c != nil && !c.Draining() {
+		if c := n.client.Load(); c != nil && !c.Draining() && c.Waiting() < c.opt.RequestsMax/2 {
 			return c.Send(ctx, call, done)
 		}
 	}
