@@ -71,10 +71,10 @@ func (cmd *command) keys(args [][]byte) (keys [][]byte) {
 	if last < 0 {
 		last += len(args)
 	}
-	for i := cmd.first; cmd.first > 0 && i <= last && i < len(args); i += cmd.step {
-		keys = append(keys, args[i])
+	if last = min(last, len(args)-1); cmd.first == 0 || last < cmd.first {
+		return nil
 	}
-	return keys
+	return args[cmd.first : last+1] // the step of all commands is 1
 }
 
 // sees reports whether a key may be shown to the client.

@@ -157,37 +157,39 @@ const keysAtOnce = 16 << 10
 
 // call checks or sets keys, as bloomd's door does.
 func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) error {
+	done, err := c.callInParts(ctx, set, f, keys, yes)
+	if set && err != nil && done > 0 {
+		err = partly(err, fmt.Sprintf("%d keys were added before it", done))
+	}
+	return err
+}
+
+// callInParts does what call does, and returns how many keys it did.
+func (c *conn) callInParts(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) (done int, err error) {
 	now, all, wait := f.CheckNow, f.Check, f.ChecksWait
 	if set {
 		now, all, wait = f.SetNow, f.Set, f.SetsWait
 	}
 	c.s.counters.elements.Add(uint64(len(keys)))
-	for len(keys) > 0 {
-		some := min(len(keys), keysAtOnce)
-		if wait() {
+	for done < len(keys) {
+		end := min(len(keys), done+keysAtOnce)
+		if !wait() {
+			if n := c.Now(end - done); n > 0 {
+				n, err = now(keys[done:done+n], yes[done:done+n])
+				if done += n; err != nil {
+					return done, err
+				}
+			}
+		}
+		if done < end {
 			c.MayWait()
-			if err := all(ctx, keys[:some], yes[:some]); err != nil {
-				return err
+			if err = all(ctx, keys[done:end], yes[done:end]); err != nil {
+				return done, err
 			}
-			keys, yes = keys[some:], yes[some:]
-			continue
+			done = end
 		}
-		n := c.Now(some)
-		if n > 0 {
-			var err error
-			if n, err = now(keys[:n], yes[:n]); err != nil {
-				return err
-			}
-		}
-		if n < some {
-			c.MayWait()
-			if err := all(ctx, keys[n:some], yes[n:some]); err != nil {
-				return err
-			}
-		}
-		keys, yes = keys[some:], yes[some:]
 	}
-	return nil
+	return done, nil
 }
 
 // mark adds keys to a filter and answers for each whether it was new.

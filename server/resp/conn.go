@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,27 +72,35 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 	return used
 }
 
-// argumentBytes is what an argument takes in memory beside its bytes.
-const argumentBytes = 24
+const (
+	// argumentBytes is what an argument takes in memory beside its bytes, with what a group has of it.
+	argumentBytes = 24 + 56
+	// argumentsFew are so few that their memory does not count, and at least those of a request that joins a group or is deferred.
+	argumentsFew = groupOpsMax + 2
+)
 
 // take executes the request that was parsed. It reports false where a group before it is not done yet. The memory for many arguments counts: their bytes may be few.
 func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
-	many := len(c.parser.spans) > argumentsKept
-	if many && !c.Take(argumentBytes*len(c.parser.spans)) {
+	n := c.parser.n
+	many := n > argumentsFew
+	if many {
 		if !c.finishGroup(ctx) {
 			return false
 		}
-		c.fail(errNoRoom)
-		return true
+		defer c.Give()
+		if !c.Take(argumentBytes * n) {
+			c.fail(errNoRoom)
+			return true
+		}
 	}
-	for _, at := range c.parser.spans {
-		c.args = append(c.args, request[at.begin:at.end:at.end])
+	c.args = c.parser.arguments(slices.Grow(c.args, n), request)
+	taken = n == 0 || c.execute(ctx)
+	if many {
+		c.finishGroup(ctx) // it is too large to be deferred
 	}
-	taken = len(c.args) == 0 || c.execute(ctx)
 	clear(c.args)
-	if c.args = c.args[:0]; many {
+	if c.args = c.args[:0]; n > argumentsKept {
 		c.args = nil
-		c.Give()
 	}
 	return taken
 }

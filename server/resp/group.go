@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -57,6 +58,7 @@ func (c *conn) change(cmd string, kind keyscheme.Op, args [][]byte) {
 	if !c.join(cmd, false, false, args) {
 		return
 	}
+	c.group.ops = slices.Grow(c.group.ops, len(args)-2)
 	for _, e := range args[2:] {
 		c.group.ops = append(c.group.ops, door.Op{Kind: kind, Element: e})
 	}

@@ -43,10 +43,15 @@ var commandCommands = []subcommand{
 			c.describeCommands(c.s.names)
 			return
 		}
-		c.describeCommands(wordsOf(args[2:]))
+		if c.fewNames(args[2:]) {
+			c.describeCommands(wordsOf(args[2:]))
+		}
 	}},
 	{"docs", -2, func(c *conn, args [][]byte) {
 		names := c.s.names
+		if !c.fewNames(args[2:]) {
+			return
+		}
 		if len(args) > 2 {
 			names = c.known(wordsOf(args[2:]))
 		}
@@ -65,6 +70,17 @@ var commandCommands = []subcommand{
 	{"help", 2, func(c *conn, _ [][]byte) {
 		c.help("COMMAND", "COMMAND COUNT", "COMMAND LIST", "COMMAND INFO [<name> ...]", "COMMAND DOCS [<name> ...]", "COMMAND GETKEYS <command> [<arg> ...]")
 	}},
+}
+
+// namesMost is how many commands COMMAND INFO and COMMAND DOCS describe: a description is much longer than a name.
+const namesMost = 1000
+
+// fewNames refuses more names than are described.
+func (c *conn) fewNames(names [][]byte) bool {
+	if len(names) > namesMost {
+		c.fail(fmt.Sprintf("ERR %d names of commands, at most %d in one command", len(names), namesMost))
+	}
+	return len(names) <= namesMost
 }
 
 func wordsOf(args [][]byte) []string {
@@ -141,9 +157,14 @@ func (c *conn) commandGetKeys(args [][]byte) {
 }
 
 func (c *conn) bulks(list [][]byte) {
+	c.MayWait()
 	c.header(typeArray, len(list))
 	for _, b := range list {
+		if c.Ended() {
+			return
+		}
 		c.bulk(b)
+		c.WriteIfFull()
 	}
 }
 

@@ -150,7 +150,7 @@ func (c *conn) del(ctx context.Context, args [][]byte) {
 		gone, err := c.remove(ctx, key)
 		if err != nil {
 			if n > 0 {
-				err = fmt.Errorf("%w (%d keys were removed before it)", err, n)
+				err = partly(err, fmt.Sprintf("%d keys were removed before it", n))
 			}
 			c.failed("del", key, err)
 			return
@@ -160,6 +160,14 @@ func (c *conn) del(ctx context.Context, args [][]byte) {
 		}
 	}
 	c.int(n)
+}
+
+// partly returns the error of a command that had done something before it: that must not read as if nothing has happened.
+func partly(err error, done string) error {
+	if errors.Is(err, door.ErrUnknown) {
+		return fmt.Errorf("%w (%s)", err, done)
+	}
+	return fmt.Errorf("%w: %w (%s)", door.ErrUnknown, err, done)
 }
 
 // remove removes a key, and reports whether it existed. A set and a filter of one name, which can only be where both were made at the same time, go together.
@@ -178,11 +186,13 @@ func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 		gone = true
 	}
 	is, err := c.isSet(ctx, key)
-	if err != nil || !is {
-		return gone, err
+	if err == nil && is {
+		if _, err = c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)}); errors.Is(err, bigset.ErrNotFound) {
+			err = nil
+		}
 	}
-	if _, err := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)}); err != nil && !errors.Is(err, bigset.ErrNotFound) {
-		return gone, err
+	if err != nil && gone {
+		err = partly(err, "the filter of the key was removed before it")
 	}
-	return true, nil
+	return gone || is, err
 }

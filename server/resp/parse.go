@@ -7,6 +7,10 @@ const (
 	argumentsMax  = 1 << 20
 	lineBytesMax  = 64 << 10 // an inline command, and the line of a length
 	argumentsKept = 256      // what a connection keeps room for
+
+	// What a client may send before it has given a token that is needed.
+	strangerArgumentsMax = 10
+	strangerBulkMax      = 16 << 10
 )
 
 // What is wrong with a request, in the words of redis. The connection ends.
@@ -14,6 +18,8 @@ const (
 	faultArguments  = "Protocol error: invalid multibulk length"
 	faultArgumentsL = "Protocol error: too big mbulk count string"
 	faultBulk       = "Protocol error: invalid bulk length"
+	faultStranger   = "Protocol error: unauthenticated multibulk length"
+	faultStrangerB  = "Protocol error: unauthenticated bulk length"
 	faultBulkLine   = "Protocol error: too big bulk count string"
 	faultInline     = "Protocol error: too big inline request"
 	faultQuotes     = "Protocol error: unbalanced quotes in request"
@@ -25,12 +31,14 @@ type span struct{ begin, end uint32 }
 
 // parser reads requests. It keeps what it has read of one whose end has not come, so that nothing but the beginning of a line is looked at twice.
 type parser struct {
-	bulkMax int // bytes of the longest argument
+	bulkMax  int         // bytes of the longest argument
+	stranger func() bool // the client has not given a token that is needed; nil: it has
 
-	at    int // bytes of the request that are read
-	left  int // arguments that are to come
-	size  int // bytes of the argument that comes; -1 before that is known
-	spans []span
+	at    int    // bytes of the request that are read
+	left  int    // arguments that are to come
+	size  int    // bytes of the argument that comes; -1 before that is known
+	n     int    // arguments that are read
+	spans []span // of the first of them: the others are found again, so that what a client has begun takes little memory beside its bytes
 }
 
 // reset begins the next request.
@@ -38,10 +46,10 @@ func (p *parser) reset() {
 	if cap(p.spans) > argumentsKept {
 		p.spans = nil
 	}
-	p.at, p.left, p.spans = 0, 0, p.spans[:0]
+	p.at, p.left, p.n, p.spans = 0, 0, 0, p.spans[:0]
 }
 
-// parse reads on in buf, which begins where the request does. Once the request is whole, its arguments are p.spans and its bytes p.at; there may be none. A
+// parse reads on in buf, which begins where the request does. Once the request is whole, it has p.n arguments, which may be none, and p.at bytes. A
 // fault is the text of an error, after which nothing can be understood. An inline command is unquoted in its place.
 func (p *parser) parse(buf []byte) (whole bool, fault string) {
 	if p.at == 0 {
@@ -62,6 +70,9 @@ func (p *parser) parse(buf []byte) (whole bool, fault string) {
 		if !good || n > argumentsMax {
 			return false, faultArguments
 		}
+		if n > strangerArgumentsMax && p.isStranger() {
+			return false, faultStranger
+		}
 		p.at, p.left, p.size = 1+len(line)+2, int(max(0, n)), -1
 	}
 	for p.left > 0 {
@@ -79,15 +90,40 @@ func (p *parser) parse(buf []byte) (whole bool, fault string) {
 			if !good || n < 0 || n > int64(p.bulkMax) {
 				return false, faultBulk
 			}
+			if n > strangerBulkMax && p.isStranger() {
+				return false, faultStrangerB
+			}
 			p.at, p.size = p.at+len(line)+2, int(n)
 		}
 		if len(buf)-p.at < p.size+2 {
 			return false, ""
 		}
-		p.spans = append(p.spans, span{uint32(p.at), uint32(p.at + p.size)})
-		p.at, p.size, p.left = p.at+p.size+2, -1, p.left-1
+		if p.n < argumentsKept {
+			p.spans = append(p.spans, span{uint32(p.at), uint32(p.at + p.size)})
+		}
+		p.at, p.size, p.left, p.n = p.at+p.size+2, -1, p.left-1, p.n+1
 	}
 	return true, ""
+}
+
+func (p *parser) isStranger() bool { return p.stranger != nil && p.stranger() }
+
+// arguments appends the arguments of the request that buf begins with, which is whole.
+func (p *parser) arguments(dst [][]byte, buf []byte) [][]byte {
+	next := 0
+	for _, at := range p.spans {
+		dst = append(dst, buf[at.begin:at.end:at.end])
+		next = int(at.end) + 2
+	}
+	for range p.n - len(p.spans) {
+		line, _, _ := lineAt(buf, next)
+		n, _ := number(line[1:])
+		begin := next + len(line) + 2
+		end := begin + int(n)
+		dst = append(dst, buf[begin:end:end])
+		next = end + 2
+	}
+	return dst
 }
 
 // lineAt returns what stands from a place on before a carriage return that has a byte after it, as redis reads lengths. long is a line without an end that is
@@ -143,6 +179,7 @@ func (p *parser) inline(buf []byte) (whole bool, fault string) {
 	if p.spans, whole = splitWords(p.spans[:0], line); !whole {
 		return false, faultQuotes
 	}
+	p.n = len(p.spans)
 	return true, ""
 }
 

@@ -22,8 +22,8 @@ func parsed(text []byte, piece int) string {
 			if !whole {
 				break
 			}
-			for _, at := range p.spans {
-				fmt.Fprintf(&out, "%q ", buf[used:][at.begin:at.end])
+			for _, a := range p.arguments(nil, buf[used:]) {
+				fmt.Fprintf(&out, "%q ", a)
 			}
 			out.WriteString("| ")
 			used += p.at

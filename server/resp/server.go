@@ -65,7 +65,9 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	o.Together = s.together
 	var err error
 	s.Server, err = door.New(func(c *door.Conn) door.Handler {
-		return &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), grant: o.Tokens.Anonymous(), parser: parser{bulkMax: o.RequestBytesMax}}
+		h := &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), grant: o.Tokens.Anonymous(), parser: parser{bulkMax: o.RequestBytesMax}}
+		h.parser.stranger = func() bool { return h.grant.Valid() != nil }
+		return h
 	}, o.Options)
 	if err != nil {
 		return nil, err

@@ -271,3 +271,50 @@ func TestTokensAreLearned(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestStrangers: a client that has given no token begins no long request, which would take the memory of all.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	g, add := guard(t)
+	dial, _ := start(t, Options{Tokens: g})
+	long := strings.Repeat("x", strangerBulkMax)
+	many := append([]string{"SADD", "k"}, slices.Repeat([]string{"x"}, strangerArgumentsMax-2)...)
+	before := dial()
+	if got := before.do(t, "SADD", "k", long+"x"); got != ":1" { // no token is needed yet
+		t.Fatal(got)
+	}
+	secret := add("app", tokens.Read|tokens.Write, "")
+	p := dial()
+	for _, args := range [][]string{{"ECHO", long}, many} {
+		if got := p.do(t, args...); got != "-NOAUTH Authentication required." {
+			t.Errorf("%.40q: %.100s", args, got)
+		}
+	}
+	for _, p := range []*peer{before, dial()} {
+		p.Write(request("ECHO", long+"x"))
+		if got := p.read(t); got != "-ERR Protocol error: unauthenticated bulk length" {
+			t.Fatal(got)
+		}
+		if _, err := p.in.ReadByte(); err == nil {
+			t.Error("the connection goes on")
+		}
+	}
+	p = dial()
+	p.Write(request(append(many, "x")...))
+	if got := p.read(t); got != "-ERR Protocol error: unauthenticated multibulk length" {
+		t.Error(got)
+	}
+	p = dial()
+	p.Write(append(append(request("AUTH", secret), request("ECHO", long+"x")...), request(append(many, "x")...)...)) // together
+	for _, want := range []string{"+OK", `$"` + long + `x"`, ":1"} {
+		if got := p.read(t); got != want {
+			t.Errorf("%.100s, want %.40s", got, want)
+		}
+	}
+	remove(t, g, "app")
+	add("other", tokens.Read, "")
+	p.Write(request(append(many, "x")...))
+	if got := p.read(t); got != "-ERR Protocol error: unauthenticated multibulk length" {
+		t.Errorf("with a token that was removed: %s", got)
+	}
+}

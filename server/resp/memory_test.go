@@ -1,0 +1,148 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/server/door"
+)
+
+// numbered returns arguments that are numbers, after others.
+func numbered(n int, args ...string) []string {
+	for i := range n {
+		args = append(args, fmt.Sprint(i))
+	}
+	return args
+}
+
+// TestManyArguments: they are what was sent, wherever they are found, and a request that has only begun has few places in memory.
+func TestManyArguments(t *testing.T) {
+	t.Parallel()
+	args := numbered(3*argumentsKept, "", "a\r\n$1\r\nb")
+	in := request(args...)
+	p := parser{bulkMax: 100}
+	if whole, fault := p.parse(in[:len(in)-1]); whole || fault != "" {
+		t.Fatal(whole, fault)
+	}
+	if cap(p.spans) > argumentsKept {
+		t.Errorf("%d places", cap(p.spans))
+	}
+	if whole, fault := p.parse(in); !whole || fault != "" {
+		t.Fatal(whole, fault)
+	}
+	got := p.arguments(nil, in)
+	if !slices.EqualFunc(got, args, func(b []byte, s string) bool { return string(b) == s }) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestManyArgumentsCount: what they take beside their bytes counts among the memory of all, and is given back.
+func TestManyArgumentsCount(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 1 << 20})}})
+	p := dial()
+	for _, cmd := range []string{"SMISMEMBER", "SADD"} {
+		if got := p.do(t, numbered(20_000, cmd, "k")...); !strings.HasPrefix(got, "-TRYAGAIN") {
+			t.Errorf("%s: %.100s", cmd, got)
+		}
+		for range 3 {
+			if got := p.do(t, numbered(6000, cmd, "k")...); strings.HasPrefix(got, "-") {
+				t.Errorf("%s: %.100s", cmd, got)
+			}
+		}
+	}
+}
+
+// TestCommandAnswers: what COMMAND answers is bounded, or is written while it is made: a client that reads nothing has little of it made.
+func TestCommandAnswers(t *testing.T) {
+	t.Parallel()
+	dial, s := start(t, Options{Options: door.Options{WriteTime: 50 * time.Millisecond}})
+	p := dial()
+	for _, sub := range []string{"DOCS", "INFO"} {
+		args := append([]string{"COMMAND", sub}, slices.Repeat([]string{"bs.add"}, namesMost)...)
+		if got := p.do(t, args...); strings.HasPrefix(got, "-") {
+			t.Errorf("%s: %.100s", sub, got)
+		}
+		if got := p.do(t, append(args, "sadd")...); got != "-ERR 1001 names of commands, at most 1000 in one command" {
+			t.Errorf("%s: %.100s", sub, got)
+		}
+	}
+	before := s.Counts().BytesWritten
+	args := append([]string{"COMMAND", "GETKEYS", "DEL"}, slices.Repeat([]string{strings.Repeat("x", 64<<10)}, 800)...)
+	if _, err := p.Write(request(args...)); err != nil {
+		t.Fatal(err)
+	}
+	for s.Counts().Slow == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := s.Counts().BytesWritten - before; n > 40<<20 {
+		t.Errorf("%d bytes of an answer that nobody read", n)
+	}
+}
+
+// dropping is a backend that can't drop one set.
+type dropping struct{ door.Backend }
+
+func (b dropping) Drop(ctx context.Context, d door.Drop) (uint64, error) {
+	if string(d.Set) == "b" {
+		return 0, fmt.Errorf("%w: no quorum", door.ErrUnavailable)
+	}
+	return b.Backend.Drop(ctx, d)
+}
+
+// TestPartlyDone: an error after something was done does not say that nothing has happened.
+func TestPartlyDone(t *testing.T) {
+	t.Parallel()
+	_, inner := start(t, Options{})
+	dial, _ := serve(t, dropping{inner.sets}, Options{})
+	p := dial()
+	for _, key := range []string{"a", "b", "c"} {
+		p.do(t, "SADD", key, "x")
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"DEL b", "-TRYAGAIN this node can't do it now: no quorum"},
+		{"DEL a b c", "-UNKNOWN outcome unknown, it may have happened: this node can't do it now: no quorum (1 keys were removed before it)"},
+		{"EXISTS a", ":0"},
+		{"EXISTS c", ":1"},
+	} {
+		if got := p.do(t, strings.Fields(tt.args)...); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.args, got, tt.want)
+		}
+	}
+}
+
+// breaking is a filter that can't take more after the first call.
+type breaking struct {
+	door.Filter
+	calls int
+}
+
+func (f *breaking) SetsWait() bool { return true }
+
+func (f *breaking) Set(context.Context, [][]byte, []bool) error {
+	if f.calls++; f.calls > 1 {
+		return door.ErrUnavailable
+	}
+	return nil
+}
+
+func TestKeysPartlyDone(t *testing.T) {
+	t.Parallel()
+	dial, s := start(t, Options{})
+	dial().do(t, "PING") // it serves
+	for n, want := range map[int]bool{1: false, keysAtOnce: false, keysAtOnce + 1: true} {
+		f := &breaking{}
+		if n <= keysAtOnce {
+			f.calls = 1
+		}
+		c := &conn{Conn: new(door.Conn), s: s}
+		if err := c.call(t.Context(), true, f, make([][]byte, n), make([]bool, n)); err == nil || errors.Is(err, door.ErrUnknown) != want {
+			t.Errorf("%d keys: %v", n, err)
+		}
+	}
+}
