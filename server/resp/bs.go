@@ -275,20 +275,20 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Written, ok bool) {
 	c.MayWait()
 	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
-	err := c.s.forSet(ctx, args[1])
-	if err == nil {
-		err = writeArgs(&r, kind, args[2:])
-	}
+	err := writeArgs(&r, kind, args[2:])
 	for i := range r.Ops {
 		if err == nil {
 			err = checkElement(r.Ops[i].Element)
 		}
 	}
 	if err == nil {
+		err = c.s.forSet(ctx, args[1])
+	}
+	if err == nil {
 		w, err = c.s.sets.Write(ctx, r)
 	}
 	if err != nil {
-		c.failed(cmd, args[1], err)
+		c.failed(cmd, args[1], door.Retried(r.Retry, err))
 		return w, false
 	}
 	c.acked = w.Acked

@@ -206,7 +206,7 @@ func (q *request) change(done func() int) (door.Written, error) {
 		return door.Written{}, err
 	}
 	if err := q.mayBeSet(); err != nil {
-		return door.Written{}, err
+		return door.Written{}, door.Retried(w.Retry, err)
 	}
 	out, err := q.s.sets.Write(q.ctx, w)
 	if err != nil {
