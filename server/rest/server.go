@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -71,6 +72,7 @@ type Server struct {
 	errors   atomic.Uint64
 	failures *door.Failures
 	failed   atomic.Uint64
+	hidden   cipher.AEAD // for names in cursors
 	started  time.Time
 	spy      func(r *route, parameter string) // of tests: which parameter a handler reads
 }
@@ -115,6 +117,9 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		s.timings[table[i].name] = &timing{}
 	}
 	var err error
+	if s.hidden, err = newHidden(); err != nil {
+		return nil, err
+	}
 	s.Server, err = door.NewLink(newLink(s.httpServer()), o.Options)
 	return s, err
 }
