@@ -30,6 +30,7 @@ type request struct {
 	grant tokens.Grant
 	set   []byte // the name of the set, where the path names one
 	body  []byte
+	read  bool  // the body is, or there is none
 	taken int64 // bytes of the memory for long requests
 	begun bool  // the answer has begun
 	ends  []func()
@@ -106,7 +107,7 @@ func (q *request) permit() (err error) {
 	case isSet:
 		return q.name(key)
 	case inBucket:
-		return nil // its handler makes a key
+		return q.grant.Valid() // its handler makes a key, and asks about that
 	}
 	return q.grant.Check(q.route.verb, nil)
 }
@@ -135,6 +136,7 @@ func (q *request) readBody() error {
 		if q.r.ContentLength != 0 {
 			return badRequest("%s %s has no body", q.route.method, q.route.path)
 		}
+		q.read = true
 		return nil
 	}
 	kind, _, err := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
@@ -181,7 +183,7 @@ func (q *request) readBody() error {
 	if int64(len(body)) > most {
 		return q.tooLong()
 	}
-	q.body = body
+	q.body, q.read = body, true
 	return nil
 }
 
