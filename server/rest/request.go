@@ -81,6 +81,9 @@ func (q *request) admit() (err error) {
 
 // permit asks whether the client's token permits the request.
 func (q *request) permit() (err error) {
+	if learned := q.s.opt.Learned; q.route.verb != 0 && learned != nil && !learned(q.ctx) {
+		return tokens.ErrUnlearned
+	}
 	q.grant = q.s.opt.Tokens.Anonymous()
 	if given := q.r.Header.Get("Authorization"); given != "" && q.route.verb != 0 {
 		scheme, secret, _ := strings.Cut(given, " ")

@@ -42,6 +42,8 @@ type Options struct {
 	Hosts *origin.Hosts
 	// Tokens say what clients may do; nil permits everything.
 	Tokens *tokens.Guard
+	// Learned returns once clients may be judged by the Tokens, and reports false where that will not be; nil is at once. Health and the console do not ask it.
+	Learned func(ctx context.Context) bool
 	// Copies returns how many replicas a set has, which is what "all" means; nil is one.
 	Copies func() int
 	// About says what people and monitoring are told of the node.
