@@ -20,6 +20,7 @@ func (n *Node) newHTTP(s *engine.Store, limits *door.Limits) (protocol, func() [
 			return setHere(ctx, s, set)
 		}}}
 	if n.member != nil {
+		o.Learned = n.entered
 		o.About.Members = func() any { return n.member.Status() }
 	}
 	if err := n.clientTLS(&o.Options); err != nil {

@@ -232,3 +232,18 @@ func replayHTTP(t *testing.T, n *Node, without ...string) (commands int) {
 	}
 	return commands
 }
+
+// TestHTTPLearns: a member that was away does not judge by the tokens that it knew, as long as it may hear of others in time. Health is answered before.
+func TestHTTPLearns(t *testing.T) {
+	var configs []Config
+	nodes := startCluster(t, 3, func(_ int, c *Config) {
+		c.HTTP = "127.0.0.1:0"
+		configs = append(configs, *c)
+	})
+	wantHTTP(t, nodes[0], "POST", plainPath+"s", `{"add":"a"}`, 204, "")
+	stopNode(t, nodes[2])
+	makeToken(t, nodes[0], tokens.Read, "")
+	nodes[2] = startNode(t, configs[2])
+	wantHTTP(t, nodes[2], "GET", "/ping", "", 200, "OK")
+	wantHTTP(t, nodes[2], "GET", plainPath+"s?r=1", "", 401, "token")
+}

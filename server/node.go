@@ -42,6 +42,8 @@ type Node struct {
 	store                         atomic.Pointer[engine.Store] // nil while it is being opened
 	member                        *cluster.Member              // nil on a node alone
 	tokens                        *tokens.List
+	met                           chan struct{} // closed when joined has returned; inTime is set before
+	inTime                        bool          // the node was not being stopped by then
 
 	ended      chan error // what ended a listener that should not have ended
 	timers     sync.WaitGroup
@@ -72,7 +74,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 			"max_connections", c.MaxConnections, "connections", most, "files", door.Descriptors())
 		c.MaxConnections = most
 	}
-	n := &Node{config: c, log: log, started: time.Now(), refusals: refusalLog{log: log}}
+	n := &Node{config: c, log: log, started: time.Now(), met: make(chan struct{}), refusals: refusalLog{log: log}}
 	forBloomd := &nodeDoor{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}
 	forPeers := &nodeDoor{name: "peers", what: "the port for nodes and clients", address: c.Peers.Listen, flag: "--listen", open: n.newPeers}
 	if c.Peers.Peers != "" {
@@ -128,6 +130,13 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 		return nil, n.giveUp(err, s)
 	}
 	n.store.Store(s)
+	if n.member != nil {
+		n.timers.Go(func() {
+			n.joined()
+			n.inTime = !n.stopping.Load()
+			close(n.met)
+		})
+	}
 	for _, d := range n.doors {
 		go n.serveDoor(d)
 	}
@@ -245,6 +254,17 @@ const joinTime = 5 * time.Second
 func (n *Node) joined() {
 	for end := time.Now().Add(joinTime); !n.stopping.Load() && !n.member.Met() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// entered waits until joined has returned, which the door for HTTP asks for each request: health is answered before. It reports false where a node that did not get so far
+// is being stopped, or ctx ends.
+func (n *Node) entered(ctx context.Context) bool {
+	select {
+	case <-n.met:
+		return n.inTime
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -199,10 +200,14 @@ func (a *app) removeTokens(ctx context.Context, k tokenKeeper, names []string) e
 	}
 	var away []string
 	for i, e := range gone {
-		if away, err = k.ChangeToken(ctx, e); err != nil {
+		missed, err := k.ChangeToken(ctx, e)
+		if err != nil {
 			return fmt.Errorf("token %v, after %d were removed: %w", e.ID, i, err)
 		}
+		away = append(away, missed...)
 	}
+	slices.Sort(away)
+	away = slices.Compact(away)
 	if err := a.answer(struct {
 		Removed int      `json:"removed"`
 		Away    []string `json:"away,omitempty"`

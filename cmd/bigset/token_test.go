@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -99,5 +101,26 @@ func TestTokenOfAFolder(t *testing.T) {
 	g, err := (&tokens.Guard{List: list}).Authenticate([]byte(strings.TrimSpace(r.out)))
 	if err != nil || !g.May(tokens.Read|tokens.Write, []byte("x")) {
 		t.Error(err)
+	}
+}
+
+// awayKeeper keeps tokens at a node that reaches others but one, another one for each change.
+type awayKeeper struct{ away []string }
+
+func (k *awayKeeper) Tokens(context.Context) ([]tokens.Entry, error) {
+	return []tokens.Entry{{ID: tokens.ID{1}, Label: "app"}, {ID: tokens.ID{2}, Label: "app"}, {ID: tokens.ID{3}, Label: "app"}}, nil
+}
+
+func (k *awayKeeper) ChangeToken(context.Context, tokens.Entry) (away []string, err error) {
+	away, k.away = k.away[:1], k.away[1:]
+	return away, nil
+}
+
+// TestTokensAway: who has not heard of the removal of one of several tokens is named, whatever became of the others.
+func TestTokensAway(t *testing.T) {
+	var out, errs bytes.Buffer
+	a := &app{out: bufio.NewWriter(&out), errs: &errs, progress: newProgress(&errs)}
+	if err := a.removeTokens(t.Context(), &awayKeeper{[]string{"c", "b", "c"}}, []string{"app"}); err != nil || !strings.Contains(errs.String(), "not reached: b, c;") {
+		t.Errorf("%v, %q", err, errs.String())
 	}
 }

@@ -57,7 +57,7 @@ type whole struct {
 func (a *whole) room(n int) error {
 	need := len(a.b) + n
 	if most := a.q.s.opt.AnswerBytesMax; need > most {
-		return faultf(http.StatusRequestEntityTooLarge, "too_large", "the answer has more than %d bytes; read the elements in parts, by /elements or /stream", most)
+		return faultf(http.StatusRequestEntityTooLarge, "too_large", "the answer has more than %d bytes; read the elements in parts, by /elements with a lower limit or by /stream", most)
 	}
 	if need <= cap(a.b) {
 		return nil
@@ -167,6 +167,9 @@ func (q *request) fail(err error) {
 		q.w.Header().Set("Retry-After", "1")
 	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
 		q.w.Header().Set("Connection", "close") // the rest of the body is not read
+	}
+	if !q.read && q.r.ContentLength != 0 { // net/http waits for the body, or for a part of it, before it sends the answer
+		_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(min(headerTime, q.s.opt.RequestTime)))
 	}
 	_ = q.json(status, &f)
 }

@@ -143,6 +143,14 @@ func (in *input) context() (t door.Token) {
 
 // bytes returns the element, or the key, of a string.
 func (in *input) bytes(what, s string) []byte {
+	most := keyscheme.ElementBytesMax
+	if in.base64 {
+		most = base64.StdEncoding.EncodedLen(most)
+	}
+	if len(s) > most { // before it is copied
+		in.fail("%s has more than %d bytes", what, keyscheme.ElementBytesMax)
+		return nil
+	}
 	b := []byte(s)
 	if in.base64 {
 		var err error
@@ -193,12 +201,34 @@ const (
 	opsTaken = 1024
 )
 
-// takeElements takes memory for the elements of a long body.
+// takeElements takes memory for the elements of a long body, and for its longest string, of which the decoder of JSON has up to three copies.
 func (q *request) takeElements() error {
 	if len(q.body) <= bodyBytesKept {
 		return nil
 	}
-	return q.take(int64(len(q.body)))
+	return q.take(int64(len(q.body) + 3*longestString(q.body)))
+}
+
+// longestString returns how many bytes the longest string in JSON has, as it stands there.
+func longestString(b []byte) (most int) {
+	for {
+		i := bytes.IndexByte(b, '"')
+		if i < 0 {
+			return most
+		}
+		b = b[i+1:]
+		n := 0
+		for ; n < len(b) && b[n] != '"'; n++ {
+			if b[n] == '\\' {
+				n++
+			}
+		}
+		most = max(most, min(n, len(b)))
+		if n >= len(b) {
+			return most
+		}
+		b = b[n+1:]
+	}
 }
 
 // takeOps takes memory for further operations, of which there are n. The first ones are free: a short body may have many, of no byte each.

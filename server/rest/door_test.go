@@ -238,7 +238,7 @@ func TestStreamEndsWithClient(t *testing.T) {
 
 // TestBodiesTogether: what clients send at one time is bounded by what all long requests may have, and comes back.
 func TestBodiesTogether(t *testing.T) {
-	const all = 2 * RequestBytesLeast
+	const all = 3 * RequestBytesLeast
 	o := Options{}
 	o.RequestBytesMax = RequestBytesLeast
 	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: all})

@@ -83,6 +83,7 @@ func (l *lines) ended() error {
 		return nil
 	}
 	if err := l.q.grant.Check(l.q.route.verb, l.q.set); err != nil {
+		l.b = l.b[:0] // what was gathered since is not the client's any more
 		return err
 	}
 	return l.flush()

@@ -107,7 +107,8 @@ func answerOf(err error, changes bool) (status int, f failure, isFault bool) {
 		return status, f, isFault
 	}
 	f.Outcome = outcomeNothing
-	if errors.Is(err, door.ErrUnknown) || status == http.StatusInternalServerError {
+	var some *partly
+	if errors.Is(err, door.ErrUnknown) || errors.As(err, &some) || status == http.StatusInternalServerError {
 		f.Outcome = outcomeUnknown
 	}
 	if errors.As(err, &unknown) {

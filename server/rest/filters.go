@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -150,8 +151,22 @@ func (q *request) filterDrop() error {
 
 // filterAdd adds keys and answers for each whether it was new: {"added":[...]}.
 func (q *request) filterAdd() error {
-	return q.keys("added", door.Filter.Set)
+	return q.keys("added", func(f door.Filter, ctx context.Context, keys [][]byte, added []bool) error {
+		err := f.Set(ctx, keys, added)
+		if err == nil || len(keys) == 1 || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, door.ErrUnavailable) {
+			return err
+		}
+		return &partly{err}
+	})
 }
+
+// partly is the error of a change of several keys, of which some may have been made.
+type partly struct{ err error }
+
+func (e *partly) Error() string {
+	return "some of the keys may be added: " + packageNames.Replace(e.err.Error())
+}
+func (e *partly) Unwrap() error { return e.err }
 
 // filterContains answers for each key whether it may be there: {"present":[...]}.
 func (q *request) filterContains() error {

@@ -1,10 +1,16 @@
 package rest
 
 import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
 	"fmt"
 	"net/http"
+	"time"
 
 	"bigset/keyscheme"
+	"bigset/server/door"
 	"bigset/server/setname"
 	"bigset/server/tokens"
 )
@@ -23,7 +29,7 @@ func (q *request) listSets() error {
 	if err != nil {
 		return err
 	}
-	after, err := q.token("after")
+	after, err := q.setsAfter()
 	if err != nil {
 		return err
 	}
@@ -33,17 +39,18 @@ func (q *request) listSets() error {
 	}
 	a := &whole{q: q}
 	err = a.raw(`{"sets":[`)
-	n, looked, last, more := 0, 0, []byte{}, false
+	n, looked, last, shown, more := 0, 0, []byte{}, true, false
+	end := q.half()
 	for name, e := range q.s.sets.Names(q.ctx, all, after) {
 		if e != nil {
 			return e
 		}
-		if more = n == limit || looked == namesLooked; more {
+		if more = n == limit || looked == namesLooked || looked > 0 && time.Now().After(end); more {
 			break
 		}
 		looked++
 		last = append(last[:0], name.Set...)
-		if !q.grant.May(tokens.Read, name.Set) {
+		if shown = q.grant.May(tokens.Read, name.Set); !shown {
 			continue
 		}
 		b := []byte("{")
@@ -67,7 +74,7 @@ func (q *request) listSets() error {
 	}
 	if err == nil && more {
 		if err = a.raw(`,"after":`); err == nil {
-			err = a.context(last)
+			err = a.context(q.s.cursor(last, shown))
 		}
 	}
 	if err == nil {
@@ -79,15 +86,70 @@ func (q *request) listSets() error {
 	return a.send(http.StatusOK)
 }
 
+// half returns when half of the request's time is over. A list ends its page then, or the time would end before one whose names cost a quorum each.
+func (q *request) half() time.Time {
+	now := time.Now()
+	if end, ok := q.ctx.Deadline(); ok {
+		return now.Add(end.Sub(now) / 2)
+	}
+	return now.Add(q.s.opt.ExecuteTime / 2)
+}
+
+// What the cursor of a list of sets begins with.
+const (
+	cursorPlain  = 0 // the name follows
+	cursorSealed = 1 // the name follows, by a key of this server: the token may not see it
+)
+
+// cursor returns the cursor of a list that ended with a set.
+func (s *Server) cursor(set []byte, shown bool) door.Token {
+	if shown {
+		return append(door.Token{cursorPlain}, set...)
+	}
+	return s.hidden.Seal(door.Token{cursorSealed}, nil, set, nil)
+}
+
+// setsAfter returns the set after which a list of sets begins; nil is the first page.
+func (q *request) setsAfter() ([]byte, error) {
+	t, err := q.token("after")
+	switch {
+	case err != nil || len(t) == 0:
+		return nil, err
+	case t[0] == cursorPlain:
+		return t[1:], nil
+	case t[0] == cursorSealed:
+		if set, err := q.s.hidden.Open(nil, nil, t[1:], nil); err == nil {
+			return set, nil
+		}
+	}
+	return nil, badRequest("after is of no list that this node gave since it was started: begin with the first page")
+}
+
+// newHidden returns what seals names that clients may not see, by a key that nobody else has.
+func newHidden() (cipher.AEAD, error) {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
 // listFilters answers filters in the order of their names: {"filters":[...],"after":...}.
 func (q *request) listFilters() error {
 	l, err := q.filterListing()
 	if err != nil {
 		return err
 	}
-	infos, err := q.s.filters.List(q.ctx, l)
-	if err != nil {
-		return err
+	var infos []door.FilterInfo
+	if may, ok := q.grant.Prefix(tokens.Read); ok && (bytes.HasPrefix(may, l.Prefix) || bytes.HasPrefix(l.Prefix, may)) {
+		if len(may) > len(l.Prefix) {
+			l.Prefix = may // all names of the list are those that the token may see, and so is the one in after
+		}
+		if infos, err = q.s.filters.List(q.ctx, l); err != nil {
+			return err
+		}
 	}
 	a := &whole{q: q}
 	err = a.raw(`{"filters":[`)

@@ -30,6 +30,7 @@ type request struct {
 	grant tokens.Grant
 	set   []byte // the name of the set, where the path names one
 	body  []byte
+	read  bool  // the body is, or there is none
 	taken int64 // bytes of the memory for long requests
 	begun bool  // the answer has begun
 	ends  []func()
@@ -80,6 +81,9 @@ func (q *request) admit() (err error) {
 
 // permit asks whether the client's token permits the request.
 func (q *request) permit() (err error) {
+	if learned := q.s.opt.Learned; q.route.verb != 0 && learned != nil && !learned(q.ctx) {
+		return tokens.ErrUnlearned
+	}
 	q.grant = q.s.opt.Tokens.Anonymous()
 	if given := q.r.Header.Get("Authorization"); given != "" && q.route.verb != 0 {
 		scheme, secret, _ := strings.Cut(given, " ")
@@ -106,7 +110,7 @@ func (q *request) permit() (err error) {
 	case isSet:
 		return q.name(key)
 	case inBucket:
-		return nil // its handler makes a key
+		return q.grant.Valid() // its handler makes a key, and asks about that
 	}
 	return q.grant.Check(q.route.verb, nil)
 }
@@ -135,6 +139,7 @@ func (q *request) readBody() error {
 		if q.r.ContentLength != 0 {
 			return badRequest("%s %s has no body", q.route.method, q.route.path)
 		}
+		q.read = true
 		return nil
 	}
 	kind, _, err := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
@@ -181,7 +186,7 @@ func (q *request) readBody() error {
 	if int64(len(body)) > most {
 		return q.tooLong()
 	}
-	q.body = body
+	q.body, q.read = body, true
 	return nil
 }
 

@@ -138,16 +138,29 @@ func (q *request) update() error {
 	return err
 }
 
-// create changes a set whose key the node makes.
+// create changes a set whose key the node makes. The answer tells the key also where nobody knows whether the set was changed.
 func (q *request) create() error {
+	again, err := q.flag("retry", false)
+	if err != nil {
+		return err
+	}
+	if again {
+		return badRequest("a change is sent again to the set that it was for, or it makes another one: retry=true is for the path in Location, %.200s/KEY", q.r.URL.EscapedPath())
+	}
 	key := rand.Text()
 	if err := q.name(key); err != nil {
 		return err
 	}
-	_, err := q.change(func() int {
-		q.w.Header().Set("Location", q.r.URL.EscapedPath()+"/"+url.PathEscape(key))
+	name := func() { q.w.Header().Set("Location", q.r.URL.EscapedPath()+"/"+url.PathEscape(key)) }
+	_, err = q.change(func() int {
+		name()
 		return http.StatusCreated
 	})
+	if err != nil {
+		if _, f, _ := answerOf(err, true); f.Outcome == outcomeUnknown {
+			name()
+		}
+	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -41,6 +42,8 @@ type Options struct {
 	Hosts *origin.Hosts
 	// Tokens say what clients may do; nil permits everything.
 	Tokens *tokens.Guard
+	// Learned returns once clients may be judged by the Tokens, and reports false where that will not be; nil is at once. Health and the console do not ask it.
+	Learned func(ctx context.Context) bool
 	// Copies returns how many replicas a set has, which is what "all" means; nil is one.
 	Copies func() int
 	// About says what people and monitoring are told of the node.
@@ -71,6 +74,7 @@ type Server struct {
 	errors   atomic.Uint64
 	failures *door.Failures
 	failed   atomic.Uint64
+	hidden   cipher.AEAD // for names in cursors
 	started  time.Time
 	spy      func(r *route, parameter string) // of tests: which parameter a handler reads
 }
@@ -115,6 +119,9 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		s.timings[table[i].name] = &timing{}
 	}
 	var err error
+	if s.hidden, err = newHidden(); err != nil {
+		return nil, err
+	}
 	s.Server, err = door.NewLink(newLink(s.httpServer()), o.Options)
 	return s, err
 }

@@ -13,6 +13,7 @@ const (
 	formatVersion = 1
 	stateActive   = 1
 	stateRemoved  = 2
+	listMax       = 2 * EntriesMax // entries: lists that grew apart may have more together than one takes
 )
 
 // Append appends a list of entries, which it puts in the order of their IDs.
@@ -46,6 +47,9 @@ func Decode(b []byte) ([]Entry, error) {
 	n := in.number()
 	if n > uint64(len(in.b))/uint64(len(ID{})+1) {
 		return nil, fmt.Errorf("%w: a list of %d tokens in %d bytes", ErrEntry, n, len(b))
+	}
+	if n > listMax {
+		return nil, fmt.Errorf("%w: a list of %d tokens, the maximum is %d", ErrEntry, n, listMax)
 	}
 	entries := make([]Entry, 0, n)
 	for i := range n {

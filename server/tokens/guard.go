@@ -68,6 +68,15 @@ func (g Grant) Valid() error {
 	return nil
 }
 
+// Prefix returns what names begin with on which a verb is permitted; ok is false where it is permitted on none. So a list that begins with the prefix tells of no name that
+// the client may not see.
+func (g Grant) Prefix(verb Verbs) (prefix []byte, ok bool) {
+	if g.of == nil {
+		return nil, g.Valid() == nil
+	}
+	return g.of.Prefix, g.May(verb, g.of.Prefix)
+}
+
 // Free reports whether the client may do everything, because no token is needed.
 func (g Grant) Free() bool { return g.of == nil && g.Valid() == nil }
 

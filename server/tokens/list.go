@@ -186,6 +186,9 @@ func (l *List) Merge(ctx context.Context, entries []Entry) (news bool, err error
 	if !news {
 		return false, nil
 	}
+	if len(all) > listMax { // or the list could not be read again
+		return false, fmt.Errorf("%w: %d with those that were removed, the maximum is %d", ErrFull, len(all), listMax)
+	}
 	list := slices.Collect(maps.Values(all))
 	if err := l.disk.Save(context.WithoutCancel(ctx), Append(nil, list)); err != nil {
 		return false, err

@@ -317,3 +317,21 @@ func TestTogether(t *testing.T) {
 		is(t, "a client", <-ended, nil)
 	}
 }
+
+// TestListMax: a list that is longer than lists get costs no memory, and none is kept that could not be read again.
+func TestListMax(t *testing.T) {
+	entries := make([]Entry, listMax+1)
+	for i := range entries {
+		entries[i] = Entry{ID: ID{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i)}, Removed: true}
+	}
+	_, err := Decode(Append(nil, entries))
+	is(t, "a longer list", err, ErrEntry)
+	disk := &memory{}
+	_, err = open(t, disk, true).Merge(context.Background(), entries)
+	is(t, "a longer list to take", err, ErrFull)
+	_, err = open(t, disk, true).Merge(context.Background(), entries[1:])
+	is(t, "the longest list", err, nil)
+	if got := len(open(t, disk, true).Entries()); got != listMax {
+		t.Errorf("%d entries, want %d", got, listMax)
+	}
+}

@@ -77,6 +77,7 @@ const part = (o, name) => o[name + '_base64'] === undefined ? encoder.encode(o[n
 // A set is known in the page's address by its path.
 const pathOf = (type, bucket, key) => `/types/${percent(type)}/buckets/${percent(bucket)}/datatypes/${percent(key)}`
 const hashOf = path => '#set' + path
+const setHash = /^#set\/types\/(%[0-9A-Fa-f]{2})*\/buckets\/(%[0-9A-Fa-f]{2})*\/datatypes\/(%[0-9A-Fa-f]{2})*$/ // no other: the token would go to whatever address it names
 const bytesOfPercent = text => Uint8Array.from((text.match(/%../g) || []).map(x => parseInt(x.slice(1), 16)))
 function nameOf(type, bucket, key) {
   const [t, b, k] = [type, bucket, key].map(x => shown(x).text)
@@ -289,7 +290,7 @@ async function poll() {
 let view = ''
 function show() {
   const hash = location.hash || '#sets'
-  view = hash.startsWith('#set/') ? 'set' : ['#sets', '#filters', '#node'].includes(hash) ? hash.slice(1) : 'sets'
+  view = setHash.test(hash) ? 'set' : ['#sets', '#filters', '#node'].includes(hash) ? hash.slice(1) : 'sets'
   for (const v of ['sets', 'set', 'filters', 'node']) $('view-' + v).hidden = v !== view
   for (const a of document.querySelectorAll('nav a')) {
     if (a.getAttribute('href') === '#' + (view === 'set' ? 'sets' : view)) a.setAttribute('aria-current', 'page')

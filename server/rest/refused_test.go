@@ -1,0 +1,173 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// TestRefusedUnread: what is refused by its head is answered without its body, also where that never comes.
+func TestRefusedUnread(t *testing.T) {
+	o := Options{Tokens: &tokens.Guard{List: closedList(t), Always: true}}
+	o.RequestTime = time.Minute
+	guarded := start(t, o)
+	b := guarded.dial("POST /types/t/buckets/b/datatypes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 60000000\r\n\r\n")
+	if answer := make([]byte, 12); true {
+		if _, err := io.ReadFull(b, answer); err != nil || string(answer) != "HTTP/1.1 401" {
+			t.Errorf("a set of a new key, without a token: %q %v", answer, err)
+		}
+	}
+	o.RequestTime = 50 * time.Millisecond
+	hasty := start(t, o)
+	nc := hasty.dial("POST /filters/f/add HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
+	if answer, err := io.ReadAll(nc); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401") {
+		t.Errorf("%q %v", answer, err)
+	}
+}
+
+// TestCreateUnknown: where nobody knows whether a set of a new key was made, the answer says which key that is, and it can be asked for again there only.
+func TestCreateUnknown(t *testing.T) {
+	b := &broken{&door.UnknownError{Acked: 1, W: 2, Err: errors.New("nobody there")}}
+	s := serve(t, b, bloomdtest.NewMemory(), Options{})
+	path := "/types/t/buckets/b/datatypes"
+	status, answer, header := s.ask(call{method: "POST", path: path + "?request_id=1", body: `{"add":"a"}`})
+	if at := header.Get("Location"); status != 503 || !strings.Contains(answer, "unknown_outcome") || !strings.HasPrefix(at, path+"/") || len(at) < len(path)+10 {
+		t.Errorf("%d %s at %q", status, answer, at)
+	}
+	b.err = door.ErrUnavailable
+	if _, answer, header := s.ask(call{method: "POST", path: path, body: `{"add":"a"}`}); header.Get("Location") != "" {
+		t.Errorf("%s, at %q", answer, header.Get("Location"))
+	}
+	s.want("POST", path+"?request_id=1&retry=true", `{"add":"a"}`, 400, path+"/KEY", `"outcome":"nothing"`)
+}
+
+// fullFilters has one filter that can't be changed.
+type fullFilters struct {
+	door.Filters
+	err error
+}
+
+type fullFilter struct {
+	door.Filter
+	err error
+}
+
+func (f *fullFilters) Find(context.Context, []byte) (door.Filter, error) {
+	return &fullFilter{err: f.err}, nil
+}
+func (f *fullFilter) Set(context.Context, [][]byte, []bool) error { return f.err }
+
+// TestFilterPartly: an error after some keys of several may be added does not say that nothing has happened.
+func TestFilterPartly(t *testing.T) {
+	f := &fullFilters{}
+	s := serve(t, &broken{}, f, Options{})
+	for _, c := range []struct {
+		err    error
+		keys   string
+		status int
+		has    string
+	}{
+		{bigset.ErrDiskFull, `["a","b"]`, 507, `"outcome":"unknown"`},
+		{bigset.ErrDiskFull, `["a"]`, 507, `"outcome":"nothing"`},
+		{door.ErrUnavailable, `["a","b"]`, 503, `"outcome":"nothing"`},
+		{bigset.ErrNoFilter, `["a","b"]`, 404, `"outcome":"nothing"`},
+	} {
+		f.err = c.err
+		s.want("POST", "/filters/f/add", `{"keys":`+c.keys+`}`, c.status, c.has)
+	}
+}
+
+// TestLongString: a body counts its longest string as the decoder keeps it, and an element is measured before it is copied.
+func TestLongString(t *testing.T) {
+	for body, want := range map[string]int{``: 0, `"`: 0, `"abc`: 3, `{"add":"ab\"c","x":"12"}`: 5, `"\\","abc"`: 3, `"a\`: 2} {
+		if got := longestString([]byte(body)); got != want {
+			t.Errorf("%s: %d, want %d", body, got, want)
+		}
+	}
+	o := Options{}
+	o.RequestBytesMax = 1 << 20
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: 3 << 20})
+	s := start(t, o)
+	s.want("POST", friends, `{"add":"`+strings.Repeat("x", 1000<<10)+`"}`, 503, "memory")
+	s.want("POST", friends, `{"add_all":["`+strings.Repeat(strings.Repeat("x", 50<<10)+`","`, 18)+`"]}`, 204)
+	long := strings.Repeat("x", 64<<20)
+	in := &input{base64: true}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	in.bytes("add", long)
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; in.err == nil || !strings.Contains(in.err.Error(), "65536") || grown > 1<<20 {
+		t.Errorf("%v, after %d bytes", in.err, grown)
+	}
+	in = &input{}
+	if b := in.bytes("add", long[:keyscheme.ElementBytesMax]); len(b) != keyscheme.ElementBytesMax || in.err != nil {
+		t.Errorf("%d bytes, %v", len(b), in.err)
+	}
+}
+
+// stepped is a backend of one set, a part of which comes for each step.
+type stepped struct {
+	broken
+	steps chan door.Part
+}
+
+func (s *stepped) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) {
+		for part := range s.steps {
+			if !yield(part, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestStreamAfterRemoval: of what a stream gathers after its token was removed nothing is sent.
+func TestStreamAfterRemoval(t *testing.T) {
+	list := closedList(t)
+	secret, id := token(t, list, tokens.Read, "")
+	b := &stepped{steps: make(chan door.Part)}
+	s := serve(t, b, bloomdtest.NewMemory(), Options{Tokens: &tokens.Guard{List: list}})
+	nc := s.dial("GET " + friends + "/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + secret + "\r\n\r\n")
+	b.steps <- door.Part{Elements: []door.Element{{Name: []byte("early")}}}
+	if err := list.Remove(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	b.steps <- door.Part{Elements: []door.Element{{Name: []byte("late1")}, {Name: []byte(strings.Repeat("late2", 10_000))}}}
+	close(b.steps)
+	if answer, err := io.ReadAll(nc); err != nil || strings.Contains(string(answer), "late") || !strings.Contains(string(answer), `{"error":"token"`) {
+		t.Errorf("%.300q %v", answer, err)
+	}
+}
+
+// TestConsoleAddress: the console asks for a set by no other path than that of one, whatever the page's address says.
+func TestConsoleAddress(t *testing.T) {
+	js, err := consoleFiles.ReadFile("console/console.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^const setHash = /(.*)/ //`).FindSubmatch(js)
+	if found == nil || !strings.Contains(string(js), "view = setHash.test(hash) ? 'set'") {
+		t.Fatal("the console does not look at the address")
+	}
+	set := regexp.MustCompile(string(found[1]))
+	for hash, want := range map[string]bool{
+		"#set/types/%73/buckets/%62/datatypes/%6B": true, "#set/types/%73/buckets/%62/datatypes/": true,
+		"#set//other.host/": false, "#set//other.host/types/%73/buckets/%62/datatypes/%6b": false, "#set/types/%73/buckets/%62/datatypes/%6b?x": false, "#set/types/../buckets/%62/datatypes/": false,
+	} {
+		if set.MatchString(hash) != want {
+			t.Errorf("%s: %v, want %v", hash, !want, want)
+		}
+	}
+}
