@@ -1,77 +1,83 @@
-package engine_test
+package engine
 
 import (
-	"fmt"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
 	"bigset"
 )
 
-const (
-	slowSync = 400 * time.Microsecond
-	pause    = 100 * time.Microsecond // of a writer from an answer to its next request
-)
-
-// slowWriters has writers add to one set, each after a pause, on a disk whose syncs take a while. It returns how many syncs they took, and how long all took.
-func slowWriters(t *testing.T, writers, each int) (syncs uint64, took time.Duration) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair("store")
-		p.opt.MemTableBytes = 4 << 20
-		p.opt.Tune(nil)
-		p.open(t)
-		p.disk.SetHook("slow", func(op errorfs.Op) error {
-			if strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
-				time.Sleep(slowSync)
-			}
-			return nil
-		})
-		add := func(id, i int) {
-			if _, err := p.store.Add(bg, []byte("s"), [][]byte{fmt.Appendf(nil, "e%02d-%03d", id, i)}, bigset.WriteOptions{}); err != nil {
-				t.Errorf("add: %v", err)
-			}
-		}
-		for i := range 40 { // the store has learned how long a sync takes
-			add(writers, i)
-		}
-		count := func() uint64 {
-			stats, err := p.store.Stats()
-			must(t, err, "stats")
-			return stats.Sync.Count
-		}
-		before, began := count(), time.Now()
-		var wg sync.WaitGroup
-		for id := range writers {
-			wg.Go(func() {
-				for i := range each {
-					time.Sleep(pause)
-					add(id, i)
+// TestGather: how long a leader waits for more requests, by who was there before and who comes.
+func TestGather(t *testing.T) {
+	const sync, part = 600 * time.Microsecond, 300 * time.Microsecond
+	for _, c := range []struct {
+		name   string
+		expect int
+		ended  time.Duration // ago
+		first  bigset.Durability
+		sync   time.Duration
+		come   int // after a third of part
+		want   time.Duration
+	}{
+		{"alone", 1, 0, bigset.Sync, sync, 0, 0},
+		{"nobody comes", 8, 0, bigset.Sync, sync, 0, part},
+		{"some come", 8, 0, bigset.Sync, sync, 6, part},
+		{"all come", 8, 0, bigset.Sync, sync, 7, part / 3},
+		{"few", gatherCrowd - 1, 0, bigset.Sync, sync, 0, 0},
+		{"long ago", 8, time.Second, bigset.Sync, sync, 0, 0},
+		{"not synced", 8, 0, bigset.NoSync, sync, 0, 0},
+		{"a fast disk", 8, 0, bigset.Sync, 2*gatherLeast - 2, 0, 0},
+		{"a slow disk", 8, 0, bigset.Sync, time.Second, 0, gatherMost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, st := &Store{}, &set{}
+				s.syncTime.nanos.Store(int64(c.sync))
+				st.queue = []*request{newRequest(nil, c.first)}
+				st.gathering = gathering{expect: c.expect, ended: time.Now().Add(-c.ended)}
+				began, came := time.Now(), make(chan struct{})
+				go func() {
+					defer close(came)
+					time.Sleep(part / 3)
+					for range c.come {
+						st.queueMu.Lock()
+						st.queue = append(st.queue, newRequest(nil, bigset.Sync))
+						st.gathering.joined(len(st.queue))
+						st.queueMu.Unlock()
+					}
+				}()
+				s.gather(st)
+				if took := time.Since(began); took != c.want {
+					t.Errorf("it waited %v, want %v", took, c.want)
 				}
+				<-came
 			})
-		}
-		wg.Wait()
-		syncs, took = count()-before, time.Since(began)
-		p.verify(t)
-		must(t, p.store.Close(), "close")
-	})
-	return syncs, took
+		})
+	}
 }
 
-// TestGather: a leader waits for those who were answered just before, so that a crowd shares its syncs; one writer alone waits for nobody.
-func TestGather(t *testing.T) {
-	const each = 50
-	if syncs, took := slowWriters(t, 1, each); syncs != each || took != each*(pause+slowSync) {
-		t.Errorf("one writer: %d syncs in %v, want %d in %v", syncs, took, each, each*(pause+slowSync))
+// TestEarly: only a writer who seems to be alone passes the lead on before its sync, and what was under way when a sync ended is expected again.
+func TestEarly(t *testing.T) {
+	st := &set{}
+	if !st.beginSync(1) {
+		t.Error("one writer does not pass the lead on")
 	}
-	if syncs, took := slowWriters(t, 16, each); syncs > each*3/2 {
-		t.Errorf("16 writers: %d syncs in %v, want at most %d", syncs, took, each*3/2)
+	if st.beginSync(1) {
+		t.Error("a second one, beside the sync of the first, passes it on")
 	}
-	if syncs, took := slowWriters(t, 2, each); took > 2*each*(pause+slowSync) {
-		t.Errorf("two writers: %d syncs in %v", syncs, took)
+	st.queue = []*request{newRequest(nil, bigset.Sync), newRequest(nil, bigset.Sync)}
+	st.endSync(1)
+	if got := st.gathering.expect; got != 4 {
+		t.Errorf("%d requests are expected, want 4: one answered, one that waits for its sync, two in the queue", got)
+	}
+	st.endSync(1)
+	st.queue = nil
+	if st.beginSync(1) {
+		t.Error("a writer who expects others passes the lead on")
+	}
+	st.endSync(1)
+	if !st.beginSync(1) {
+		t.Error("a writer who is alone again does not pass it on")
 	}
 }

@@ -64,7 +64,7 @@ func TestSendNow(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var missed []string
-	co, err := coord.New(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return list }), Events: func(e coord.Event) {
+	co, err := coord.New(coord.Options{Quorum: coord.Quorum{N: 4, R: 2, W: 3, DW: 3}, Place: coord.List(func([]byte) []peer.Replica { return list }), Events: func(e coord.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		missed = append(missed, fmt.Sprintf("%v %s", e.Kind, e.Node))
@@ -72,7 +72,7 @@ func TestSendNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, Quorum: coord.Quorum{W: 3, DW: 3}})
+	r, err := co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}})
 	if err != nil || r.Acked < 3 {
 		t.Errorf("a write: %d acknowledged, %v", r.Acked, err)
 	}
