@@ -56,6 +56,12 @@ func (g *gathered) room(n int) ([]byte, error) {
 	return g.last[at:at:min(cap(g.last), at+n)], nil
 }
 
+// roomFor takes memory for a list that grows, which has n elements of so many bytes each, in steps: the first one is free.
+func (g *gathered) roomFor(n, bytes int) bool {
+	const step = 1024
+	return n == 0 || n%step != 0 || g.c.Take(step*bytes)
+}
+
 // keep returns a copy of a byte string.
 func (g *gathered) keep(b []byte) ([]byte, error) {
 	to, err := g.room(len(b))

@@ -230,7 +230,13 @@ func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte)
 func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 	for i := 0; i < len(args) && err == nil; i++ {
 		word, rest := args[i], args[i+1:]
+		most := bigset.BatchOpsMax
+		if is(word, "PAIRS") {
+			most *= 2
+		}
 		switch {
+		case (is(word, "ELEMENTS") || is(word, "PAIRS")) && len(rest) > most:
+			return refusal(fmt.Sprintf("ERR more than %d elements in one command", bigset.BatchOpsMax))
 		case is(word, "ELEMENTS") && len(rest) > 0:
 			for _, e := range rest {
 				w.Ops = append(w.Ops, door.Op{Kind: kind, Element: e})

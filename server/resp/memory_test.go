@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
+	"bigset/keyscheme"
 	"bigset/server/door"
 )
 
@@ -143,6 +145,46 @@ func TestKeysPartlyDone(t *testing.T) {
 		c := &conn{Conn: new(door.Conn), s: s}
 		if err := c.call(t.Context(), true, f, make([][]byte, n), make([]bool, n)); err == nil || errors.Is(err, door.ErrUnknown) != want {
 			t.Errorf("%d keys: %v", n, err)
+		}
+	}
+}
+
+// TestCommandsCount: what commands hold beside their answers counts among the memory of all, and is given back.
+func TestCommandsCount(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: 2 << 20, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 2 << 20})}})
+	p := dial()
+	for i := range 10 {
+		p.do(t, "SADD", "long", fmt.Sprint(i)+strings.Repeat("x", 50_000))
+	}
+	fill(t, p, "short", "%d", 30_000)
+	long := slices.Repeat([]string{"long"}, setsMost-1)
+	for _, args := range [][]string{
+		append([]string{"SUNION"}, long...), append([]string{"SINTER"}, long...), append([]string{"SINTERCARD", fmt.Sprint(len(long))}, long...), append([]string{"SUNIONSTORE", "to"}, long...),
+		{"SUNIONSTORE", "to", "short"}, {"SRANDMEMBER", "short", "1000000000"}, {"SRANDMEMBER", "short", "-100000"},
+	} {
+		for range 2 {
+			if got := p.do(t, args...); !strings.HasPrefix(got, "-TRYAGAIN") {
+				t.Errorf("%.60q: %.100s", args, got)
+			}
+		}
+		if got := p.do(t, "SINTERCARD", "2", "long", "long"); got != ":10" {
+			t.Errorf("after %.60q: %s", args, got)
+		}
+	}
+}
+
+func TestOwnWritesAreBounded(t *testing.T) {
+	t.Parallel()
+	for word, n := range map[string]int{"ELEMENTS": bigset.BatchOpsMax, "PAIRS": 2 * bigset.BatchOpsMax} {
+		args := slices.Repeat([][]byte{nil}, 1+n+2)
+		args[0] = []byte(word)
+		var w door.Write
+		if err := writeArgs(&w, keyscheme.OpAdd, args); err == nil || w.Ops != nil {
+			t.Errorf("%s: %d operations, %v", word, len(w.Ops), err)
+		}
+		if err := writeArgs(&w, keyscheme.OpAdd, args[:1+n]); err != nil || len(w.Ops) != bigset.BatchOpsMax {
+			t.Errorf("%s: %d operations, %v", word, len(w.Ops), err)
 		}
 	}
 }

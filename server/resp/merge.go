@@ -62,13 +62,30 @@ func (s *stream) read(ctx context.Context, from []byte, after bool) error {
 		}
 		n := len(s.text)
 		if cap(s.text)-n < len(e) { // earlier elements keep theirs
-			s.text, n = make([]byte, 0, max(2*cap(s.text), len(e), 4<<10)), 0
+			size := max(2*cap(s.text), len(e), streamFree)
+			if !s.take(size) {
+				return refusal(errNoRoom)
+			}
+			s.text, n = make([]byte, 0, size), 0
+		}
+		if len(s.page) == cap(s.page) {
+			more := max(len(s.page), streamFree/argumentBytes)
+			if !s.take(argumentBytes * more) {
+				return refusal(errNoRoom)
+			}
+			s.page = slices.Grow(s.page, more)
 		}
 		s.text = append(s.text, e...)
 		s.page = append(s.page, s.text[n:len(s.text):len(s.text)])
 	}
 	return nil
 }
+
+// streamFree is what of a stream does not count: a small set is read whatever others do.
+const streamFree = 4 << 10
+
+// take takes memory for a page. The command gives it back in the end.
+func (s *stream) take(bytes int) bool { return bytes <= 2*streamFree || s.c.Take(bytes) }
 
 // seek goes on to the first element that is not before e, and reports whether it is e.
 func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
@@ -318,6 +335,7 @@ func (c *conn) sintercard(ctx context.Context, args [][]byte) {
 		c.failed("sintercard", nil, err)
 		return
 	}
+	defer c.Give()
 	n := int64(0)
 	for _, err := range c.inter(ctx, keys) {
 		if err != nil {

@@ -256,6 +256,9 @@ func (c *conn) sample(ctx context.Context, g *gathered, key []byte, n int64) (dr
 				continue
 			}
 		} else {
+			if !g.roomFor(len(drawn), argumentBytes) {
+				return nil, refusal(errNoRoom)
+			}
 			drawn = append(drawn, nil)
 		}
 		if drawn[at], err = g.keep(e); err != nil {
@@ -273,6 +276,9 @@ func (c *conn) repeat(ctx context.Context, g *gathered, key []byte, n int64) (dr
 	all, err := c.cardinality(ctx, key)
 	if err != nil || all == 0 {
 		return nil, err
+	}
+	if n > argumentsFew && !c.Take(int(n)*2*argumentBytes) {
+		return nil, refusal(errNoRoom)
 	}
 	places := make([]uint64, n)
 	for i := range places {

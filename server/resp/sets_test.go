@@ -181,7 +181,7 @@ func TestCursorsAreBounded(t *testing.T) {
 // TestLongAnswers: what is too long is refused before its first byte, the connection goes on, and the memory is given back.
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
-	limits := door.NewLimits(door.LimitsOptions{LongBytes: 3 << 19})
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: 3 << 20})
 	dial, _ := start(t, Options{AnswerBytesMax: 1 << 20, Options: door.Options{Limits: limits, RequestBytesMax: RequestBytesLeast}})
 	p := dial()
 	for i := range 30 {

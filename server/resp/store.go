@@ -77,6 +77,9 @@ func appendOp(g *gathered, ops []door.Op, kind keyscheme.Op, e []byte) ([]door.O
 	if len(ops) == bigset.BatchOpsMax {
 		return nil, g.refuse()
 	}
+	if !g.roomFor(len(ops), 2*argumentBytes) {
+		return nil, refusal(errNoRoom)
+	}
 	e, err := g.keep(e)
 	return append(ops, door.Op{Kind: kind, Element: e}), err
 }
