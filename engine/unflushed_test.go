@@ -2,9 +2,15 @@ package engine_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/engine"
@@ -15,11 +21,18 @@ import (
 // looked up in tables alone where no memtable has them, and what was added is found at any moment.
 func TestLookUpsBesideFlushes(t *testing.T) {
 	t.Parallel()
-	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), MemTableBytes: 64 << 10})
+	disk := testkit.NewDisk()
+	store, err := engine.Open("db", &engine.Options{FS: disk, MemTableBytes: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
+	disk.SetHook("slow", func(op errorfs.Op) error {
+		if makesTable(op) { // a flush takes as long as some batches
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	})
 	ctx := t.Context()
 	var wg sync.WaitGroup
 	for writer := range 4 {
@@ -28,9 +41,13 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 			set := fmt.Appendf(nil, "s%d", writer%2)
 			present := map[string]bool{}
 			name := func() string { return fmt.Sprint(writer, "-", r.IntN(2000)) }
-			for range 600 {
+			for round := range 600 {
 				ops := map[string]bool{}
-				for range 1 + r.IntN(8) {
+				many := 1 + r.IntN(8)
+				if round%20 == 0 { // more than half of a memtable: Pebble flushes it on its own
+					many = 200 + r.IntN(200)
+				}
+				for range many {
 					ops[name()] = r.IntN(4) > 0
 				}
 				var adds, removes [][]byte
@@ -57,8 +74,11 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 						return
 					}
 				}
+				asked := slices.Collect(maps.Keys(ops))
 				for range 10 {
-					e := name()
+					asked = append(asked, name())
+				}
+				for _, e := range asked {
 					c, err := store.Look(ctx, set, []byte(e))
 					if err != nil || c.Present() != present[e] {
 						t.Errorf("%s in %s: %v, %v; want %v", e, set, c.Present(), err, present[e])
@@ -76,4 +96,60 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 	if skipped := store.SkippedMemTables(); stats.Flushes < 5 || skipped == 0 {
 		t.Errorf("%d flushes, %d look-ups in tables alone", stats.Flushes, skipped)
 	}
+}
+
+// TestLargeBatchBesideFlush: a batch of more than half a memtable is flushed on its own, and its elements are found after the flush before it and before its own.
+func TestLargeBatchBesideFlush(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	store, err := engine.Open("db", &engine.Options{FS: disk, MemTableBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	began, goOn := make(chan struct{}, 100), make(chan struct{})
+	disk.SetHook("hold", func(op errorfs.Op) error {
+		if makesTable(op) {
+			began <- struct{}{}
+			<-goOn
+		}
+		return nil
+	})
+	defer close(goOn)
+	set := []byte("s")
+	add := func(name string) (elements [][]byte) {
+		for i := range 400 {
+			elements = append(elements, fmt.Append(nil, name, i))
+		}
+		if _, err := store.Add(t.Context(), set, elements, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
+			t.Fatal(err)
+		}
+		return elements
+	}
+	flushes := func() uint64 {
+		stats, err := store.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.Flushes
+	}
+	add("first")
+	<-began
+	before := flushes()
+	second := add("second")
+	goOn <- struct{}{}
+	<-began // the flush of the second: that of the first has ended
+	if n := flushes() - before; n != 1 {
+		t.Fatalf("%d flushes, want 1", n)
+	}
+	for _, e := range second {
+		if c, err := store.Look(t.Context(), set, e); err != nil || !c.Present() {
+			t.Fatalf("%s: present %v, %v", e, c.Present(), err)
+		}
+	}
+}
+
+// makesTable reports whether an operation makes a table: there is one a flush here, and compactions.
+func makesTable(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst")
 }

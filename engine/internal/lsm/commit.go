@@ -39,7 +39,7 @@ func (d *DB) CommitElements(batch *pebble.Batch, sync bool, g *Generation) (wait
 		return nil, err
 	}
 	if g != nil {
-		d.Unflushed.Leave(g, uint64(batch.SeqNum()))
+		d.leave(g, uint64(batch.SeqNum()))
 	}
 	d.applied.Add(1)
 	if !sync {
@@ -54,6 +54,15 @@ func (d *DB) CommitElements(batch *pebble.Batch, sync bool, g *Generation) (wait
 		d.durableUpTo(applied)
 		return batch.Close()
 	}, nil
+}
+
+// leave takes a batch that was applied out of its generation. Pebble clears a large batch, which lies in the row of memtables by itself, and its number is then 0.
+func (d *DB) leave(g *Generation, seq uint64) {
+	if seq == 0 {
+		d.Unflushed.LeaveUnknown(g)
+	} else {
+		d.Unflushed.Leave(g, seq)
+	}
 }
 
 // begin returns why no batch may be applied now.

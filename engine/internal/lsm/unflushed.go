@@ -15,10 +15,13 @@ import (
 // applied, with its sequence number. A flush ends the youngest generation, and drops those whose batches are all in tables: memtables are flushed in the order of their
 // sequence numbers. What puts tables or cuts into the row of memtables makes a generation that knows everything.
 //
+// Some writes do not report their sequence numbers: tables, cuts and large batches. Their generations are kept until a batch of a generation that began after them
+// is in tables.
+//
 //	keys ─► youngest ─► ended by a flush ─► dropped by the flush that has its last sequence number
 //
-// Its memory is bounded: generationsMost filters, of a thirty-second of a memtable at most. They begin small, as memtables do, and one that is full is followed by a
-// larger one. What has no room in them makes them know more than there is.
+// Its memory is bounded: generationsMost filters, of a thirty-second of a memtable at most, and a generation without a filter for each batch that is being applied.
+// Filters begin small, as memtables do, and one that is full is followed by a larger one. Where the row is full, generations are folded into one that knows everything.
 type Unflushed struct {
 	// Skipped counts elements that were looked up in tables alone.
 	Skipped atomic.Uint64
@@ -41,11 +44,11 @@ type Generation struct {
 	added   atomic.Int64    // elements
 	writers int             // batches that have entered and not left
 	last    uint64          // the last sequence number of its batches
-	unsure  bool            // there is a later one: that of the first batch of a later generation is above it
+	unsure  bool            // a higher one exists that is not known: batches of later generations are above it, but for those of unsure ones
 }
 
 const (
-	// generationsMost is how many generations a flush may leave before the youngest goes on.
+	// generationsMost is how many generations the row may have before the youngest goes on, or some are folded.
 	generationsMost = 6
 	// memTableBytesAWord is how much of a memtable has a word of 64 bits: elementsAWord elements or fewer.
 	memTableBytesAWord = 256
@@ -70,25 +73,48 @@ func (u *Unflushed) Enter() *Generation {
 		u.youngest = nil
 	}
 	if u.youngest == nil {
-		u.beginLocked(&Generation{bits: make([]atomic.Uint64, u.words)})
+		u.beginLocked(u.words)
 	}
 	u.youngest.writers++
 	return u.youngest
 }
 
-func (u *Unflushed) beginLocked(g *Generation) {
-	row := append(slices.Clone(*u.row.Load()), g)
+// beginLocked begins a generation with a filter of some words. Where the row is full it has none, and knows everything.
+func (u *Unflushed) beginLocked(words int) {
+	g := &Generation{}
+	row := slices.Clone(*u.row.Load())
+	if len(row) < generationsMost {
+		g.bits = make([]atomic.Uint64, words)
+	} else {
+		g.all.Store(true)
+		row = folded(row)
+	}
+	row = append(row, g)
 	u.row.Store(&row)
 	u.youngest = g
 }
 
-// Leave takes a batch out of its generation. seq is its sequence number, 0 where it was not applied. A batch of which that is not known never leaves.
+// folded shortens a row that is full, by generations without writers: each is taken over by the next one, which then knows everything. Old ones stay as they are where
+// younger ones can go: the next flush drops them.
+func folded(row []*Generation) []*Generation {
+	for i := len(row) - 2; i >= 0 && len(row) >= generationsMost; i-- {
+		if g, next := row[i], row[i+1]; g.writers == 0 {
+			next.all.Store(true)
+			next.last = max(next.last, g.last)
+			next.unsure = next.unsure || g.unsure
+			row = slices.Delete(row, i, i+1)
+		}
+	}
+	return row
+}
+
+// Leave takes a batch out of its generation. seq is its sequence number, 0 where it was not applied. A batch that failed and may have been applied never leaves.
 func (u *Unflushed) Leave(g *Generation, seq uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	g.writers--
 	g.last = max(g.last, seq)
-	if seq == 0 {
+	if seq == 0 || g.unsure { // this batch may be below what is not known
 		return
 	}
 	for _, older := range *u.row.Load() {
@@ -101,25 +127,29 @@ func (u *Unflushed) Leave(g *Generation, seq uint64) {
 	}
 }
 
+// LeaveUnknown is Leave of a batch that was applied with a sequence number that is not known.
+func (u *Unflushed) LeaveUnknown(g *Generation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	g.writers--
+	row := *u.row.Load()
+	for _, younger := range row[slices.Index(row, g):] { // its batches may be below it, too
+		younger.unsure = true
+	}
+	u.youngest = nil // what comes later is above it
+}
+
 // Blind has all elements looked up in memtables, too, from now until what happens before end is called is in tables.
 func (u *Unflushed) Blind() (end func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.youngest == nil {
-		u.beginLocked(&Generation{})
+		u.beginLocked(0)
 	}
 	g := u.youngest
 	g.all.Store(true)
 	g.writers++
-	return func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		g.writers--
-		g.unsure = true
-		if u.youngest == g { // what comes later is above it
-			u.youngest = nil
-		}
-	}
+	return func() { u.LeaveUnknown(g) }
 }
 
 // flushedTo notes that all up to a sequence number is in tables that every iterator sees from now on. It may be called under Pebble's locks.

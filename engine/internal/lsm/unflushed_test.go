@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -100,6 +102,110 @@ func TestUnflushedBlind(t *testing.T) {
 	r.check(t, "twice", r.Moment(), "x", false)
 }
 
+// TestUnflushedUnknown: what was applied with an unknown number is known until a batch that entered after it is flushed, not one that was under way, in whatever generation.
+func TestUnflushedUnknown(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"batch", "blind"} {
+		for between := range 3 {
+			r := newRow()
+			first := r.Enter()
+			r.Add(first, []byte("x"))
+			end := func() { r.LeaveUnknown(first) }
+			if kind == "blind" {
+				end = r.Blind()
+				r.Leave(first, 1)
+			}
+			var early []*Generation // their numbers, 10 and more, are below the unknown one, 50
+			for range between {
+				r.flushedTo(0) // ends the youngest generation
+				early = append(early, r.Enter())
+			}
+			end()
+			for i, g := range early {
+				r.Leave(g, uint64(10+i))
+			}
+			when := fmt.Sprint(kind, " and ", between, " generations that began before its end")
+			r.flushedTo(49)
+			r.check(t, when+", not flushed", r.Moment(), "x", true)
+			r.seq = 50
+			r.write("later")
+			r.flushedTo(50)
+			r.check(t, when+", flushed without the later batch", r.Moment(), "x", true)
+			r.flushedTo(51)
+			r.check(t, when+", flushed", r.Moment(), "x", false)
+		}
+	}
+}
+
+// TestUnflushedFolds: whatever comes without a number, and whatever is under way, the row is bounded, and it knows all that is not flushed.
+func TestUnflushedFolds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		r := newRow()
+		type write struct {
+			element string
+			seq     uint64 // 0 before it is applied
+			leave   func(seq uint64)
+		}
+		var under, applied []*write
+		apply := func(w *write) {
+			if w.seq == 0 {
+				r.seq++
+				w.seq = r.seq
+			}
+		}
+		most := 0
+		for i := range 300 {
+			w := &write{element: fmt.Sprint("e", i)}
+			if len(under) > 0 {
+				w = under[random.IntN(len(under))]
+			}
+			switch n := random.IntN(12); {
+			case n < 4 || len(under) == 0:
+				g := r.Enter()
+				w = &write{element: fmt.Sprint("e", i), leave: func(seq uint64) { r.Leave(g, seq) }}
+				if random.IntN(4) == 0 {
+					w.leave = func(uint64) { r.LeaveUnknown(g) }
+				}
+				r.Add(g, []byte(w.element))
+				under = append(under, w)
+			case n == 4:
+				end := r.Blind()
+				under = append(under, &write{element: fmt.Sprint("e", i), leave: func(uint64) { end() }})
+			case n < 9:
+				apply(w)
+				w.leave(w.seq)
+				under = slices.DeleteFunc(under, func(other *write) bool { return other == w })
+				applied = append(applied, w)
+			case n == 9: // it leaves later
+				apply(w)
+			default:
+				r.flushedTo(r.seq - min(r.seq, uint64(random.IntN(10))))
+			}
+			for _, w := range slices.Concat(applied, under) {
+				if (w.seq == 0 || w.seq > r.flushed) && !r.MayHold([]byte(w.element), r.Moment()) {
+					t.Fatalf("seed %d, step %d: %s of number %d is not known, flushed are %d", seed, i, w.element, w.seq, r.flushed)
+				}
+			}
+			most = max(most, len(under))
+			if n := len(*r.row.Load()); n > generationsMost+most {
+				t.Fatalf("seed %d, step %d: %d generations with %d batches under way", seed, i, n, most)
+			}
+		}
+		for _, w := range under {
+			apply(w)
+			w.leave(w.seq)
+		}
+		r.write("last")
+		r.flushedTo(r.seq)
+		r.flushedTo(r.seq)
+		if n := len(*r.row.Load()); n > 0 {
+			t.Fatalf("seed %d: %d generations are left", seed, n)
+		}
+	}
+}
+
 // TestUnflushedIsBounded: flushes that end nothing make no more generations than there may be, and few elements are taken for others.
 func TestUnflushedIsBounded(t *testing.T) {
 	t.Parallel()
@@ -110,6 +216,13 @@ func TestUnflushedIsBounded(t *testing.T) {
 	}
 	if n := len(*r.row.Load()); n > generationsMost {
 		t.Errorf("%d generations", n)
+	}
+	for range 100 {
+		r.Blind()()
+		r.write("one")
+	}
+	if n := len(*r.row.Load()); n > generationsMost {
+		t.Errorf("%d generations after ingests", n)
 	}
 	r.flushedTo(r.seq)
 	r.flushedTo(r.seq)
