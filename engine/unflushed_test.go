@@ -33,6 +33,10 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 		}
 		return nil
 	})
+	rounds := 600
+	if testing.Short() {
+		rounds = 200
+	}
 	ctx := t.Context()
 	var wg sync.WaitGroup
 	for writer := range 4 {
@@ -41,10 +45,10 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 			set := fmt.Appendf(nil, "s%d", writer%2)
 			present := map[string]bool{}
 			name := func() string { return fmt.Sprint(writer, "-", r.IntN(2000)) }
-			for round := range 600 {
+			for round := range rounds {
 				ops := map[string]bool{}
 				many := 1 + r.IntN(8)
-				if round%20 == 0 { // more than half of a memtable: Pebble flushes it on its own
+				if round%50 == 20 { // more than half of a memtable: Pebble flushes it on its own
 					many = 200 + r.IntN(200)
 				}
 				for range many {
