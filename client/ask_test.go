@@ -96,7 +96,7 @@ func TestOnce(t *testing.T) {
 	s := newStore(t)
 	to := direct{api.Handler(alone.New(s))}
 	run, fates := 0, map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		run++
 		set := fmt.Sprint("set", run)
 		var later []wire.Call
@@ -153,11 +153,14 @@ func TestOnce(t *testing.T) {
 		if err != nil && (want > 0 || !errors.Is(err, bigset.ErrNotFound)) || live != uint64(want) {
 			t.Fatalf("%d dots of %d adds that were done, %v", live, want, err)
 		}
-	})
-	for _, fate := range []string{"done", "unknown", "unavailable"} {
-		if fates[fate] == 0 {
-			t.Errorf("no add was %s: the test shows nothing", fate)
-		}
+	}
+	met := func() bool { return fates["done"] > 0 && fates["unknown"] > 0 && fates["unavailable"] > 0 }
+	rapid.Check(t, check)
+	for again := 0; !met() && again < 20 && !t.Failed(); again++ { // with -short a fate may be missed by chance
+		rapid.Check(t, check)
+	}
+	if !met() {
+		t.Errorf("not every fate was met, %v: the test shows nothing", fates)
 	}
 }
 
