@@ -22,7 +22,7 @@ import (
 //   - A run that is found is kept only if nothing was written inside since the iterator that found it was opened. Finders
 //     register before they open it, and are told of each batch that is cut from then on; one that was cut and not yet
 //     applied at that moment they are told of as they register.
-//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an open context
+//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
 //     counts as live, whatever its dot.
 //
 // A queue's head is read, and what was read is then removed: the next reader would step over all of it once. So the last chunk

@@ -191,7 +191,7 @@ func (in *ingestion) choose(seen *clock.Clock) {
 	in.arena, in.ends = make([]byte, 0, (len(in.keys)/len(in.dots)+1)*n), make([]int, 0, n)
 	for i := range in.dots {
 		if in.brought.Contains(in.dot(i)) {
-			in.keep(keptKey{in.inKey(i), keyscheme.ClosedValue})
+			in.keep(keptKey{in.inKey(i), keyscheme.ResolvedValue})
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	}
 }
 
-// TestRequestsKeptAreRefused: records of several sets, that are malformed, or that a store with open contexts can't keep.
+// TestRequestsKeptAreRefused: records of several sets, that are malformed, or that a store with unresolved contexts can't keep.
 func TestRequestsKeptAreRefused(t *testing.T) {
 	t.Parallel()
 	a, b, _ := twoClocks(t, time.Minute)
@@ -165,10 +165,10 @@ func TestRequestsKeptAreRefused(t *testing.T) {
 	if st := b.known(t, "s"); !st.Seen.Equal(was.Seen) || len(b.kept(t)) != 0 {
 		t.Errorf("something was taken: %+v", b.kept(t))
 	}
-	q := openPair(t, "open contexts")
+	q := openPair(t, "unresolved contexts")
 	defer q.close(t)
 	if _, err := q.store.KeepRequests(bg, []bigset.KeptRequest{good}, bigset.NoSync); !errors.Is(err, bigset.ErrRequest) {
-		t.Errorf("with open contexts: %v", err)
+		t.Errorf("with unresolved contexts: %v", err)
 	}
 }
 

@@ -149,7 +149,7 @@ func (p *scriptStore) state(set []byte) bigset.State {
 	if err != nil {
 		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
-	return bigset.State{Seen: s.Seen.Clone(), Dead: s.Dead.Clone(), Open: s.Open}
+	return bigset.State{Seen: s.Seen.Clone(), Dead: s.Dead.Clone(), Unresolved: s.Unresolved}
 }
 
 func (p *scriptStore) learnCmd(l *scriptLine) string {

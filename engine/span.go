@@ -18,7 +18,7 @@ const spanBytesDefault = 8 << 20
 
 // ExportSpan reads live keys of a set, from behind an element on, or from the start with nil, until they are about bytesMax bytes,
 // 0 is 8 MiB, or until a second has passed. It is one moment of the set. A set of which this store has never heard is
-// bigset.ErrNotFound, a key with an open context bigset.ErrOpenKey.
+// bigset.ErrNotFound, a key with an unresolved context bigset.ErrUnresolved.
 func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int) (span *bigset.Span, err error) {
 	if bytesMax == 0 {
 		bytesMax = spanBytesDefault
@@ -74,8 +74,8 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 		if err != nil {
 			return nil, err
 		}
-		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return nil, fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
+		if keyscheme.IsUnresolved(value) || op != keyscheme.OpAdd {
+			return nil, fmt.Errorf("%w: element %.64q", bigset.ErrUnresolved, element)
 		}
 		if state.Dead.ContainsBytes(actor, counter) {
 			continue

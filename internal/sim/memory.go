@@ -238,7 +238,7 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 			done = false
 			break
 		}
-		if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, closedValue); err != nil {
+		if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, resolvedValue); err != nil {
 			return nil, err
 		}
 	}
@@ -357,5 +357,5 @@ func (m *memory) Close() {}
 // keyBytes is about what a key takes in an engine.
 const keyBytes = 40
 
-// closedValue is the value of a key without an open context.
-var closedValue = keyscheme.AppendElementValue(nil, nil)
+// resolvedValue is the value of a key without an unresolved context.
+var resolvedValue = keyscheme.AppendElementValue(nil, nil)

@@ -49,7 +49,7 @@ type Message interface {
 	appendTo(*encoder) error
 }
 
-// Append appends the frame of a message that a member sends, in FrameVersion. Its error is ErrFrameTooLarge, ErrOpenContexts, ErrMember, or
+// Append appends the frame of a message that a member sends, in FrameVersion. Its error is ErrFrameTooLarge, ErrUnresolvedContexts, ErrMember, or
 // that of a message which could not be decoded.
 func Append(dst []byte, from Member, m Message) ([]byte, error) {
 	return AppendVersion(dst, FrameVersion, from, m)

@@ -55,7 +55,7 @@ func samples() []sample {
 			{Name: []byte("y"), Dots: []clock.Dot{dot("A1", 2)}}, {Name: []byte("x"), Dots: []clock.Dot{dot("A1", 1)}}}}},
 		{"chunk-of-dead", peer.Chunk{Clock: seen, Bound: []byte("z")}},
 		{"chunk-last", peer.Chunk{Clock: seen, Done: true}},
-		{"state", peer.State{Seen: seen, Dead: clock.Of(dot("B1", 7)), Open: 2}},
+		{"state", peer.State{Seen: seen, Dead: clock.Of(dot("B1", 7)), Unresolved: 2}},
 		{"digests", peer.Digests{{Slot: 1, Name: []byte("b"), Sum: [16]byte{1, 2}}, {Slot: 1, Name: []byte("aa"), Sum: [16]byte{3}}, {Slot: 0xFFFFFFFF, Name: []byte("a")}}},
 		{"digests-none", peer.Digests{}},
 		{"ask", peer.Ask{Set: []byte("set"), Element: []byte("x"), Dots: []clock.Dot{dot("A1", 1), dot("A1", 1<<63)}}},
@@ -276,7 +276,7 @@ func TestUnsendable(t *testing.T) {
 		want error
 	}{
 		{"over the frame", alice, many, peer.ErrFrameTooLarge},
-		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrOpenContexts},
+		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrUnresolvedContexts},
 		{"request id", alice, peer.Delta{Set: []byte("s"), Request: make([]byte, peer.RequestBytesMax+1)}, peer.ErrFrameTooLarge},
 		{"sender", peer.Member{}, peer.Digests{}, peer.ErrMember},
 		{"no dot", alice, peer.Ask{Set: []byte("s"), Dots: []clock.Dot{{}}}, peer.ErrFrame},

@@ -136,7 +136,7 @@ type DeltaSender interface {
 
 // refusals are the errors of operations that no replica would do.
 var refusals = []error{
-	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrOpenContexts,
+	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrUnresolvedContexts,
 	bigset.ErrNoFilter, bloomslice.ErrOptions,
 }
 

@@ -34,10 +34,10 @@ var (
 // what was acknowledged, until a copy or repair has made it whole. So is a node whose store was not closed cleanly, so that its
 // incarnation has changed, and that has filters whose marks are not synced: it may have lost marks, and the counts of the layers that
 // it owns, which others have; until it has pulled those slices it must neither fill its layers nor deny a key. A store that keeps wide
-// contexts open is refused with peer.ErrOpenContexts.
+// contexts open is refused with peer.ErrUnresolvedContexts.
 func New(node string, store *engine.Store, state peer.MemberState) (*Replica, error) {
-	if store.OpenContexts() {
-		return nil, fmt.Errorf("%w: the store of %s has Options.OpenContexts", peer.ErrOpenContexts, node)
+	if store.KeepsContexts() {
+		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
 	}
 	store.KeepRecent()
 	l := &Replica{store: store, node: node}
@@ -177,11 +177,11 @@ func (l *Replica) ElementDigests(ctx context.Context, set []byte, r bigset.Eleme
 	return d, l.Member(), err
 }
 
-// State implements peer.Replica. A set with open keys, from a time when the store kept them, is peer.ErrOpenContexts.
+// State implements peer.Replica. A set with unresolved keys, from a time when the store kept them, is peer.ErrUnresolvedContexts.
 func (l *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	s, err := l.store.State(ctx, set)
-	if err == nil && s.Open > 0 {
-		err = fmt.Errorf("%w: %d keys of %q", peer.ErrOpenContexts, s.Open, set)
+	if err == nil && s.Unresolved > 0 {
+		err = fmt.Errorf("%w: %d keys of %q", peer.ErrUnresolvedContexts, s.Unresolved, set)
 	}
 	return s, l.Member(), err
 }
