@@ -356,8 +356,8 @@ func (s *Store) KeptRequests() (int, error) {
 // TablesOf makes stores that are opened with these options take spans with so many new keys and more as tables.
 func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
-// SpanFacts returns what a span says.
-func SpanFacts(span *bigset.Span) (bigset.Facts, error) { return span.Facts() }
+// PortionFacts returns what a span says.
+func PortionFacts(portion *bigset.Portion) (bigset.Facts, error) { return portion.Facts() }
 
 // ForgetSpace has the next look at the disk happen at once.
 func (s *Store) ForgetSpace() { s.db.ForgetSpace() }

@@ -36,9 +36,9 @@ func (p *pair) keep(t *testing.T, all []bigset.KeptRequest, want int) {
 // copyFrom takes all of set s as facts.
 func (p *pair) copyFrom(t *testing.T, from *pair) {
 	t.Helper()
-	span, err := from.store.ExportSpan(bg, []byte("s"), nil, 0)
+	portion, err := from.store.ExportPortion(bg, []byte("s"), nil, 0)
 	must(t, err, "export")
-	f, err := span.Facts()
+	f, err := portion.Facts()
 	must(t, err, "facts")
 	_, err = p.store.ApplyFacts(bg, f, bigset.NoSync)
 	must(t, err, "facts")
@@ -79,7 +79,7 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	_, err := b.store.ApplyFacts(bg, bigset.Facts{Set: []byte("s"), Dead: clock.Of(slices.Collect(st.Dead.Dots())[:1]...)}, bigset.NoSync)
 	must(t, err, "a death")
 	b.keep(t, all, 0)
-	keysOnly, err := a.store.ExportSpan(bg, []byte("s"), nil, 0)
+	keysOnly, err := a.store.ExportPortion(bg, []byte("s"), nil, 0)
 	must(t, err, "export")
 	keysOnly.Dead = nil
 	f, err := keysOnly.Facts()

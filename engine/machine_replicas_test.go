@@ -33,8 +33,8 @@ func (n *node) apply(t *rapid.T, d bigset.Delta, sync bigset.Durability) {
 	n.pair.apply(t, d, sync)
 }
 
-// copySpans has a store copy some of a set from another, in spans.
-func (m *machine) copySpans(t *rapid.T) {
+// copyPortions has a store copy some of a set from another, in spans.
+func (m *machine) copyPortions(t *rapid.T) {
 	if m.keepsContexts || len(m.nodes) < 2 {
 		t.Skip("alone, or contexts are unresolved")
 	}
@@ -43,7 +43,7 @@ func (m *machine) copySpans(t *rapid.T) {
 	if from == n || !from.model.Set(set).Known() {
 		t.Skip("nothing to copy")
 	}
-	for _, s := range from.spans(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
+	for _, s := range from.portions(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
 		switch rapid.IntRange(0, 5).Draw(t, "span") {
 		case 0: // lost
 			continue
@@ -57,7 +57,7 @@ func (m *machine) copySpans(t *rapid.T) {
 	}
 }
 
-func (m *machine) ingests(t *rapid.T, n *node, s *bigset.Span) {
+func (m *machine) ingests(t *rapid.T, n *node, s *bigset.Portion) {
 	before, err := n.store.Stats()
 	must(t, err, "stats")
 	n.ingest(t, s)

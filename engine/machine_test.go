@@ -164,7 +164,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"deliver2":    m.deliver,
 		"heal":        m.heal,
 		"locate":      m.locate,
-		"copy":        m.copySpans,
+		"copy":        m.copyPortions,
 		"drop":        m.drop,
 		"flush":       m.flush,
 		"publish":     m.publish,

@@ -247,7 +247,7 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 	return c, nil
 }
 
-func (m *memory) Export(after []byte, bytesMax int) (*bigset.Span, error) {
+func (m *memory) Export(after []byte, bytesMax int) (*bigset.Portion, error) {
 	if m.seen.Empty() {
 		return nil, bigset.ErrNotFound
 	}
@@ -259,8 +259,8 @@ func (m *memory) Export(after []byte, bytesMax int) (*bigset.Span, error) {
 }
 
 // Ingest takes a chunk of a copy.
-func (m *memory) Ingest(span *bigset.Span) error {
-	f, err := span.Facts()
+func (m *memory) Ingest(portion *bigset.Portion) error {
+	f, err := portion.Facts()
 	if err != nil {
 		return err
 	}

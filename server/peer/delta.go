@@ -20,7 +20,7 @@ const (
 	kindAsk          = 'A'
 	kindJudgement    = 'V'
 	kindExport       = 'E'
-	kindSpan         = 'P'
+	kindPortion      = 'P'
 
 	kindElementRange   = 'H'
 	kindElementDigests = 'K'

@@ -236,30 +236,30 @@ func (l *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.D
 }
 
 // Export implements peer.Replica.
-func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
+func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
 	m := l.Member() // before the read: an incarnation that ends meanwhile has sent it
 	if err := l.whole(); err != nil {
 		return nil, m, err
 	}
-	span, err := l.store.ExportSpan(ctx, set, after, bytesMax)
+	portion, err := l.store.ExportPortion(ctx, set, after, bytesMax)
 	if err != nil {
 		return nil, m, err
 	}
-	if !span.Done {
-		span.Dead = nil
+	if !portion.Done {
+		portion.Dead = nil
 		if after != nil {
-			span.Seen = nil
+			portion.Seen = nil
 		}
 	}
-	return span, m, nil
+	return portion, m, nil
 }
 
 // Ingest takes a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
-func (l *Replica) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
+func (l *Replica) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.store.IngestSpan(ctx, span)
+	r, err := l.store.IngestPortion(ctx, portion)
 	return r, l.Member(), l.outcome(err)
 }
 
