@@ -24,8 +24,8 @@ var (
 	ErrDelta = errors.New("engine: delta refused")
 	// ErrFacts is returned for facts that are malformed or name dots that this store has never issued.
 	ErrFacts = errors.New("engine: facts refused")
-	// ErrOpenKey is returned where a key with an open wide context (engine.Options.OpenContexts) is met by what can't copy it.
-	ErrOpenKey = errors.New("engine: a key with an open context can't be copied")
+	// ErrUnresolved is returned where a key with an unresolved wide context (engine.Options.KeepContexts) is met by what can't copy it.
+	ErrUnresolved = errors.New("engine: a key with an unresolved context can't be copied")
 	// ErrRequest is returned for options that contradict each other.
 	ErrRequest = errors.New("engine: bad request")
 )

@@ -22,7 +22,7 @@ import (
 //   - A run that is found is kept only if nothing was written inside since the iterator that found it was opened. Finders
 //     register before they open it, and are told of each batch that is cut from then on; one that was cut and not yet
 //     applied at that moment they are told of as they register.
-//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an open context
+//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
 //     counts as live, whatever its dot.
 //
 // A queue's head is read, and what was read is then removed: the next reader would step over all of it once. So the last chunk
@@ -35,7 +35,7 @@ type deadRuns struct {
 	list    []deadRun // ascending, disjoint, not adjacent
 	head    *headRun  // what may be a run next; nil is nothing
 	finders []*runFinder
-	writing span // the keys of a batch that may not be applied yet; zero when there is none
+	writing keyRange // the keys of a batch that may not be applied yet; zero when there is none
 	bytes   int64
 }
 
@@ -52,8 +52,8 @@ type headRun struct {
 	live *clock.Clock
 }
 
-// span is a closed range of keys.
-type span struct{ first, last []byte }
+// keyRange is a closed range of keys.
+type keyRange struct{ first, last []byte }
 
 const (
 	// runKeysMin is how many keys a run must hold to be remembered: stepping over them costs several times a seek. Where a
@@ -70,11 +70,11 @@ const (
 
 // runFinder is a reader that may find runs.
 type runFinder struct {
-	written []span // since it registered, about
+	written []keyRange // since it registered, about
 }
 
 // note takes notice of written keys. When it has many it keeps but the range of all of them.
-func (f *runFinder) note(s span) {
+func (f *runFinder) note(s keyRange) {
 	if len(f.written) == notesMax {
 		all := f.written[0]
 		for _, o := range f.written[1:] {
@@ -87,7 +87,7 @@ func (f *runFinder) note(s span) {
 
 // wroteIn reports whether a key in [from, to) may have been written.
 func (f *runFinder) wroteIn(from, to []byte) bool {
-	return slices.ContainsFunc(f.written, func(s span) bool {
+	return slices.ContainsFunc(f.written, func(s keyRange) bool {
 		return comparator.Compare(s.last, from) >= 0 && comparator.Compare(s.first, to) < 0
 	})
 }
@@ -125,7 +125,7 @@ func (d *deadRuns) cut(prefixLen int, keys []keptKey) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.writing = span{keys[0].key, keys[0].key}
+	d.writing = keyRange{keys[0].key, keys[0].key}
 	for _, kept := range keys {
 		k := kept.key
 		d.writing.first, d.writing.last = sooner(d.writing.first, k), later(d.writing.last, k)
@@ -166,7 +166,7 @@ func (d *deadRuns) cutKey(prefixLen int, key []byte) {
 // applied says that the batch of the last cut is visible to iterators opened from now on.
 func (d *deadRuns) applied() {
 	d.mu.Lock()
-	d.writing = span{}
+	d.writing = keyRange{}
 	d.mu.Unlock()
 }
 

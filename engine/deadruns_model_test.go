@@ -64,7 +64,7 @@ func (m *runsMachine) cut(t *rapid.T) {
 	for _, e := range rapid.SliceOfN(rapid.IntRange(0, runsMachineElements-1), 1, 3).Draw(t, "elements") {
 		n := len(m.keys)
 		m.keys = append(m.keys, m.prefix.AppendElement(nil, runElement(e), clock.Dot{Actor: "n", Counter: uint64(n + 1)}, keyscheme.OpAdd))
-		m.batch, keys = append(m.batch, n), append(keys, newKept(m.keys[n], keyscheme.ClosedValue))
+		m.batch, keys = append(m.batch, n), append(keys, newKept(m.keys[n], keyscheme.ResolvedValue))
 	}
 	m.runs.cut(len(m.prefix), keys)
 }

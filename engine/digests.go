@@ -63,7 +63,7 @@ func sumOf(r *setRecord) (sum [16]byte) {
 	field(r.Name)
 	field(r.seen.Append(nil))
 	field(r.dead.Append(nil))
-	buf = binary.AppendUvarint(buf, uint64(max(0, r.open)))
+	buf = binary.AppendUvarint(buf, uint64(max(0, r.unresolved)))
 	all := sha256.Sum256(buf)
 	copy(sum[:], all[:])
 	return sum

@@ -116,7 +116,7 @@ func (s *Store) renewActor(slots slotRange) error {
 func (st *set) forget() {
 	st.mu.Lock()
 	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil
-	st.exists, st.open, st.flags = false, 0, 0
+	st.exists, st.unresolved, st.flags = false, 0, 0
 	st.raises++
 	st.version++
 	st.mu.Unlock()

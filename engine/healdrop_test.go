@@ -58,7 +58,7 @@ func (p *pair) swaps(t *testing.T, from, to string, dot clock.Dot) {
 	prefix := keyscheme.NewPrefix([]byte(healSet))
 	must(t, db.Delete(prefix.AppendElement(nil, []byte(from), dot, keyscheme.OpAdd), pebble.Sync), "delete")
 	if to != "" {
-		must(t, db.Set(prefix.AppendElement(nil, []byte(to), dot, keyscheme.OpAdd), keyscheme.ClosedValue, pebble.Sync), "set")
+		must(t, db.Set(prefix.AppendElement(nil, []byte(to), dot, keyscheme.OpAdd), keyscheme.ResolvedValue, pebble.Sync), "set")
 	}
 	must(t, db.Close(), "close Pebble")
 	p.open(t)

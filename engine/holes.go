@@ -48,7 +48,7 @@ type survey struct {
 
 // Lost returns the dots of a set that were seen, are not dead, and have no key that can be read: damage, to be put back by Heal. It
 // reads the whole set, with short iterators, also behind blocks that can't be read; a key right beside such a block may be named, too.
-// A set of which this store has never heard is bigset.ErrNotFound, an open key bigset.ErrOpenKey.
+// A set of which this store has never heard is bigset.ErrNotFound, an unresolved key bigset.ErrUnresolved.
 func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		v := survey{s: s, st: st, seen: st.view().seen}
@@ -141,8 +141,8 @@ func (v *survey) each(
 		if err != nil {
 			return err
 		}
-		if keyscheme.IsOpen(value) {
-			return fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
+		if keyscheme.IsUnresolved(value) {
+			return fmt.Errorf("%w: element %.64q", bigset.ErrUnresolved, element)
 		}
 		if !yield(n, element, newKept(it.Key(), value)) {
 			return nil

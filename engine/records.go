@@ -192,7 +192,7 @@ func (b *builder) encodeClock(head *clock.Clock) (value, seen int) {
 	if b.sibling {
 		flags |= keyscheme.FlagSiblings
 	}
-	b.buf = keyscheme.AppendClockHead(b.buf, keyscheme.ClockValue{Open: b.st.open + b.opened, Flags: flags})
+	b.buf = keyscheme.AppendClockHead(b.buf, keyscheme.ClockValue{Unresolved: b.st.unresolved + b.unresolved, Flags: flags})
 	seen = len(b.buf)
 	b.buf = head.Append(b.buf)
 	return value, seen

@@ -97,10 +97,10 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 	}
 }
 
-// garbage reports whether a rewriter could take the key at hand away, or the context that keeps it open.
+// garbage reports whether a rewriter could take the key at hand away, or the context that it still carries.
 func (p *sampler) garbage(actor []byte, counter uint64) bool {
 	value, err := p.it.ValueAndErr()
-	if err != nil || !keyscheme.IsOpen(value) { // an error is found again where the span is read
+	if err != nil || !keyscheme.IsUnresolved(value) { // an error is found again where the span is read
 		return p.view.dead.ContainsBytes(actor, counter)
 	}
 	wide, err := keyscheme.DecodeElementValue(value)

@@ -154,7 +154,7 @@ func (sc *script) grownText(before, after bigset.State) string {
 	seen, dead := after.Seen.Clone(), after.Dead.Clone()
 	seen.Subtract(before.Seen)
 	dead.Subtract(before.Dead)
-	if seen.Empty() && dead.Empty() && before.Open == after.Open {
+	if seen.Empty() && dead.Empty() && before.Unresolved == after.Unresolved {
 		return "nothing new\n"
 	}
 	return fmt.Sprintf("new: %s%s\n", sc.clockText(seen), sc.deathsText(dead))
@@ -167,7 +167,7 @@ func (p *scriptStore) event(e engine.Event) {
 	case engine.EventPublish:
 		text = fmt.Sprintf("the filter has %d more dead dots of %s", e.Dots, e.Set)
 	case engine.EventRewrite:
-		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Closed)
+		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Resolved)
 	case engine.EventRewriteLeft:
 		text = fmt.Sprintf("rewrite of %s was given up", orSmall(e.Set))
 	case engine.EventExcise:
@@ -208,8 +208,8 @@ func (p *scriptStore) dumpCmd(l *scriptLine) string {
 	if err != nil {
 		return p.failedBy(err)
 	}
-	open, err := p.OpenCount(set)
-	must(l.t, err, "open keys")
+	open, err := p.UnresolvedCount(set)
+	must(l.t, err, "unresolved keys")
 	flags, err := p.ClockFlags(set)
 	must(l.t, err, "flags")
 	siblings := ""

@@ -51,7 +51,7 @@ type Stats struct {
 	RewritesLeft        uint64 `json:"rewrites_left" metric:"counter" help:"spans that the rewriter left because they were being written"`
 	RewriteKeys         uint64 `json:"rewrite_keys" metric:"counter" help:"element keys that the rewriter read"`
 	RewriteDropped      uint64 `json:"rewrite_dropped" metric:"counter" help:"element keys that the rewriter left out"`
-	RewriteClosed       uint64 `json:"rewrite_closed" metric:"counter" help:"open keys that the rewriter resolved"`
+	RewriteResolved     uint64 `json:"rewrite_closed" metric:"counter" help:"unresolved keys that the rewriter resolved"`
 	Ingests             uint64 `json:"ingests" metric:"counter" help:"spans of other stores that came in as tables"`
 	BytesIngested       uint64 `json:"bytes_ingested" metric:"counter" help:"bytes of those tables"`
 	LocatedInLog        uint64 `json:"located_in_log" metric:"counter" help:"keys that were found by their dots in the log of recent writes"`
@@ -115,7 +115,7 @@ func (s *Store) Stats() (Stats, error) {
 		BlockCacheHits: uint64(m.BlockCache.Hits), BlockCacheMisses: uint64(m.BlockCache.Misses), BytesBlockCache: uint64(m.BlockCache.Size),
 		StallMillis: uint64(l.Stalled.Sum().Milliseconds()), DotsLive: uint64(max(0, s.sets.live.Load())), BytesTombstones: uint64(max(0, s.sets.deadBytes.Load())),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
-		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
+		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteResolved: c.rewriteResolved.Load(), RunsPassed: c.runsPassed.Load(),
 		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
 		LocatedInLog: c.locatedInLog.Load(), LocatedByScan: c.locatedByScan.Load(), LocateScans: c.locateScans.Load(),
 		LocateSkips: c.locateSkips.Load(),

@@ -20,7 +20,7 @@ const (
 	kindAsk          = 'A'
 	kindJudgement    = 'V'
 	kindExport       = 'E'
-	kindSpan         = 'P'
+	kindPortion      = 'P'
 
 	kindElementRange   = 'H'
 	kindElementDigests = 'K'
@@ -56,7 +56,7 @@ func (m Delta) appendTo(e *encoder) error {
 	for i := range m.Items {
 		it := &m.Items[i]
 		if it.Wide != nil {
-			return fmt.Errorf("%w: item %d of a delta of %q", ErrOpenContexts, i, m.Set)
+			return fmt.Errorf("%w: item %d of a delta of %q", ErrUnresolvedContexts, i, m.Set)
 		}
 		e.byte(byte(it.Kind))
 		e.bytes(it.Element)

@@ -36,8 +36,8 @@ var (
 	// ErrAnswer says that an answer came that can't be one: cut, foreign, or from another member. Nobody knows what has happened. It does not
 	// wrap ErrFrame: that is the other side's word for a request that it refused.
 	ErrAnswer = errors.New("peer: answer can't be read")
-	// ErrOpenContexts is returned for a store, or a set, with wide contexts that are kept open: they do not go between replicas.
-	ErrOpenContexts = errors.New("peer: open contexts are not replicated")
+	// ErrUnresolvedContexts is returned for a store, or a set, with wide contexts that are kept open: they do not go between replicas.
+	ErrUnresolvedContexts = errors.New("peer: unresolved contexts are not replicated")
 	// ErrMember is returned for a member whose name, incarnation or state can't be.
 	ErrMember = errors.New("peer: not a member")
 )

@@ -114,7 +114,7 @@ type Replica interface {
 	// is a set of which this replica has never heard. One that is Joining answers ErrJoining.
 	//
 	//	here x{A1} y{A2} z{A3};  Export(nil, 1) = x{A1}, bound x, Seen {A1-3};  Export(x, 8 MiB) = y{A2} z{A3}, done, Seen, Dead
-	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, Member, error)
+	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, Member, error)
 
 	// Digests lists a hash of Seen and Dead of every set in a range of slots, both ends included, in the order of the store. Equal
 	// digests mean equal Seen and Dead; they say nothing about damage. Joining replicas answer, too.
@@ -136,7 +136,7 @@ type DeltaSender interface {
 
 // refusals are the errors of operations that no replica would do.
 var refusals = []error{
-	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrOpenContexts,
+	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrUnresolvedContexts,
 	bigset.ErrNoFilter, bloomslice.ErrOptions,
 }
 

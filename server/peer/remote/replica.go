@@ -280,12 +280,12 @@ func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.D
 }
 
 // Export implements peer.Replica.
-func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	a, by, err := ask[peer.Span](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
+func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	a, by, err := ask[peer.Portion](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
 	if err != nil {
 		return nil, by, err
 	}
-	return fit(r, (*bigset.Span)(&a), by, nil, bytes.Equal(a.Set, set), "a span of a set")
+	return fit(r, (*bigset.Portion)(&a), by, nil, bytes.Equal(a.Set, set), "a portion of a set")
 }
 
 // RangeDigests implements peer.Replica.
