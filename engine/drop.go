@@ -93,14 +93,14 @@ func (s *Store) unpage(st *set) (bool, error) {
 	if st.flags&keyscheme.FlagTombstonePages == 0 || len(st.dead.Append(nil)) > s.limits.tombstone {
 		return false, nil
 	}
-	head, flags := st.next, st.flags&^keyscheme.FlagTombstonePages
+	recent, flags := st.next, st.flags&^keyscheme.FlagTombstonePages
 	if st.seenRecord.paged() {
-		head = st.seenRecord.head
+		recent = st.seenRecord.recent
 	}
 	batch := s.db.NewBatch()
 	value := keyscheme.AppendTombstoneValue(nil, st.dead)
 	if err := errors.Join(
-		batch.Set(st.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: head, Unresolved: st.unresolved, Flags: flags}), nil),
+		batch.Set(st.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: recent, Unresolved: st.unresolved, Flags: flags}), nil),
 		batch.Set(st.prefix.AppendTombstone(nil), value, nil),
 	); err != nil {
 		return false, errors.Join(err, batch.Close())
