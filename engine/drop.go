@@ -55,8 +55,8 @@ func (w *dropping) into(b *builder, r *request) error {
 	return nil
 }
 
-// exciseEmptied cuts out the element range of a set that has no live dot and no unresolved key: where there is one, the rewriter
-// has to resolve it first. Writers are held, and the log is synced first: the cut is durable, so what it relies on must be.
+// exciseEmptied excises the element range of a set that has no live dot and no unresolved key: where there is one, the rewriter
+// has to resolve it first. Writers are held, and the log is synced first: the excise is durable, so what it relies on must be.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // A hole is a stretch of a set that can't be read, for a block of a table is damaged. It is filled from what another replica tells of it:
-// the hole is cut out, and tables with all that must be in it are put in its place. Nobody can tell which keys it held but by
+// the hole is excised, and tables with all that must be in it are put in its place. Nobody can tell which keys it held but by
 // (Seen minus Dead) minus the keys that can be read elsewhere. So it is filled only when each of those dots is named by the facts:
 // then nothing is lost that was not lost before.
 //

@@ -12,12 +12,12 @@ import (
 )
 
 // How a set's Seen and Dead lie on disk. A small one is one record, under its own key. What is too large for that is
-// *paged*: cut into the parts of clock.Counters.Parts, each a record of its own; the own key, the *recent part*, holds what came
+// *paged*: split into the parts of clock.Counters.Parts, each a record of its own; the own key, the *recent part*, holds what came
 // since it was last spilled into them. So a write costs its growth, a spill the pages that it touches, and nothing the
 // whole. Seen and Dead are the union of recent part and pages. A page that holds less than it could, or something twice, is
 // right all the same, and nothing is ever taken out of one.
 
-// recordLimits say when records are cut, in bytes. Tests make them tiny.
+// recordLimits say when records are split, in bytes. Tests make them tiny.
 type recordLimits struct {
 	clock     int // of an encoded Seen above which it is spilled, and a quarter of that for its recent part: written with each batch
 	tombstone int // of an encoded Dead, and of the operands to a paged one's recent part, above which it is spilled
@@ -33,7 +33,7 @@ type pageID struct {
 	page  uint64
 }
 
-// pagedRecord is the leader's account of how Seen or Dead is cut.
+// pagedRecord is the leader's account of how Seen or Dead is split.
 type pagedRecord struct {
 	recent *clock.Clock // what the own key holds; nil while nothing is paged, then it is everything
 	pages  map[pageID]recordSize
@@ -158,7 +158,7 @@ func (b *builder) entomb(dead *clock.Clock) {
 	}
 }
 
-// tooLarge reports whether a tombstone is to be cut. That it may compress well does not count: that costs time at each write.
+// tooLarge reports whether a tombstone is to be split. That it may compress well does not count: that costs time at each write.
 func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 	b.scratch = c.Append(b.scratch[:0])
 	return len(b.scratch) > most
