@@ -47,6 +47,6 @@ var (
 	// ErrFilterOpen is returned by filters.Filters.Clear for a filter whose bits are in memory: close it first.
 	ErrFilterOpen = errors.New("engine: filter is open")
 	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
-	// is still to be cut out: nothing has happened, and others have it.
+	// is still to be excised: nothing has happened, and others have it.
 	ErrSliceAway = errors.New("engine: slice is not here now")
 )

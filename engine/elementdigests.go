@@ -23,7 +23,7 @@ const (
 
 // ElementDigests hashes the live keys of some dots of a set, (element, dot), in parts of the range: what rot has changed, which Seen and
 // Dead say nothing of, shows when the sums of two stores differ that were asked for the same dots, seen and not dead at both. Where a
-// part ends is decided by the element alone, so that two stores cut alike. One call opens one iterator for a short while, reads a
+// part ends is decided by the element alone, so that two stores split alike. One call opens one iterator for a short while, reads a
 // bounded number of keys, and ends a part where it stops. A set of which this store has never heard is bigset.ErrNotFound, an unresolved key
 // bigset.ErrUnresolved, a block that can't be read bigset.ErrCorrupt. The clock must not change meanwhile.
 func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {

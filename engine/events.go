@@ -18,7 +18,7 @@ const (
 	EventRewrite     EventKind = "rewrite"                       // the rewriter swapped a span
 	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
 	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
-	EventExcise      EventKind = "excise"                        // an emptied set's element range was cut out
+	EventExcise      EventKind = "excise"                        // an emptied set's element range was excised
 	EventPublish     EventKind = "publish"                       // the filter may drop more keys of a set: one event for each set, at most every 20 ms
 	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions

@@ -240,8 +240,8 @@ func (s *Store) CompactTables(ctx context.Context) error {
 	return s.db.Pebble().Compact(ctx, b.Lower, b.Upper, true)
 }
 
-// CutRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
-func (s *Store) CutRecords(clock, tombstone, operands, page int) {
+// SplitRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
+func (s *Store) SplitRecords(clock, tombstone, operands, page int) {
 	s.limits = recordLimits{clock, tombstone, operands, page}
 }
 
@@ -370,15 +370,15 @@ var CorruptionOf = lsm.CorruptionOf
 // Held reports whether what the open had to write is in memory.
 func (s *Store) Held() bool { return s.db.Holds() }
 
-// StopCutting leaves the filters that are dropped from now on as they are, until the next open.
-func (s *Store) StopCutting() { s.filters.Stop() }
+// StopExcising leaves the filters that are dropped from now on as they are, until the next open.
+func (s *Store) StopExcising() { s.filters.Stop() }
 
-// FiltersCut waits until the filters that were dropped are cut out.
-func (s *Store) FiltersCut() {
+// FiltersExcised waits until the filters that were dropped are excised.
+func (s *Store) FiltersExcised() {
 	began := time.Now()
 	for left := 1; left > 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
-			panic(fmt.Sprintf("%d slices of dropped filters are not cut out", left))
+			panic(fmt.Sprintf("%d slices of dropped filters are not excised", left))
 		}
 		left = 0
 		err := s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {

@@ -109,7 +109,7 @@ func (st *set) unresolvedKeys() int64 {
 
 // recountOnce counts the unresolved keys of a set anew where the count may be wrong. A swap and the count of what it resolved can't be
 // one write: a crash between them, or a copy of that moment, leaves the count too high. Nothing goes wrong then, but the set
-// would be taken for ever for one with something to resolve, and never be cut out. A store that is still in its first
+// would be taken for ever for one with something to resolve, and never be excised. A store that is still in its first
 // incarnation has not crashed and is no copy, so what is stored is trusted. In others nothing tells which sets were being
 // rewritten: each is counted once, whenever it matters first, and that holds until the store is closed.
 func (s *Store) recountOnce(ctx context.Context, st *set) error {

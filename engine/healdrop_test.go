@@ -64,8 +64,8 @@ func (p *pair) swaps(t *testing.T, from, to string, dot clock.Dot) {
 	p.open(t)
 }
 
-// TestHealCutsDeadRuns: a key that is put back into what readers remember as a run of dead keys is shown.
-func TestHealCutsDeadRuns(t *testing.T) {
+// TestHealSplitsDeadRuns: a key that is put back into what readers remember as a run of dead keys is shown.
+func TestHealSplitsDeadRuns(t *testing.T) {
 	p := newPair("dead runs")
 	p.opt.Strategy = compaction.None()
 	p.open(t)

@@ -259,7 +259,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 	}
 	paths := append([]string{causal}, in.tablePaths()...)
 	if b.runs != nil && len(in.ends) > 0 {
-		b.runs.cutRange(keyRange{in.key(0), in.key(len(in.ends) - 1)})
+		b.runs.splitRange(keyRange{in.key(0), in.key(len(in.ends) - 1)})
 	}
 	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
 	if err := s.db.Ingest(ctx, paths); err != nil {
@@ -310,8 +310,8 @@ func (in *ingestion) writeBatch(batch *pebble.Batch) (path string, err error) {
 	})
 }
 
-// cutRange is cut for all keys of a closed range.
-func (d *deadRuns) cutRange(s keyRange) {
+// splitRange is split for all keys of a closed range.
+func (d *deadRuns) splitRange(s keyRange) {
 	s.first, s.last = slices.Clone(s.first), slices.Clone(s.last)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -96,7 +96,7 @@ func newMachine(t *rapid.T, seen *sights) *machine {
 		n.opt.SetCacheBytes = rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "set cache")
 		n.opt.Events = m.event
 		n.opt.KeepContexts, n.model.KeepsContexts = m.keepsContexts, m.keepsContexts
-		n.cut = rapid.SampledFrom([][]int{nil, {24, 40, 32, 64}, {60, 24, 16, 8}}).Draw(t, "cut")
+		n.split = rapid.SampledFrom([][]int{nil, {24, 40, 32, 64}, {60, 24, 16, 8}}).Draw(t, "cut")
 		n.open(t)
 		m.nodes = append(m.nodes, n)
 	}

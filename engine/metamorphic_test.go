@@ -176,7 +176,7 @@ func variants(r *rand.Rand) []variant {
 				reopen(t, p)
 			}
 		}},
-		{"tiny pages, evicted and reopened", func(p *pair) { p.cut, p.opt.SetCacheBytes = []int{24, 40, 32, 8}, 1 }, func(t *testing.T, p *pair, step int) {
+		{"tiny pages, evicted and reopened", func(p *pair) { p.split, p.opt.SetCacheBytes = []int{24, 40, 32, 8}, 1 }, func(t *testing.T, p *pair, step int) {
 			if step%3 == 2 {
 				must(t, p.store.TrimSets(), "trim")
 			}
@@ -186,7 +186,7 @@ func variants(r *rand.Rand) []variant {
 			}
 		}},
 		{"tiny pages, from one key and back", func(*pair) {}, every(9, func(t *testing.T, p *pair) {
-			p.cut = [][]int{{512, 64 << 10, 4 << 10, 64}, {24, 40, 32, 16}}[r.IntN(2)]
+			p.split = [][]int{{512, 64 << 10, 4 << 10, 64}, {24, 40, 32, 16}}[r.IntN(2)]
 			reopen(t, p)
 		})},
 		{"crashed", func(p *pair) { busy(p) }, every(10, func(t *testing.T, p *pair) {

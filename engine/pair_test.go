@@ -43,7 +43,7 @@ type pair struct {
 	tables tables // what it was opened with, if they were drawn
 	store  *engine.Store
 	model  *testkit.Replica
-	cut    []int // where clocks and tombstones are cut into pages, as CutRecords takes it; nil is where they always are
+	split  []int // where clocks and tombstones are split into pages, as SplitRecords takes it; nil is where they always are
 
 	minted  func(t rapid.TB, d bigset.Delta) // told of every delta that the store makes, if not nil
 	changed func(set string)                 // told of every set that a batch has changed, if not nil
@@ -71,8 +71,8 @@ func (p *pair) open(t rapid.TB) {
 	var err error
 	p.store, err = engine.Open("store", &p.opt)
 	must(t, err, "open "+p.label)
-	if p.cut != nil {
-		p.store.CutRecords(p.cut[0], p.cut[1], p.cut[2], p.cut[3])
+	if p.split != nil {
+		p.store.SplitRecords(p.split[0], p.split[1], p.split[2], p.split[3])
 	}
 }
 

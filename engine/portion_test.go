@@ -216,7 +216,7 @@ func TestIngestCrashes(t *testing.T) {
 		}
 		for at := int64(0); ; at++ {
 			p := newPair(fmt.Sprintf("crash at %d", at))
-			p.cut = cut
+			p.split = cut
 			p.open(t)
 			for _, actor := range []clock.Actor{"a clock of", "many actors", "is in pages"} {
 				p.apply(t, bigset.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte(actor)}}}, bigset.NoSync)

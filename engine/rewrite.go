@@ -321,7 +321,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		return err
 	}
 	if runs := p.st.runs.Load(); runs != nil && len(put) > 0 {
-		runs.cut(len(p.st.prefix), put)
+		runs.split(len(p.st.prefix), put)
 		defer runs.applied()
 	}
 	if err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed); err != nil {

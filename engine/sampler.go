@@ -15,7 +15,7 @@ import (
 // samplesPerTable is how many keys of each table of a set are looked at to guess where its garbage is densest.
 const samplesPerTable = 64
 
-// sample cuts a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
+// sample splits a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
 // count that the filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
 func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all bool) (_ *compaction.Index, err error) {
 	var cuts []lsm.Table

@@ -50,7 +50,7 @@ func (p *scriptStore) open() string {
 		return p.failedBy(openErr)
 	}
 	if p.Store = s; p.small {
-		s.CutRecords(30, 16, 8, 4)
+		s.SplitRecords(30, 16, 8, 4)
 	}
 	switch p.know(); {
 	case os.IsNotExist(err):

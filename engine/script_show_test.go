@@ -171,7 +171,7 @@ func (p *scriptStore) event(e engine.Event) {
 	case engine.EventRewriteLeft:
 		text = fmt.Sprintf("rewrite of %s was given up", orSmall(e.Set))
 	case engine.EventExcise:
-		text = fmt.Sprintf("elements of %s cut out", e.Set)
+		text = fmt.Sprintf("elements of %s excised", e.Set)
 	case engine.EventIncarnation:
 		text = "a new actor"
 	case engine.EventFailed:
@@ -326,7 +326,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 	case keyscheme.KindDirectory:
 		e, _ := keyscheme.DecodeDirectoryKey(k.Rest)
 		at.text = fmt.Sprintf("directory: filter %s is %s", p.filterText(e.Generation), map[keyscheme.EntryKind]string{
-			keyscheme.EntryPresent: "present", keyscheme.EntryLeft: "to be cut out"}[e.Kind])
+			keyscheme.EntryPresent: "present", keyscheme.EntryLeft: "to be excised"}[e.Kind])
 	case keyscheme.KindStoreMeta:
 		at.text = "store: " + storeKeys[string(k.Rest)]
 	}

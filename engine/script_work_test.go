@@ -234,13 +234,13 @@ func (p *scriptStore) dropFilterCmd(l *scriptLine) string {
 	return "dropped\n"
 }
 
-func (p *scriptStore) cutFiltersCmd(l *scriptLine) string {
+func (p *scriptStore) exciseFiltersCmd(l *scriptLine) string {
 	if l.value("stop", "") != "" {
-		p.StopCutting()
+		p.StopExcising()
 		return "they stay until the next open\n"
 	}
-	p.FiltersCut()
-	return "cut out\n"
+	p.FiltersExcised()
+	return "excised\n"
 }
 
 // marksCmd prints what each segment of the log of marks holds.

@@ -42,7 +42,7 @@ func TestScrub(t *testing.T) {
 		case 6:
 			if pieces > 60 {
 				p.drop(t, "u", nil, bigset.NoSync)
-				must(t, p.store.RunnerTick(bg), "cut out")
+				must(t, p.store.RunnerTick(bg), "excised")
 			}
 		}
 	}

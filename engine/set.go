@@ -44,7 +44,7 @@ type set struct {
 	// viewing is read-locked to take a view and open an iterator after it, or to look something up; it is locked while the set is
 	// dropped with its range.
 	viewing lockorder.RWMutex[lockorder.SetViewing]
-	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, and by what cuts the set out: one of them at a time
+	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, and by what excises the set: one of them at a time
 
 	mu         lockorder.RWMutex[lockorder.SetMu]
 	seen       *clock.Clock

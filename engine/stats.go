@@ -59,7 +59,7 @@ type Stats struct {
 	LocateScans         uint64 `json:"locate_scans" metric:"counter" help:"scans of a set for keys by their dots"`
 	LocateSkips         uint64 `json:"locate_skips" metric:"counter" help:"blocks and whole tables that such scans left unread, for they hold none of the dots"`
 	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
-	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets cut out"`
+	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets excised"`
 	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
 	Compactions         uint64 `json:"compactions" metric:"counter" help:"compactions"`
 	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have still to look at"`
@@ -82,7 +82,7 @@ type Stats struct {
 
 	Sync  Latency `json:"sync_seconds" metric:"histogram" help:"seconds from a batch's commit until it was on disk, where that was asked for"`
 	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that writes waited for earlier ones on their set, or for the rewriter, where they did"`
-	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the cut of a range of sets, where they did"`
+	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the excise of a range of sets, where they did"`
 	Held  Latency `json:"held_seconds" metric:"histogram" help:"seconds that a swap of the rewriter held the writers of a set, or of a range of sets"`
 
 	Levels []LevelStats `json:"levels"`

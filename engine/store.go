@@ -31,7 +31,7 @@ type Store struct {
 	readers    readers                                    // of the whole store: verify
 	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by swaps under way, locked to open an iterator over many sets between them
 	gate       rangeGate
-	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what cuts one out; locked by sweeps
+	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what excises one; locked by sweeps
 	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys

@@ -67,7 +67,7 @@ func TestSweep(t *testing.T) {
 	const n = 300
 	p := smallSets(t, n, func(p *pair) {
 		p.opt.Strategy = eager(compaction.Rewriter()) // the filter would drop what Pebble has moved to the bottom and not written again
-		p.opt.KeepContexts, p.model.KeepsContexts, p.cut = true, true, []int{60, 24, 16, 8}
+		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 24, 16, 8}
 	})
 	p.all(t, "large", keyscheme.OpAdd, elementNames(0, 400), bigset.NoSync)
 	p.all(t, "large", keyscheme.OpRemove, elementNames(100, 300), bigset.NoSync)
@@ -91,7 +91,7 @@ func TestSweep(t *testing.T) {
 
 // TestSweepKeepsPages sweeps a set whose tombstone has pages: it is as dead as before, and what was dead is gone.
 func TestSweepKeepsPages(t *testing.T) {
-	p := smallSets(t, 20, func(p *pair) { p.cut, p.opt.SpanBytes = []int{60, 24, 16, 8}, 64<<10 })
+	p := smallSets(t, 20, func(p *pair) { p.split, p.opt.SpanBytes = []int{60, 24, 16, 8}, 64<<10 })
 	p.all(t, "paged", keyscheme.OpAdd, elementNames(0, 60), bigset.NoSync)
 	for i := 0; i < 60; i += 2 {
 		p.all(t, "paged", keyscheme.OpRemove, elementNames(i, i+1), bigset.NoSync)

@@ -164,7 +164,7 @@ func TestDeadUnresolvedKeyCounts(t *testing.T) {
 	p.close(t)
 }
 
-// TestDropKeepsUnresolvedKeys: a set that is dropped is not cut out while the context of an unresolved key in it names what is not seen.
+// TestDropKeepsUnresolvedKeys: a set that is dropped is not excised while the context of an unresolved key in it names what is not seen.
 func TestDropKeepsUnresolvedKeys(t *testing.T) {
 	p := openPair(t, "p")
 	late := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}

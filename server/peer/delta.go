@@ -89,7 +89,7 @@ func (d *decoder) delta() Delta {
 	return m
 }
 
-// set writes which set it is, or which part of one that is cut into slices: its name, and the number of the slice. No set is cut yet.
+// set writes which set it is, or which part of one that is split into slices: its name, and the number of the slice. No set is split yet.
 func (e *encoder) set(name []byte) {
 	e.bytes(name)
 	if e.version > 1 {

@@ -20,7 +20,7 @@ var (
 	// ErrSender says that the frame, or an answer, is from another member than the one that was asked, or from another
 	// incarnation of it.
 	ErrSender = fmt.Errorf("%w: wrong sender", ErrFrame)
-	// ErrSetSlice says that the frame is about a slice of a set that is cut into slices: this version does not know sliced sets.
+	// ErrSetSlice says that the frame is about a slice of a set that is split into slices: this version does not know sliced sets.
 	ErrSetSlice = fmt.Errorf("%w: sliced sets are not known to this version", ErrFrame)
 )
 

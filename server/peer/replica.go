@@ -120,7 +120,7 @@ type Replica interface {
 	// digests mean equal Seen and Dead; they say nothing about damage. Joining replicas answer, too.
 	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error]
 
-	// RangeDigests cuts a range of slots, both ends included, into parts, as keyscheme.CutSlots does, and returns a hash of the
+	// RangeDigests splits a range of slots, both ends included, into parts, as keyscheme.SplitSlots does, and returns a hash of the
 	// digests of each part, and how many there are. Equal ones mean equal digests. Joining replicas answer, too.
 	//
 	//	RangeDigests(0, 9, 2)  =>  {0 to 4: 7 sets, 3e82...}, {5 to 9: none, 0}

@@ -291,7 +291,7 @@ func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (
 // RangeDigests implements peer.Replica.
 func (r *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
 	a, by, err := ask[peer.RangeDigests](ctx, r, VerbRangeDigests, peer.AskRangeDigests{First: first, Last: last, Parts: parts})
-	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckCut(a, first, last, len(keyscheme.CutSlots(first, last, parts))) == nil, "a range")
+	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckSplit(a, first, last, len(keyscheme.SplitSlots(first, last, parts))) == nil, "a range")
 }
 
 // sender checks whom the parts of a stream are from: all from the member that was asked, in one incarnation.
