@@ -325,6 +325,6 @@ func (d *deadRuns) splitRange(s keyRange) {
 		d.setHead(nil)
 	}
 	for _, f := range d.finders {
-		f.note(s)
+		f.wrote(s)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // another: a swap for each of them would cost more than all that they hold. It goes like a pass over a span (see rewrite.go),
 // but that clocks and tombstones lie within the range, too:
 //
-//	1 note which sets of the range are written from now on, open an iterator    nobody inside the range gate, microseconds
+//	1 log which sets of the range are written from now on, open an iterator    nobody inside the range gate, microseconds
 //	2 copy each set: clock, tombstone and pages folded, the elements that this
 //	  tombstone leaves, and unresolved keys
 //	3 sync the log
