@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// ApplyFacts takes facts of another replica. They are judged by what this store has seen at the moment of application: a key
+// ApplyFacts takes facts of another replica. They are checked against what this store has seen at the moment of application: a key
 // whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
 // No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
 // with another one nothing has changed, unless it wraps bigset.ErrFailed.

@@ -34,7 +34,7 @@ const ingestKeysMin = 1000
 // ingestTries is how often keys are chosen anew, because some of them came meanwhile, before writers are held for it.
 const ingestTries = 3
 
-// IngestPortion takes a portion of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
+// IngestPortion takes a portion of another store, by the rules of ApplyFacts: each key is checked against what this store has seen at the moment
 // at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
 // in any order and any number of times. What is malformed, or names dots that this store has never issued, is bigset.ErrFacts, what is too
 // large bigset.ErrLimit; then, and with any other error that does not wrap bigset.ErrFailed, nothing has changed.
