@@ -241,7 +241,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 			st.resetNext()
 		}
 	}()
-	res.Dead = b.buryAll(in.dead)
+	res.Dead = b.addAllDead(in.dead)
 	res.Keys = uint64(len(in.ends))
 	b.brought, b.sibling, b.added = in.brought, true, len(in.ends)
 	if st.next.Union(in.brought); b.empty() {
