@@ -64,8 +64,8 @@ const (
 	runBytesMax = 4 << 10
 	// findersMax is how many readers of a set may look for runs at the same time; others only use them.
 	findersMax = 16
-	// notesMax is how many ranges of written keys a finder keeps apart.
-	notesMax = 16
+	// writtenMax is how many ranges of written keys a finder keeps apart.
+	writtenMax = 16
 )
 
 // runFinder is a reader that may find runs.
@@ -73,9 +73,9 @@ type runFinder struct {
 	written []keyRange // since it registered, about
 }
 
-// note takes notice of written keys. When it has many it keeps but the range of all of them.
-func (f *runFinder) note(s keyRange) {
-	if len(f.written) == notesMax {
+// wrote takes notice of written keys. When it has many it keeps but the range of all of them.
+func (f *runFinder) wrote(s keyRange) {
+	if len(f.written) == writtenMax {
 		all := f.written[0]
 		for _, o := range f.written[1:] {
 			all.first, all.last = sooner(all.first, o.first), later(all.last, o.last)
@@ -102,7 +102,7 @@ func (d *deadRuns) find() *runFinder {
 	}
 	f := &runFinder{}
 	if d.writing.first != nil {
-		f.note(d.writing)
+		f.wrote(d.writing)
 	}
 	d.finders = append(d.finders, f)
 	return f
@@ -135,7 +135,7 @@ func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 		}
 	}
 	for _, f := range d.finders {
-		f.note(d.writing)
+		f.wrote(d.writing)
 	}
 }
 

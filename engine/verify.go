@@ -207,7 +207,7 @@ type verifier struct {
 	set           []byte // the set at hand, nil before the first
 	prefix        []byte // of its keys
 	flags         keyscheme.ClockFlags
-	entombed      bool // it has a tombstone key
+	hasTombstone  bool // it has a tombstone key
 	seen, dead    *clock.Clock
 	live          *clock.Clock // dots that were live in the first piece; nil before its first element
 	found         *clock.Clock // dots that have a key
@@ -266,7 +266,7 @@ func (v *verifier) head(k *keyscheme.Key, value []byte) {
 			v.bad("tombstone: %v", err)
 			return
 		}
-		v.dead, v.entombed = dead, true
+		v.dead, v.hasTombstone = dead, true
 		v.needClock("a tombstone")
 	case keyscheme.KindClockPage:
 		if v.needClock("a page of a clock"); !v.broken {
@@ -415,9 +415,9 @@ func (v *verifier) endSet() {
 	if unresolved := v.unresolved - int64(v.resolved-v.resolvedThen); unresolved > v.unresolvedMax { // what was found first may be resolved by now
 		v.rep.problem(v.set, nil, "the clock counts %d unresolved keys, there are %d", v.unresolvedMax, unresolved)
 	}
-	if told := v.flags&keyscheme.FlagTombstone != 0; told && !v.entombed {
+	if told := v.flags&keyscheme.FlagTombstone != 0; told && !v.hasTombstone {
 		v.rep.problem(v.set, nil, "the tombstone is gone")
-	} else if !told && v.entombed {
+	} else if !told && v.hasTombstone {
 		v.rep.problem(v.set, nil, "the clock does not tell of the tombstone")
 	}
 	if !v.seen.Descends(v.dead) {

@@ -45,7 +45,7 @@ const (
 
 // Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
 // compare digests of parts of the range, of smaller parts where these differ, and there at last of sets; then, of sets whose digests
-// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is judged by its receiver, and no clock is
+// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is checked by its receiver, and no clock is
 // joined: so it may go on while both are written, be broken off, and be done again. What it brings is not synced of itself. Equal
 // digests say nothing about damage.
 //

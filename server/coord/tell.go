@@ -12,7 +12,7 @@ import (
 
 // telling is one replica telling another what that lacks of a set: keys first, then deaths. The other way round a dot would be dead at
 // the receiver before what has replaced it has come, and a read that asks it, and one that has seen neither of the two events, would
-// miss an element that was there all along. Each fact is judged by its receiver. What it has told is not synced of itself.
+// miss an element that was there all along. Each fact is checked by its receiver. What it has told is not synced of itself.
 type telling struct {
 	set      []byte
 	from, to peer.Replica

@@ -273,10 +273,10 @@ func (r *Replica) CountParts(ctx context.Context, set []byte, c bigset.CountRang
 	return fit(r, bigset.PartCounts(a), by, err, (a.Clock != nil) == c.Clock, "a clock, or none,")
 }
 
-// Judge implements peer.Replica.
-func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
-	a, by, err := ask[peer.Judgement](ctx, r, VerbJudge, peer.Ask{Set: set, Element: element, Dots: dots})
-	return fit(r, bigset.Judgement(a), by, err, len(a.Verdicts) == len(dots), "verdicts")
+// DotStatus implements peer.Replica.
+func (r *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
+	a, by, err := ask[peer.DotStatuses](ctx, r, VerbDotStatus, peer.Ask{Set: set, Element: element, Dots: dots})
+	return fit(r, bigset.DotStatuses(a), by, err, len(a.Statuses) == len(dots), "statuses of dots")
 }
 
 // Export implements peer.Replica.
