@@ -415,9 +415,9 @@ func (v *verifier) endSet() {
 	if unresolved := v.unresolved - int64(v.resolved-v.resolvedThen); unresolved > v.unresolvedMax { // what was found first may be resolved by now
 		v.rep.problem(v.set, nil, "the clock counts %d unresolved keys, there are %d", v.unresolvedMax, unresolved)
 	}
-	if told := v.flags&keyscheme.FlagTombstone != 0; told && !v.hasTombstone {
+	if flagged := v.flags&keyscheme.FlagTombstone != 0; flagged && !v.hasTombstone {
 		v.rep.problem(v.set, nil, "the tombstone is gone")
-	} else if !told && v.hasTombstone {
+	} else if !flagged && v.hasTombstone {
 		v.rep.problem(v.set, nil, "the clock does not tell of the tombstone")
 	}
 	if !v.seen.Descends(v.dead) {
