@@ -75,7 +75,7 @@ func (w *writer) write() error {
 	for i := range ops {
 		ops[i] = w.op()
 		if w.wide && w.r.IntN(4) == 0 {
-			seen, err := w.s.Context(bg, []byte(set))
+			seen, err := w.s.Seen(bg, []byte(set))
 			if err == nil {
 				ops[i].Context = bigset.SawAll(seen)
 			}
@@ -421,7 +421,7 @@ func TestCancel(t *testing.T) {
 	_, contains := p.store.Look(ctx, name, e)
 	_, count := p.store.Count(ctx, name, engine.CountOptions{})
 	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
-	_, seen := p.store.Context(ctx, name)
+	_, seen := p.store.Seen(ctx, name)
 	calls := map[string]error{
 		"add": write, "drop": drop, "contains": contains, "count": count, "compact": compact, "context": seen,
 		"apply": p.store.ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.Sync),
