@@ -110,7 +110,7 @@ func (w *writer) write() error {
 }
 
 // TestCrashUnderWriters cuts the power at random moments while eight goroutines write several sets, synced and not, with
-// the filter and the rewriter running beside them.
+// the drop filter and the rewriter running beside them.
 func TestCrashUnderWriters(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
@@ -193,7 +193,7 @@ func (p *pair) state(t *testing.T, set string) *testkit.Set {
 }
 
 // TestHorizon replaces the same elements over and over while others look: an element that is present all along must never
-// be missed, by no kind of read, whatever the filter, the rewriter, flushes and compactions do.
+// be missed, by no kind of read, whatever the drop filter, the rewriter, flushes and compactions do.
 func TestHorizon(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -192,7 +192,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if l.s.db.Closed() {
 		return nil, bigset.ErrClosed
 	}
-	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
+	// It need not register as a reader: what the drop filter may hide from it has died, and is told of at the end.
 	it, err := l.s.db.OpenSet(l.st.prefix, &pebble.IterOptions{
 		LowerBound: b.Lower, UpperBound: b.Upper,
 		PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2), l.filter()), // Pebble adds one of its own

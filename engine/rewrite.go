@@ -75,7 +75,7 @@ type pass struct {
 	killed     []clock.Dot // what the contexts of closing keys kill
 	resolved   int         // keys that were unresolved and are not any more, or are left out
 	read       int         // keys read
-	hidden     int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	hidden     int         // keys that the drop filter kept out of the iterator's sight, about: those of other readers of the set count, too
 }
 
 // passResult says what a pass did.

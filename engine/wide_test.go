@@ -49,7 +49,7 @@ func (p *pair) unresolved(t *testing.T, want int) {
 	}
 }
 
-// settle drives everything to the bottom, through the filter and the rewriter.
+// settle drives everything to the bottom, through the drop filter and the rewriter.
 func (p *pair) settle(t *testing.T) {
 	t.Helper()
 	p.check(t)
