@@ -63,7 +63,7 @@ func steps(t *testing.T, s *engine.Store, o bigset.ReadOptions, want ...string) 
 }
 
 // TestDeadRunsAreSkipped: the first reader steps over all dead keys, the second remembers them, and those after seek over
-// them: in both directions, from all bounds, whether the filter hides the keys or not, in chunks of any size, counting or
+// them: in both directions, from all bounds, whether the drop filter hides the keys or not, in chunks of any size, counting or
 // reading.
 func TestDeadRunsAreSkipped(t *testing.T) {
 	t.Parallel()

@@ -253,7 +253,7 @@ func (p *pass) inject(before []byte) error {
 			continue
 		}
 		element, actor, counter, _, _ := keyscheme.DecodeElement(len(p.st.prefix), k.key)
-		v := p.st.view() // younger than the iterator: it knows of the death of a key that the filter has hidden since
+		v := p.st.view() // younger than the iterator: it knows of the death of a key that the drop filter has hidden since
 		if !v.seen.ContainsBytes(actor, counter) {
 			h.unseen++ // its range was dropped since it was looked up
 			continue

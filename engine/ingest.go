@@ -25,7 +25,7 @@ import (
 //	3 ingest all tables at once; then Seen and Dead in memory
 //
 // So key and dot enter together (R0), and no table holds a key that the store has, not even for a moment: of two copies of a key
-// one could be left out by the filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
+// one could be left out by the drop filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
 // with the tables, names the dots of batches that may not be.
 
 // ingestKeysMin is the number of new keys below which a portion is applied as facts.

@@ -165,7 +165,7 @@ func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 }
 
 // writeClock writes the clock's own key, as a record and never as an operand. In the order of keys it comes right behind the
-// elements of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
+// elements of another set. Where the drop filter has left out the last of those, Pebble's compaction iterator has forgotten where it
 // stands, and panics if the next key is a merge over a set (Pebble issue 6168). It holds all of Seen, or of a paged one what is
 // not in pages, which are written when they are due.
 func (b *builder) writeClock() {

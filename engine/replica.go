@@ -72,7 +72,7 @@ func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []cloc
 }
 
 // dotStatus looks dots up by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
-// between: the key of a dot that has died since may be missing, for it was dropped, or the filter hides it.
+// between: the key of a dot that has died since may be missing, for it was dropped, or the drop filter hides it.
 func (s *Store) dotStatus(st *set, element []byte, dots []clock.Dot, j *bigset.DotStatuses) (same bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()

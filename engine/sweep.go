@@ -112,7 +112,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 		return res, fmt.Errorf("engine: swap small sets: %w", lsm.DiskError(err))
 	}
 	res.Held = time.Since(held)
-	s.told(nil, &res.passResult, time.Since(began))
+	s.report(nil, &res.passResult, time.Since(began))
 	return res, nil
 }
 
