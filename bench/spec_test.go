@@ -124,7 +124,7 @@ func TestMissedGoalsHaveReasons(t *testing.T) {
 		t.Fatal("docs/bench/default.txt does not say which goals were not met")
 	}
 	whys := map[string]string{}
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		for _, a := range w.assertions() {
 			whys[a.Of.Row+": "+a.Means] = a.Why
 		}
