@@ -65,15 +65,15 @@ func (t *Tokens) Narrow(element []byte, dots []clock.Dot) (Token, error) {
 
 // Wide returns the token of the whole set, for a client that has read it when this was its clock.
 func (t *Tokens) Wide(seen *clock.Clock) (Token, error) {
-	return t.seal(keyscheme.Context{Form: keyscheme.Wide, Dots: seen})
+	return t.seal(keyscheme.TokenContent{Form: keyscheme.Wide, Dots: seen})
 }
 
 // Cursor returns the token of a page that ended with an element.
 func (t *Tokens) Cursor(last []byte, reverse bool) (Token, error) {
-	return t.seal(keyscheme.Context{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
+	return t.seal(keyscheme.TokenContent{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
 }
 
-func (t *Tokens) seal(c keyscheme.Context) (Token, error) {
+func (t *Tokens) seal(c keyscheme.TokenContent) (Token, error) {
 	c.Set = t.set
 	token, err := t.ring.Seal(nil, c)
 	if err != nil {
@@ -97,7 +97,7 @@ func (t *Tokens) Context(token Token, element []byte) (Context, error) {
 }
 
 // narrow returns the context of a narrow token.
-func narrow(c keyscheme.Context) Context { return Saw(slices.Collect(c.Dots.Dots())...) }
+func narrow(c keyscheme.TokenContent) Context { return Saw(slices.Collect(c.Dots.Dots())...) }
 
 // Contexts opens the tokens that a client has given with elements, and returns a context for each element: with no token none, with one wide token
 // that for all of them; else each element needs its narrow one, in the order of the elements.
@@ -153,6 +153,6 @@ func (t *Tokens) After(token Token, reverse bool) ([]byte, error) {
 	return append([]byte{}, c.Element...), nil
 }
 
-func (t *Tokens) open(token Token, forms keyscheme.Form, element []byte) (keyscheme.Context, error) {
+func (t *Tokens) open(token Token, forms keyscheme.Form, element []byte) (keyscheme.TokenContent, error) {
 	return t.ring.Unseal(token, forms, t.set, element)
 }

@@ -39,7 +39,7 @@ func TestTokensApart(t *testing.T) {
 		_ = append(token, "what another one might hold"...)
 	}
 	for i, token := range made {
-		want, err := tokenRing.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: elementOf(i), Dots: clock.Of(dotsOf(i)...)})
+		want, err := tokenRing.Seal(nil, keyscheme.TokenContent{Form: keyscheme.Narrow, Set: set, Element: elementOf(i), Dots: clock.Of(dotsOf(i)...)})
 		if err != nil || !bytes.Equal(token, want) {
 			t.Fatalf("token %d is %x, %v, want %x", i, token, err, want)
 		}

@@ -30,7 +30,7 @@ var _ door.Backend = (*Backend)(nil)
 // Remote implements door.Backend.
 func (*Backend) Remote() bool { return false }
 
-// Write implements door.Backend. A store with open contexts keeps no ids of requests: there a retry is door.ErrUnknown.
+// Write implements door.Backend. A store with unresolved contexts keeps no ids of requests: there a retry is door.ErrUnknown.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
 	durability, err := b.quorum(w.Quorum)
 	if err != nil {
@@ -45,7 +45,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		return door.Written{}, err
 	}
 	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
-	if b.store.OpenContexts() {
+	if b.store.KeepsContexts() {
 		if w.Retry {
 			return door.Written{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
 		}
@@ -74,7 +74,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 	return out, nil
 }
 
-var errNoIDs = errors.New("alone: a store with open contexts keeps no ids of requests")
+var errNoIDs = errors.New("alone: a store with unresolved contexts keeps no ids of requests")
 
 // quorum returns the durability that a quorum means here.
 func (b *Backend) quorum(q door.Quorum) (bigset.Durability, error) {
@@ -221,7 +221,7 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	if err := replicas(r); err != nil {
 		return nil, err
 	}
-	seen, err := b.store.Context(ctx, set)
+	seen, err := b.store.Seen(ctx, set)
 	if err != nil {
 		return nil, failure(err, 0)
 	}
