@@ -26,6 +26,8 @@ var (
 	ErrFacts = errors.New("engine: facts refused")
 	// ErrUnresolved is returned where a key with an unresolved wide context (engine.Options.KeepContexts) is met by what can't copy it.
 	ErrUnresolved = errors.New("engine: a key with an unresolved context can't be copied")
+	// ErrCursor is returned for the token of a page that belongs to a listing in the other direction.
+	ErrCursor = errors.New("engine: the token is of a listing in the other direction")
 	// ErrRequest is returned for options that contradict each other.
 	ErrRequest = errors.New("engine: bad request")
 )

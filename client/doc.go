@@ -25,7 +25,7 @@
 // # Contexts
 //
 // Contexts are tokens, which nodes make. They come with answers that show elements, and say what the caller has seen. A change with a context
-// acts on what was seen, and on nothing newer. Tokens are opaque bytes: keyscheme.EncodeText makes them text.
+// acts on what was seen, and on nothing newer. Tokens are opaque bytes: Token.Text makes them text, bigset.ParseToken reads it.
 //
 // # Reads
 //

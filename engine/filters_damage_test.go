@@ -17,6 +17,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
@@ -32,7 +33,7 @@ func plantFilter(t *testing.T, plant func(db *pebble.DB, p keyscheme.FilterPrefi
 	info, err := f.Info()
 	must(t, err, "info")
 	p.close(t)
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = p.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")
@@ -188,7 +189,7 @@ func TestCheckpointOfDamagedLog(t *testing.T) {
 	must(t, err, "info")
 	left := p.disk.CrashClone(0, 1)
 	must(t, p.store.Close(), "close")
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = left, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")

@@ -8,6 +8,6 @@
 // Bytes from outside are not believed: names and elements may be any bytes, tokens are unsealed before they count.
 //
 // Each subcommand is a file with its flags, its help and what it does with an engine.Store. Begin reading at main.go and
-// root.go; store.go opens the store, output.go prints, tokens.go seals, errors.go turns errors into advice, lines.go and
+// root.go; store.go opens the store, output.go prints, errors.go turns errors into advice, lines.go and
 // set_import.go are the one pipeline.
 package main

@@ -81,7 +81,8 @@ type Options struct {
 	BallastBytes    int64         // see disk.lay; 0 is none
 	SlowDisk        time.Duration // how long an operation on the disk may take before it is reported; 0 and less is never
 	Logger          *slog.Logger
-	Tune            func(*pebble.Options) // changes what Pebble is opened with; may be nil
+	Tuning          Tuning                // the zero value is the defaults; it has passed its Check
+	Tune            func(*pebble.Options) // tests change what Pebble is opened with; may be nil
 }
 
 // Hooks are what a DB asks of its owner. All must be set. Those that Pebble may call while it has its locks say so.

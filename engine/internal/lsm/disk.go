@@ -280,7 +280,7 @@ func (d *disk) held() error {
 }
 
 // stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
-// Pebble stops writes where memtables have memTablesStop times their full size, and where level 0 has too many sublevels: each memtable
+// Pebble stops writes where memtables have Tuning.MemTablesStop times their full size, and where level 0 has too many sublevels: each memtable
 // that waits for its flush may add one.
 func (d *disk) stalled() error {
 	if err := d.held(); err != nil {
@@ -292,8 +292,8 @@ func (d *disk) stalled() error {
 		return nil
 	}
 	m := db.pebble.Metrics()
-	if flushes && m.MemTable.Size >= (memTablesStop-1)*uint64(db.opt.MemTableBytes) ||
-		compactions && int(m.Levels[0].Sublevels) >= db.pebbleOpts.L0StopWritesThreshold-memTablesStop {
+	if flushes && m.MemTable.Size >= uint64(db.pebbleOpts.MemTableStopWritesThreshold-1)*uint64(db.opt.MemTableBytes) ||
+		compactions && int(m.Levels[0].Sublevels) >= db.pebbleOpts.L0StopWritesThreshold-db.pebbleOpts.MemTableStopWritesThreshold {
 		return &DiskSpaceError{}
 	}
 	return nil

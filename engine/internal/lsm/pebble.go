@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"bigset/compaction"
 	"bigset/comparator"
@@ -136,7 +134,7 @@ const formatVersion = pebble.FormatNewest
 
 // pebbleOptions returns how a store opens Pebble.
 func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
-	po := BaselineOptions(d.opt.MemTableBytes)
+	po := BaselineOptions(d.opt.MemTableBytes, d.opt.Tuning)
 	po.FS, po.Cache = tableFS{&d.hold, &d.flushRetry}, cache
 	po.Merger = newMerger(d.hooks.Registry, &d.Counters.Filtered)
 	po.Logger = logger{d.opt.Logger}
@@ -151,34 +149,21 @@ func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	return po
 }
 
-// memTablesStop is how many times the full size of a memtable all of them may have before writes wait for a flush.
-const memTablesStop = 4
-
-// BaselineOptions returns the Pebble options that a store has, but for cache, file system, events and filter: raw Pebble
+// BaselineOptions returns the Pebble options that a store has with that tuning, but for cache, file system, events and filter: raw Pebble
 // with the same order, table format, bloom filters and sizes, as a baseline to measure against.
-func BaselineOptions(memTableBytes int) *pebble.Options {
+func BaselineOptions(memTableBytes int, t Tuning) *pebble.Options {
 	po := &pebble.Options{
-		Comparer:                    Comparer(),
-		Merger:                      Merger(),
-		FormatMajorVersion:          formatVersion,
-		MemTableSize:                uint64(memTableBytes),
-		MemTableStopWritesThreshold: memTablesStop,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       24,
-		LBaseMaxBytes:               64 << 20,
-		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
+		Comparer:           Comparer(),
+		Merger:             Merger(),
+		FormatMajorVersion: formatVersion,
+		MemTableSize:       uint64(memTableBytes),
 	}
+	t.apply(po)
 	// Row blocks: columnar ones want prefixes in bytewise order, and a length-prefixed element is not.
 	po.Experimental.EnableColumnarBlocks = func() bool { return false }
 	// A swap over keys in a memtable could wait in the queue of memtables; but when a read fails while it is flushed from
 	// there, Pebble loses tables. So it flushes what it overlaps first, and the rewriter flushes before it holds writers.
 	po.Experimental.DisableIngestAsFlushable = func() bool { return true }
-	for i := range po.Levels {
-		l := &po.Levels[i]
-		l.BlockSize, l.IndexBlockSize = 8<<10, 256<<10
-		l.FilterPolicy, l.FilterType = bloom.FilterPolicy(10), pebble.TableFilter
-		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
-	}
 	return po
 }
 
