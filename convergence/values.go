@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Counter is the PN-counter: Elem names one, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with its
-// number in Values; one that is not shown is 0.
+// Counter is the PN-counter: Elem names a counter, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with
+// its number in Values; a counter that is not shown is 0.
 type Counter struct{}
 
 // Gen implements Spec.
@@ -67,7 +67,7 @@ func numbers(v View) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range v.Items {
 		if len(it.Values) > 0 {
-			if n, _ := strconv.ParseInt(it.Values[0], 10, 64); n != 0 { // Judge has looked at them
+			if n, _ := strconv.ParseInt(it.Values[0], 10, 64); n != 0 { // Judge has checked them
 				all[it.Elem] = n
 			}
 		}
@@ -82,7 +82,7 @@ func lossOr(less bool) string {
 	return Phantom
 }
 
-// unknown checks that no element is shown that no operation named.
+// unknown checks that every element shown was named by an operation.
 func (r *Reading) unknown() *Violation {
 	for _, it := range r.View.Items {
 		if _, ok := r.h.elems[it.Elem]; !ok {
@@ -92,8 +92,8 @@ func (r *Reading) unknown() *Violation {
 	return nil
 }
 
-// Register is the multi-value register: Elem names one, "set" gives it the value in Arg in the place of those that its author had
-// observed. A view shows those that nobody replaced, in Values.
+// Register is the multi-value register: Elem names a register, "set" gives it the value in Arg and replaces the values that its
+// author had observed. A view shows the values that were not replaced, in Values.
 type Register struct{}
 
 // Gen implements Spec.
@@ -129,7 +129,7 @@ func (Register) Judge(r *Reading) *Violation {
 	return nil
 }
 
-// Same implements Comparer: a register without values is one that is not shown.
+// Same implements Comparer: a register without values equals one that is not shown.
 func (Register) Same(a, b View) bool {
 	set := func(v View) []Item {
 		return slices.DeleteFunc(slices.Clone(v.Items), func(it Item) bool { return len(it.Values) == 0 })
@@ -137,8 +137,8 @@ func (Register) Same(a, b View) bool {
 	return slices.EqualFunc(set(a), set(b), sameItem)
 }
 
-// LWWMap is the map in which the operation with the highest time on a key decides: "put" gives Elem the value in Arg, "delete" takes
-// it away. A view shows a key as an Item with its value in Values. TieAdd is for the put, TieRemove for the delete.
+// LWWMap is the map in which the operation with the highest time on a key decides: "put" gives Elem the value in Arg, "delete"
+// removes it. A view shows a key as an Item with its value in Values. TieAdd favours the put, TieRemove the delete.
 type LWWMap struct {
 	Tie  Tie
 	Time Time

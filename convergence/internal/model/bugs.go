@@ -5,7 +5,7 @@ import "bigset/convergence"
 // Bug is a switch that breaks one rule.
 type Bug string
 
-// Variants are the correct systems, each with a way of doing things that some of the bugs break.
+// Variants are the correct systems; each has a design that some of the bugs break.
 var Variants = []Options{
 	{},
 	{OpenContexts: true},
@@ -95,7 +95,7 @@ type Options struct {
 	OpenContexts bool     // wide contexts are kept unresolved until they are seen; otherwise the coordinator resolves them
 	Reserve      bool     // counters are reserved durably, and the actor outlives a crash
 	Copy         Protocol // how a copy is closed
-	Scrub        bool     // keys may be lost by the disk, and anti-entropy fetches them again
+	Scrub        bool     // the disk may lose keys, and anti-entropy fetches them again
 	IDs          bool     // operations are known by their clients' ids
 	Bug          Bug
 }

@@ -117,7 +117,7 @@ func lwwSets(s lww) convergence.System {
 	return convergence.System{Name: name, Spec: s.spec, Open: func(env convergence.Env) (convergence.Replica, error) { return openLWW(env, s), nil }}
 }
 
-// A Bug is a correct set, and what it is when it is broken.
+// A Bug is a correct set and its broken version.
 type Bug struct {
 	Name, What string
 	Broken     convergence.System
