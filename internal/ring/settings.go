@@ -14,12 +14,12 @@ type Settings struct {
 	R       int // how many of a full list answer a read
 	W       int // how many of a full list acknowledge a write
 	DW      int // how many of those have it on disk; at most W
-	Buckets int // how many buckets the cluster was born with: a power of two
-	Slices  int // into how many slices a bloom filter is cut at most: a power of two
+	Buckets int // the number of buckets with which the cluster was born: a power of two
+	Slices  int // the largest number of slices into which a bloom filter is cut: a power of two
 }
 
-// Check returns an error that is ErrSettings for settings under which a read could miss an acknowledged write, and for those out of
-// bounds.
+// Check returns an error that is ErrSettings for settings under which a read could miss an acknowledged write, and for those that
+// are out of bounds.
 func (s Settings) Check() error {
 	switch {
 	case s.N < 1 || s.N > CopiesMax:

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Begin returns the assignment that copies the bucket to the members of next: the step of a stable one. Next is not shorter than Owners:
-// a write that W of them acknowledged could be left at a single member.
+// Begin returns the assignment that copies the bucket to the members of next: the step of a stable one. next must not be shorter
+// than Owners: a write that W of them acknowledged could be left at a single member.
 func (a *Assignment) Begin(next []Member) (Assignment, error) {
 	switch {
 	case a.State != Stable:
@@ -37,7 +37,7 @@ func (a *Assignment) Finish() (Assignment, error) {
 	return a.step(Stable, a.Next, a.Next), nil
 }
 
-// Abort returns the assignment that gives up a copy. Once it settles, it goes only forward.
+// Abort returns the assignment that gives up a copy. An assignment that is settling can't be aborted.
 func (a *Assignment) Abort() (Assignment, error) {
 	if a.State != Copying {
 		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be copying", ErrStep, a.Bucket, a.State)
