@@ -100,7 +100,7 @@ func compareRests(a, b []byte) int {
 		return cmp.Compare(a[0], b[0])
 	}
 	switch a[0] {
-	case keyscheme.DesignatorElement: // of which at least one is cut: Compare has seen to the others
+	case keyscheme.DesignatorElement: // at least one of them is cut: Compare has handled the others
 		return compareCut(a, b, fieldEnd(a[1:]) != 0, fieldEnd(b[1:]) != 0)
 	case keyscheme.DesignatorClock, keyscheme.DesignatorTombstone:
 		return comparePages(a[1:], b[1:])

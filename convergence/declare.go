@@ -121,7 +121,7 @@ func (s System) others(can abilities, v *Violation) (list []declaration) {
 		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
 	}
 	switch s.spec().(type) {
-	case RemoveWins, TwoPhase: // where a remove that finds nothing counts
+	case RemoveWins, TwoPhase: // in which a remove that finds nothing counts
 		add("ErrRefused from a remove that finds nothing and so does nothing", func(s *System) { s.refusing = true })
 	}
 	return list

@@ -54,7 +54,7 @@ func (c *copying) Step() (done bool, err error) {
 	switch {
 	case errors.Is(err, transfer.ErrReceiver): // its store was opened again after a fault
 		return false, c.start()
-	case errors.Is(err, handoff.ErrIncomplete): // nobody loses keys here
+	case errors.Is(err, handoff.ErrIncomplete): // no keys are lost here
 		c.to.wrong = err
 		return false, err
 	case !done || err != nil:

@@ -106,13 +106,13 @@ var stepKinds = map[string][]string{
 // argRange says which values an argument may have.
 func argRange(name string, replicas int) (low, high int) {
 	switch name {
-	case "via": // a coordinator, or from there on a replica that copies from others
+	case "via": // a coordinator, or, from that number on, a replica that copies from others
 		return 0, coordinators + replicas - 1
 	case "at", "with":
 		return 0, replicas - 1
 	case "r", "w":
 		return 1, replicas
-	case "dw": // 0 is that nobody waits for a disk
+	case "dw": // 0 does not wait for a disk
 		return 0, replicas
 	case "cut":
 		return 0, 1<<replicas - 1

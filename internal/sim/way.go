@@ -125,7 +125,7 @@ func (y *way) Do(ctx context.Context, call wire.Call) (answer []byte, err error)
 	switch {
 	case membership.Control(call.Verb):
 		err = y.news(ctx, do)
-	case membership.Decides(call.Verb): // not twice, and not within a crash: it asks others before it ends
+	case membership.Decides(call.Verb): // not twice, and not within a crash: the member asks others before it ends
 		fault, by := y.fault()
 		if fault == "duplicate" || fault == "power" {
 			fault = ""
