@@ -19,7 +19,7 @@ func TestGenerateIsAFunctionOfItsSeed(t *testing.T) {
 		}
 		return s.String()
 	}
-	list := []int{120} // of which earlier schedules decide
+	list := []int{120} // earlier schedules determine this one
 	for n := range 50 {
 		list = append(list, n)
 	}
