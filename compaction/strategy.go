@@ -43,10 +43,10 @@ func ParseRecord(s string) (Record, error) {
 
 // Load is what a strategy knows of a set when it is asked whether the rewriter should look at it.
 type Load struct {
-	Keys  uint64        // element keys in tables, by the tables' own counts
-	Live  uint64        // live dots
-	Open  uint64        // unresolved keys: those whose wide contexts are not resolved yet
-	Quiet time.Duration // since the set was last written
+	Keys       uint64        // element keys in tables, by the tables' own counts
+	Live       uint64        // live dots
+	Unresolved uint64        // unresolved keys: those whose wide contexts are not resolved yet
+	Quiet      time.Duration // since the set was last written
 }
 
 // Garbage returns the number of keys in tables that are not needed: at least 0, and approximate while keys are in memory. An
@@ -54,9 +54,9 @@ type Load struct {
 // removed.
 func (l Load) Garbage() uint64 {
 	if l.Keys <= l.Live {
-		return l.Open
+		return l.Unresolved
 	}
-	return l.Keys - l.Live + l.Open
+	return l.Keys - l.Live + l.Unresolved
 }
 
 // Strategy says how dead keys leave the disk. A storage developer may supply another one: the engine asks it and follows its

@@ -159,7 +159,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		return nil
 	}
 	if b.runs != nil {
-		b.runs.cut(len(st.prefix), b.puts)
+		b.runs.split(len(st.prefix), b.puts)
 	}
 	if !sync && promised {
 		if err := s.db.Promise(lsm.PromiseSets); err != nil {

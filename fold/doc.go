@@ -4,7 +4,7 @@
 // element is present when a dot of one of its add keys is live: not in Dead, and in no context of an unresolved key of the element.
 // (An unresolved key is one whose wide context is not resolved yet; the context counts whatever has become of the key's own dot.)
 // Elements are independent of each other, so any contiguous run of whole elements may be folded by itself (section 6.6.2 of the
-// bigset document: the element accumulator, then the set accumulator). Resolve closes unresolved keys (section 6.7, whose rules 2
+// bigset document: the element accumulator, then the set accumulator). Resolve resolves unresolved keys (section 6.7, whose rules 2
 // and 3 would drop too early).
 //
 //	key  a/dot1  a/dot2  b/dot3  d/dot4        Dead = {dot1, dot3}

@@ -121,14 +121,14 @@ func (f *Folder) Starts(element []byte) bool {
 
 // Step takes the next key.
 func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, value []byte) error {
-	f.counted = keyscheme.IsOpen(value)
+	f.counted = keyscheme.IsUnresolved(value)
 	if !f.started || !bytes.Equal(f.name(), element) {
 		f.endElement()
 		f.started, f.at, f.from = true, len(f.names), len(f.dots)
 		f.names = append(f.names, element...)
 	}
 	f.scanned++
-	if keyscheme.IsOpen(value) { // its context counts, whatever has become of its dot
+	if keyscheme.IsUnresolved(value) { // its context counts, whatever has become of its dot
 		var err error
 		if f.wide, err = Widen(f.wide, value); err != nil {
 			return err

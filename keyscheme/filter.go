@@ -34,14 +34,14 @@ type EntryKind byte
 const (
 	EntryDropped EntryKind = 'd' // no replica may bring back the filter's generations up to this one. Slice is how many slices it has
 	EntryPresent EntryKind = 'f' // the store has this slice of the filter
-	EntryLeft    EntryKind = 'g' // the store has dropped this slice, but has not cut out all that is left of it
+	EntryLeft    EntryKind = 'g' // the store has dropped this slice, but has not excised all that is left of it
 )
 
 // FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their
 // lower bound. It must not be changed.
 type FilterPrefix []byte
 
-// NewFilterPrefix returns the prefix of one slice of a filter; slice is 0 if the filter is not cut. The name must pass
+// NewFilterPrefix returns the prefix of one slice of a filter; slice is 0 if the filter is not split. The name must pass
 // CheckFilterName.
 func NewFilterPrefix(name []byte, slice uint32) FilterPrefix {
 	return AppendFilterPrefix(make([]byte, 0, SlotBytes+LengthBytes+2+len(name)), name, slice)

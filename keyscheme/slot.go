@@ -25,11 +25,11 @@ const (
 	PartitionFilter PartitionKind = 'b'
 )
 
-// SetSlot returns the slot of a set that is not cut into slices.
+// SetSlot returns the slot of a set that has one slice.
 func SetSlot(name []byte) Slot { return SlotOf(PartitionSet, name, 0) }
 
 // SlotOf returns the slot of one slice of a partition: Reverse32(low 32 bits of xxhash64(kind, name) xor slice). A partition that
-// is not cut has only slice 0. The function is fixed forever.
+// is not split has only slice 0. The function is fixed forever.
 func SlotOf(kind PartitionKind, name []byte, slice uint32) Slot {
 	var buf [256]byte // most names are short, and then nothing is allocated
 	keyed := append(append(buf[:0], byte(kind)), name...)
@@ -44,17 +44,17 @@ func SliceAt(kind PartitionKind, name []byte, slot Slot) uint32 {
 	return bits.Reverse32(uint32(slot)) ^ bits.Reverse32(uint32(SlotOf(kind, name, 0)))
 }
 
-// CutSlots cuts the slots from first to last, both included, into parts whose sizes differ by at most one slot. If there are fewer
+// SplitSlots splits the slots from first to last, both included, into parts whose sizes differ by at most one slot. If there are fewer
 // slots than parts, each part is a single slot. It returns the last slot of each part, and nothing if last is before first. All
-// replicas must cut the same way: it is part of their protocol.
-func CutSlots(first, last Slot, parts int) (ends []Slot) {
+// replicas must split the same way: it is part of their protocol.
+func SplitSlots(first, last Slot, parts int) (ends []Slot) {
 	if first > last || parts < 1 {
 		return nil
 	}
 	size := uint64(last-first) + 1
 	n := min(uint64(parts), size)
 	for i := uint64(1); i <= n; i++ {
-		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: a caller that cuts into 2^32 parts has no memory for them
+		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: a caller that splits into 2^32 parts has no memory for them
 	}
 	return ends
 }

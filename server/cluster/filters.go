@@ -89,7 +89,7 @@ type Filter struct {
 // Spec returns what a coordinator is told of the filter.
 func (x *Filter) Spec() coord.Filter { return x.spec }
 
-// slicedLeast is how many keys a slice is made for at least, where a filter is cut.
+// slicedLeast is how many keys a slice is made for at least, where a filter is split.
 const slicedLeast = 4096
 
 // newFilters reads what the disk has.
