@@ -10,7 +10,7 @@ import (
 )
 
 // deadRuns are the long runs of dead keys that readers of one set have met, so that those who come later seek over them: an
-// iterator steps over dead keys one by one, and over those that the filter hides, too. They are kept in memory alone.
+// iterator steps over dead keys one by one, and over those that the drop filter hides, too. They are kept in memory alone.
 //
 // A run says: of the keys in [from, to) that were applied by now, none is live by the Dead of its version or a later one.
 // What keeps a reader from skipping a key that is live for it:
@@ -22,7 +22,7 @@ import (
 //   - A run that is found is kept only if nothing was written inside since the iterator that found it was opened. Finders
 //     register before they open it, and are told of each batch at which runs are split from then on; one that was and is not yet
 //     applied at that moment they are told of as they register.
-//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
+//   - What the drop filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
 //     counts as live, whatever its dot.
 //
 // A queue's head is read, and what was read is then removed: the next reader would step over all of it once. So the last chunk
@@ -64,8 +64,8 @@ const (
 	runBytesMax = 4 << 10
 	// findersMax is how many readers of a set may look for runs at the same time; others only use them.
 	findersMax = 16
-	// notesMax is how many ranges of written keys a finder keeps apart.
-	notesMax = 16
+	// writtenMax is how many ranges of written keys a finder keeps apart.
+	writtenMax = 16
 )
 
 // runFinder is a reader that may find runs.
@@ -73,9 +73,9 @@ type runFinder struct {
 	written []keyRange // since it registered, about
 }
 
-// note takes notice of written keys. When it has many it keeps but the range of all of them.
-func (f *runFinder) note(s keyRange) {
-	if len(f.written) == notesMax {
+// wrote takes notice of written keys. When it has many it keeps but the range of all of them.
+func (f *runFinder) wrote(s keyRange) {
+	if len(f.written) == writtenMax {
 		all := f.written[0]
 		for _, o := range f.written[1:] {
 			all.first, all.last = sooner(all.first, o.first), later(all.last, o.last)
@@ -102,7 +102,7 @@ func (d *deadRuns) find() *runFinder {
 	}
 	f := &runFinder{}
 	if d.writing.first != nil {
-		f.note(d.writing)
+		f.wrote(d.writing)
 	}
 	d.finders = append(d.finders, f)
 	return f
@@ -135,7 +135,7 @@ func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 		}
 	}
 	for _, f := range d.finders {
-		f.note(d.writing)
+		f.wrote(d.writing)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 //	                        └ lower       └ upper       which cuts the table there, need not read that
 //
 // What other tables hold within a hole can't be read either: a merging iterator stops at an error of any of them. So it must be named, too.
-// The keys at both ends (d, m) are copied. What is written into the hole meanwhile is noted, as for any pass.
+// The keys at both ends (d, m) are copied. What is written into the hole meanwhile is logged, as for any pass.
 
 // hole is a stretch of a set that can't be read.
 type hole struct {
@@ -231,13 +231,13 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 	return put, nil
 }
 
-// fillHole fills the first hole that a readable has found, and returns what it has put in. What is written into the hole is noted before
+// fillHole fills the first hole that a readable has found, and returns what it has put in. What is written into the hole is logged before
 // a second one begins, which is of what was there until then.
 func (v *readable) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, err error) {
 	s, bounds := v.s, v.holes[0].bounds
 	p := s.newPass(v.st, bounds, &healing{})
 	p.holed = true
-	err = p.noting(func() error {
+	err = p.logging(func() error {
 		if err := p.it.Close(); err != nil {
 			return lsm.DiskError(err)
 		}

@@ -18,7 +18,7 @@ import (
 // The rewriter takes away what has settled at the bottom, where no filter is asked again. It copies the live keys of a
 // span of one set to new tables and swaps them in; no delete is written.
 //
-//	1 note what is written into the span from now on,                writers held, microseconds
+//	1 log what is written into the span from now on,                 writers held, microseconds
 //	  take Seen and Dead, open an iterator
 //	2 copy what is not dead into tables; what contexts of unresolved keys
 //	  kill goes to Dead (see foldpass.go)
@@ -27,7 +27,7 @@ import (
 //	  and swap: IngestAndExcise
 //
 // All that 1 takes is of one moment: a dot in Seen has its key among those read, or is in Dead; a dead key has its successor,
-// if any, among the keys read or among those noted; and no key is both.
+// if any, among the keys read or among those logged; and no key is both.
 
 // lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while it is
 // copied. With more it is left for later.
@@ -36,7 +36,7 @@ const (
 	lateBytesMax = 4 << 20
 )
 
-// lateWrites notes the keys written into a span. It belongs to the set's leader.
+// lateWrites logs the keys written into a span. It belongs to the set's leader.
 type lateWrites struct {
 	bounds keyscheme.Bounds
 	keys   []keptKey
@@ -75,7 +75,7 @@ type pass struct {
 	killed     []clock.Dot // what the contexts of closing keys kill
 	resolved   int         // keys that were unresolved and are not any more, or are left out
 	read       int         // keys read
-	hidden     int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	hidden     int         // keys that the drop filter kept out of the iterator's sight, about: those of other readers of the set count, too
 }
 
 // passResult says what a pass did.
@@ -111,7 +111,7 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 	defer st.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	err = p.noting(func() error {
+	err = p.logging(func() error {
 		if err := p.collect(ctx); err != nil {
 			return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 		}
@@ -130,18 +130,18 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 		if err := p.install(ctx, &res); err != nil {
 			return err
 		}
-		s.told(st.name, &res, time.Since(began))
+		s.report(st.name, &res, time.Since(began))
 		return nil
 	})
 	return res, err
 }
 
-// noting runs f while what is written into the span is noted. The pass's files are removed at the end.
-func (p *pass) noting(f func() error) (err error) {
+// logging runs f while what is written into the span is logged. The pass's files are removed at the end.
+func (p *pass) logging(f func() error) (err error) {
 	if err := p.s.holding(p.st, p.begin); err != nil {
 		return err
 	}
-	defer func() { // whatever happens, writers stop noting
+	defer func() { // whatever happens, writers stop logging
 		if e := p.s.holding(p.st, p.end); err == nil {
 			err = e
 		}
@@ -189,8 +189,8 @@ func (s *Store) flushFor(ctx context.Context, st *set) error {
 	return s.db.FlushTables(ctx)
 }
 
-// told counts a pass and tells of it. A sweep has no name of a set.
-func (s *Store) told(name []byte, res *passResult, took time.Duration) {
+// report counts a pass and tells of it. A sweep has no name of a set.
+func (s *Store) report(name []byte, res *passResult, took time.Duration) {
 	s.counters.held.Add(res.Held)
 	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Resolved: res.Resolved, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {
@@ -207,7 +207,7 @@ func (s *Store) told(name []byte, res *passResult, took time.Duration) {
 	s.event(e)
 }
 
-// begin notes late writes from now on and takes Seen, Dead and an iterator. Writers are held.
+// begin logs late writes from now on and takes Seen, Dead and an iterator. Writers are held.
 func (p *pass) begin() (err error) {
 	v := p.st.view()
 	p.seen, p.dead = v.seen, v.dead
@@ -219,7 +219,7 @@ func (p *pass) begin() (err error) {
 	return nil
 }
 
-// end stops noting late writes. Writers are held.
+// end stops logging late writes. Writers are held.
 func (p *pass) end() error {
 	p.st.late = nil
 	return nil

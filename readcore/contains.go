@@ -12,22 +12,22 @@ type Answer struct {
 	// Live are all dots by which the element is present there, ascending, including dots that were not asked about. Without those,
 	// an element that was just added again would appear to be removed.
 	Live []clock.Dot
-	// Asked are the dots that Decision.Ask listed, ascending, and Verdicts says what is known of each. In the first round no dots
+	// Asked are the dots that Decision.Ask listed, ascending, and Statuses says what is known of each. In the first round no dots
 	// are asked about.
 	Asked    []clock.Dot
-	Verdicts []bigset.Verdict
+	Statuses []bigset.DotStatus
 }
 
-// verdict returns what the replica knows of a dot, and whether its answer covers the dot.
-func (a Answer) verdict(dot clock.Dot) (bigset.Verdict, bool) {
+// status returns what the replica knows of a dot, and whether its answer covers the dot.
+func (a Answer) status(dot clock.Dot) (bigset.DotStatus, bool) {
 	if has(a.Live, dot) {
 		return bigset.Live, true
 	}
 	k, ok := slices.BinarySearchFunc(a.Asked, dot, clock.Dot.Compare)
-	if !ok || k >= len(a.Verdicts) {
+	if !ok || k >= len(a.Statuses) {
 		return bigset.NotSeen, false
 	}
-	return a.Verdicts[k], true
+	return a.Statuses[k], true
 }
 
 func has(dots []clock.Dot, dot clock.Dot) bool {
@@ -56,7 +56,7 @@ type Repair struct {
 }
 
 // Decide answers whether an element is in a set, from the answers of R replicas, at least one. If they agree on the dots, those are
-// the answer. If they differ, Decide uses verdicts: a dot survives when it is live at some replica and dead at none.
+// the answer. If they differ, Decide uses statuses: a dot survives when it is live at some replica and dead at none.
 func Decide(answers []Answer) Decision {
 	if agree(answers) {
 		return Decision{Dots: answers[0].Live}
@@ -67,7 +67,7 @@ func Decide(answers []Answer) Decision {
 	for _, dot := range all {
 		dead := false
 		for _, a := range answers {
-			v, known := a.verdict(dot)
+			v, known := a.status(dot)
 			if !known {
 				return Decision{Ask: all}
 			}
@@ -77,8 +77,8 @@ func Decide(answers []Answer) Decision {
 			d.Dots = append(d.Dots, dot)
 		}
 		for i, a := range answers {
-			v, _ := a.verdict(dot)
-			repairs[i].note(dot, v, dead)
+			v, _ := a.status(dot)
+			repairs[i].add(dot, v, dead)
 		}
 	}
 	for i, r := range repairs {
@@ -107,8 +107,8 @@ func shown(answers []Answer) (all []clock.Dot) {
 	return slices.Compact(all)
 }
 
-// note records what a replica lacks of a dot.
-func (r *Repair) note(dot clock.Dot, v bigset.Verdict, dead bool) {
+// add records what a replica lacks of a dot.
+func (r *Repair) add(dot clock.Dot, v bigset.DotStatus, dead bool) {
 	switch {
 	case dead && v == bigset.Live:
 		r.Dead = append(r.Dead, dot)

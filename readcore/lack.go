@@ -25,8 +25,8 @@ type Suspect struct {
 	Element fold.Element
 }
 
-// note records which replicas lack a dot of the current element or still have it live, and advances past that dot.
-func (m *Merge) note(name []byte, dot clock.Dot, witness int) {
+// lackOf records which replicas lack a dot of the current element or still have it live, and advances past that dot.
+func (m *Merge) lackOf(name []byte, dot clock.Dot, witness int) {
 	for i := range m.streams {
 		l := &m.lacks[i]
 		switch shown := m.shows(i, dot); {

@@ -107,7 +107,7 @@ func (m *Merge) walk(r *Result) {
 		if m.full() || !m.pick() {
 			return
 		}
-		m.judge(r)
+		m.mergeElement(r)
 	}
 }
 
@@ -175,8 +175,8 @@ func (m *Merge) pick() bool {
 	return found
 }
 
-// judge merges the current element dot by dot.
-func (m *Merge) judge(r *Result) {
+// mergeElement merges the current element dot by dot.
+func (m *Merge) mergeElement(r *Result) {
 	clear(m.at)
 	m.live = m.live[:0]
 	var name []byte
@@ -194,7 +194,7 @@ func (m *Merge) judge(r *Result) {
 		if witness < 0 {
 			m.live = append(m.live, dot)
 		}
-		m.note(name, dot, witness)
+		m.lackOf(name, dot, witness)
 	}
 	if len(m.live) > 0 {
 		m.left--

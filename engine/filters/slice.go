@@ -186,9 +186,9 @@ func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
 	return nil
 }
 
-// markHashes marks keys by their hashes, in layers of an owner. If tell is not nil, it is called for each key with the layer that
+// markHashes marks keys by their hashes, in layers of an owner. If report is not nil, it is called for each key with the layer that
 // has its bits.
-func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added []bool, tell func(i int, in bloomslice.Layer)) error {
+func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added []bool, report func(i int, in bloomslice.Layer)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
@@ -205,8 +205,8 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 			f.changed() // a layer may have been added
 			return err
 		}
-		if tell != nil {
-			tell(i, to)
+		if report != nil {
+			report(i, to)
 		}
 		if logs && (added[i] || f.flags&flagMerged != 0) {
 			if err := f.log(&to, &hashes[i]); err != nil {
