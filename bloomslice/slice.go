@@ -78,7 +78,7 @@ type Memory struct {
 // Bytes returns the sum.
 func (m *Memory) Bytes() int64 { return m.Pages.Load() + m.Tables.Load() }
 
-// Slice is the part of a filter that lies in one place: layers of pages, of which those in use are in memory. It only grows.
+// Slice is the part of a filter that lies in one place: layers of pages. The pages in use are in memory. It only grows.
 //
 // Check may be called by any number of goroutines, concurrently with one that calls the other methods: those must be called one at
 // a time.

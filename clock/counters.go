@@ -12,7 +12,7 @@ type Counters struct {
 	base  uint64 // maximal: base+1 is not in the cloud
 	count uint64 // base plus the values of all pages; at most 2^64-1, as 0 is no counter
 	pages []page // sorted, apart, none empty; every value is at least base+2
-	owner *token // who may write pages in place
+	owner *token // the token that may write pages in place
 }
 
 // Contains reports whether the actor's event n is in the clock.

@@ -25,7 +25,7 @@ const (
 type page struct {
 	first, last uint64 // page indexes: counter >> pageBits
 	bits        *roaring.Bitmap
-	owner       *token // who may write bits in place
+	owner       *token // the token that may write bits in place
 	n           uint32 // values in bits
 	dirty       uint32 // values written since bits was packed, roughly
 }

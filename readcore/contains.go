@@ -43,11 +43,12 @@ type Decision struct {
 	// Dots are those by which the element is present, ascending: its narrow context. If there are none, the element is absent. They
 	// are set only if Ask is empty.
 	Dots []clock.Dot
-	// Repairs say what replicas lack, by the index of their answer. They are set only if Ask is empty and the replicas differ.
+	// Repairs say what is missing at replicas, by the index of their answer. They are set only if Ask is empty and the replicas
+	// differ.
 	Repairs []Repair
 }
 
-// Repair is what one replica lacks of an element.
+// Repair says what is missing at one replica for an element.
 type Repair struct {
 	Replica int
 	Missing []clock.Dot // not seen, but present: key and dot are sent together
@@ -107,7 +108,7 @@ func shown(answers []Answer) (all []clock.Dot) {
 	return slices.Compact(all)
 }
 
-// add records what a replica lacks of a dot.
+// add records what is missing at a replica for a dot.
 func (r *Repair) add(dot clock.Dot, v bigset.DotStatus, dead bool) {
 	switch {
 	case dead && v == bigset.Live:

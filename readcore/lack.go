@@ -7,8 +7,8 @@ import (
 	"bigset/fold"
 )
 
-// Lack is what the replica of one stream lacks of what a result is about. It describes the moments of the reads. The receiver
-// decides by its own state what of it to apply, and no clock is joined.
+// Lack says what is missing at the replica of one stream, of what a result covers. It describes the moments of the reads. The
+// receiver decides by its own state what of it to apply, and no clock is joined.
 type Lack struct {
 	Stream int
 	// Missing are elements with surviving dots that the replica has not seen: key and dot are sent together.

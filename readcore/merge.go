@@ -48,8 +48,9 @@ type Result struct {
 	Done bool
 	// NotFound says, together with Done, that no replica knew the set.
 	NotFound bool
-	// Lacking says, by stream, what its replica lacks. It omits streams that lack nothing, and what is missing at a stream that
-	// does not know the set. Stream numbers refer to the current replicas: look up the replica of a stream before it is replaced.
+	// Lacking says, by stream, what is missing at its replica. It omits streams at which nothing is missing, and what is missing at
+	// a stream that does not know the set. Stream numbers refer to the current replicas: look up the replica of a stream before it
+	// is replaced.
 	Lacking []Lack
 }
 

@@ -24,7 +24,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", byte(s))
 }
 
-// Assignment says who holds a bucket. It is a value: its lists are never changed, and may be shared.
+// Assignment names the members that hold a bucket. It is a value: its lists are never changed, and may be shared.
 type Assignment struct {
 	Bucket Bucket
 	// Epoch orders the assignments of a slot: the highest one counts. One epoch has one content.

@@ -101,7 +101,7 @@ type table struct {
 	moves []Move
 }
 
-// row is a bucket, and who holds it after the moves so far.
+// row is a bucket, and its members after the moves so far.
 type row struct {
 	a       *Assignment
 	members []Member

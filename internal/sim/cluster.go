@@ -42,7 +42,7 @@ type cluster struct {
 	dropped          bigset.FilterOptions // of the last filter whose drop was acknowledged
 	changing         bool                 // a change of filters is in progress
 	filterDurability bigset.FilterDurability
-	losses           int // members that have come back and may lack something
+	losses           int // members that have come back and may be missing something
 	outages          int
 	static           *ring.Map // where members are those of package server/cluster
 	members          []*member

@@ -96,7 +96,7 @@ var stepKinds = map[string][]string{
 	"restart":   {"via", "keep"},             // a power cut at a coordinator, which is back at once
 	"partition": {"via", "cut"},              // from a process to the replicas whose bits are set
 	"maintain":  {"at", "work"},              // the log can't be written after that many writes, for seconds
-	"io-error":  {"at", "writes", "seconds"}, // the log can't be written from so many writes on, for seconds
+	"io-error":  {"at", "writes", "seconds"}, // the log can't be written after that many writes, for seconds
 	"disk-full": {"at", "writes", "seconds"},
 	"deaf":      {"at", "seconds"},  // a member that has agreed to an epoch does not hear for seconds that it is committed
 	"copy":      {"at", "with"},     // the range is copied to a replica from another one
