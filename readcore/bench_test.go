@@ -41,7 +41,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// benchStream makes the chunks of a stream, each in memory of its own; what is missing in it was not seen by it.
+// benchStream makes the chunks of a stream, each in memory of its own; the stream has not seen what it does not have.
 func benchStream(b *testing.B, lacks func(n int) bool) (chunks []*fold.Chunk) {
 	seen := &clock.Clock{}
 	f := fold.New(&clock.Clock{}, fold.Options{})

@@ -10,7 +10,7 @@ import (
 	"bigset/readcore"
 )
 
-// answer is what a replica says of an element at one moment.
+// answer is what a replica says about an element at one moment.
 func (r *replica) answer(element string, asked []clock.Dot) readcore.Answer {
 	a := readcore.Answer{Live: r.visible(element), Asked: asked}
 	for _, d := range asked {
@@ -122,7 +122,7 @@ func TestContains(t *testing.T) {
 	}
 }
 
-// TestContainsBroken: look-ups that are broken in ways that are easily overlooked are caught.
+// TestContainsBroken: look-ups that are broken in ways that are easily overlooked are caught by the test.
 func TestContainsBroken(t *testing.T) {
 	for _, broken := range []string{
 		"absent is dead",      // what a replica does not show counts as removed

@@ -18,8 +18,8 @@ import (
 )
 
 // TestScripts runs testdata: the rules by example. Dots are an actor and a counter, such as n1; clocks are dots and runs, such as
-// n1-5; an element is its name with its dots, such as x{n1 m2}. Every command that feeds the merge prints what became certain by
-// it.
+// n1-5; an element is its name with its dots, such as x{n1 m2}. Every command that passes input to the merge prints what has become
+// certain.
 //
 //	new R [reverse] [limit=N]
 //	chunk STREAM seen=(…) [bound=X|done]     elements on the lines below

@@ -64,7 +64,7 @@ func (w *world) chance(percent int) bool { return w.pick(100) < percent }
 
 func (w *world) replica() *replica { return w.replicas[w.pick(len(w.replicas))] }
 
-// step lets something happen.
+// step does one random thing.
 func (w *world) step() {
 	switch k := w.pick(10); {
 	case k < 5 || len(w.ops) == 0:
@@ -76,7 +76,7 @@ func (w *world) step() {
 	}
 }
 
-// client lets a replica coordinate an operation, which reaches some of the others at once.
+// client makes a replica coordinate an operation, which reaches some of the others at once.
 func (w *world) client() {
 	r := w.replica()
 	o := &op{element: elements[w.pick(len(elements)):][:1], kills: &clock.Clock{}, acks: map[*replica]bool{}}
@@ -120,7 +120,7 @@ func (w *world) apply(r *replica, o *op) {
 }
 
 // exchange gives one replica facts that another one has: some keys, or all of them and then some of Dead. A death that came before
-// the key of the add that replaced it would remove an element that has been present all along.
+// the key of the add that replaced it would remove an element that has been present all the time.
 func (w *world) exchange() {
 	a, b := w.replica(), w.replica()
 	all := w.chance(50)
@@ -222,7 +222,7 @@ func (w *world) killed(d clock.Dot, counts func(i int, o *op) bool) bool {
 	return false
 }
 
-// must reports whether the element has been present all along: by an acknowledged add that was not killed, or was killed only by
+// must reports whether the element has been present all the time: by an acknowledged add that was not killed, or was killed only by
 // adds since the beginning that satisfy the same condition.
 func (g *guarantee) must(element string) bool {
 	for _, o := range g.w.adds {
