@@ -49,7 +49,7 @@ func CheckDots(dots []clock.Dot) error {
 	}
 	for _, d := range dots {
 		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
-			return fmt.Errorf("%w: %v is no dot", ErrContext, d)
+			return fmt.Errorf("%w: %v is not a dot", ErrContext, d)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ var (
 	// ErrNotFound is returned for a set that this store does not know.
 	ErrNotFound = errors.New("engine: set not found")
 	// ErrLimit is returned when a name, an element, a batch or a context is too large: *LimitError says which and how much.
-	ErrLimit = errors.New("engine: over a limit")
+	ErrLimit = errors.New("engine: limit exceeded")
 	// ErrContext is returned for an impossible context: one with dots that this store has never issued, or with malformed dots.
 	ErrContext = errors.New("engine: context refused")
 	// ErrBehind is returned for a wide context that names events that this store has not seen: deliver them first, or use a replica

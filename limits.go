@@ -41,7 +41,7 @@ type LimitError struct {
 
 // Error implements error.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%v: %s of %d, at most %d", ErrLimit, e.What, e.Got, e.Max)
+	return fmt.Sprintf("%v: %d %s, at most %d", ErrLimit, e.Got, e.What, e.Max)
 }
 
 // Unwrap makes errors.Is find ErrLimit.

@@ -116,7 +116,7 @@ func CheckOps(name []byte, ops []Op) error {
 	for i := range ops {
 		op := &ops[i]
 		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
-			return fmt.Errorf("%w: operation %d is of kind %q: it is add or remove", ErrRequest, i, op.Kind)
+			return fmt.Errorf("%w: operation %d has kind %q, want add or remove", ErrRequest, i, op.Kind)
 		}
 		if err := CheckElement(op.Element); err != nil {
 			return err

@@ -38,7 +38,7 @@ func (s *SliceSpec) Slot() keyscheme.Slot {
 func (s *SliceSpec) Check() error {
 	switch {
 	case s.Options.InMemory:
-		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
+		return fmt.Errorf("%w: filter %q is only in memory, so replicas can't share it", ErrRequest, s.Name)
 	case s.Generation == 0 || s.Generation > math.MaxInt64:
 		return fmt.Errorf("%w: generation %d of filter %q", ErrRequest, s.Generation, s.Name)
 	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
@@ -80,7 +80,7 @@ func (s *SliceSpec) CheckSeat(seat bloomslice.Seat) error {
 func (s *SliceSpec) checkOwner(id bloomslice.LayerID) error {
 	seat, ok := id.Seat()
 	if !ok {
-		return fmt.Errorf("%w: layer %d of filter %q is of owner %.64q, which is no seat", ErrRequest, id.Index, s.Name, id.Owner)
+		return fmt.Errorf("%w: layer %d of filter %q has owner %.64q, which is not a seat", ErrRequest, id.Index, s.Name, id.Owner)
 	}
 	return s.CheckSeat(seat)
 }

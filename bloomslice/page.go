@@ -196,7 +196,7 @@ func checkPlaces(body []byte) error {
 	for ; len(body) > 0; body = body[2:] {
 		p := int(binary.BigEndian.Uint16(body))
 		if p <= last || p >= pageBits {
-			return fmt.Errorf("%w: place %d behind %d", ErrCorruptPage, p, last)
+			return fmt.Errorf("%w: place %d follows %d", ErrCorruptPage, p, last)
 		}
 		last = p
 	}

@@ -50,19 +50,19 @@ func optionsError(format string, args ...any) error {
 func (o Options) Validate() error {
 	switch {
 	case o.Capacity <= CapacityMin:
-		return optionsError("a capacity of %d keys, it must be above %d", o.Capacity, CapacityMin)
+		return optionsError("capacity is %d keys, must be above %d", o.Capacity, CapacityMin)
 	case !(o.Probability > 0 && o.Probability < ProbabilityMax):
-		return optionsError("a probability of %v, it must be above 0 and below %v", o.Probability, ProbabilityMax)
+		return optionsError("probability is %v, must be above 0 and below %v", o.Probability, ProbabilityMax)
 	case o.Scale != 2 && o.Scale != 4:
-		return optionsError("a scale of %d, it must be 2 or 4", o.Scale)
+		return optionsError("scale is %d, must be 2 or 4", o.Scale)
 	case !(o.Reduction > reductionMin && o.Reduction < 1):
-		return optionsError("a reduction of %v, it must be above %v and below 1", o.Reduction, reductionMin)
+		return optionsError("reduction is %v, must be above %v and below 1", o.Reduction, reductionMin)
 	case o.Slices&(o.Slices-1) != 0 || o.Slices > SlicesMax:
-		return optionsError("%d slices, it must be a power of two, at most %d", o.Slices, SlicesMax)
+		return optionsError("%d slices, must be a power of two and at most %d", o.Slices, SlicesMax)
 	case o.Owners > OwnersMax:
 		return optionsError("%d owners, at most %d", o.Owners, OwnersMax)
 	case o.Capacity/o.parts() < partMin:
-		return optionsError("a capacity of %d keys in %d slices of %d owners, it must be %d or more for each", o.Capacity, max(1, o.Slices), max(1, o.Owners), partMin)
+		return optionsError("capacity is %d keys for %d slices of %d owners, must be at least %d for each", o.Capacity, max(1, o.Slices), max(1, o.Owners), partMin)
 	}
 	_, err := o.Shape(0)
 	return err

@@ -38,7 +38,7 @@ func ParseRecord(s string) (Record, error) {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("compaction: unknown kind of record %q: it is merge or set", s)
+	return 0, fmt.Errorf("compaction: unknown kind of record %q, want merge or set", s)
 }
 
 // Load is what a strategy knows of a set when it is asked whether the rewriter should look at it.
@@ -136,7 +136,7 @@ func ByName(name string) (Strategy, error) {
 		}
 		names = append(names, s.Name())
 	}
-	return nil, fmt.Errorf("%w: no strategy %q: there are %q", ErrStrategy, name, names)
+	return nil, fmt.Errorf("%w: unknown strategy %q, want one of %q", ErrStrategy, name, names)
 }
 
 // For returns the default strategy of a store with records of that kind.

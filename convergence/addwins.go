@@ -88,7 +88,7 @@ func (s AddWins) allowed(r *Reading, it Item) *Violation {
 		case ok && r.may.has(i):
 		case !ok && s.unnamed(r, it.Elem):
 		default:
-			return bad(Phantom, "%q is shown by add %s, of which this replica can't have heard", it.Elem, tag)
+			return bad(Phantom, "%q is shown by add %s, which this replica can't know", it.Elem, tag)
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (s AddWins) present(r *Reading, elem string) *Violation {
 	case heard:
 		return bad(Resurrected, "%q is shown, although all its adds were removed", elem)
 	}
-	return bad(Phantom, "%q is shown, which nobody added", elem)
+	return bad(Phantom, "%q is shown, but was never added", elem)
 }
 
 // missing checks that those adds of an element are shown that nothing can have killed.
@@ -136,7 +136,7 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 		}
 		switch {
 		case !shown && s.lives(r, i):
-			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and nobody removed it", elem, e.Step)
+			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and not removed", elem, e.Step)
 		case shown && e.Tag != "" && len(it.Tags) > 0 && !slices.Contains(it.Tags, e.Tag) && !s.mayBeKilled(r, i, &r.may, true):
 			v = bad(Lost, "%q is not shown by add %s of step %d, which was acknowledged and not removed or replaced", elem, e.Tag, e.Step)
 		}

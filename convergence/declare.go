@@ -42,7 +42,7 @@ const otherSchedules = 30
 // ownRules names the rules on which the other verdicts rest.
 var ownRules = map[string]string{
 	Torn:      "a batch is done wholly or not at all (Batcher), and so is an operation that was answered by an error other than ErrRefused and ErrNotReady",
-	TagReused: "Effect.Tag and Effect.Tags, which name an operation for ever; a remove needs no tag",
+	TagReused: "Effect.Tag and Effect.Tags, which name an operation forever; a remove needs no tag",
 	Disorder:  "a View has its items in ascending order of Elem, none twice, and the Values of each in ascending order",
 	Failed:    "a replica whose disk works opens, answers reads, takes messages and closes without an error",
 	Changed:   "messages, questions and contexts belong to the kit, once they are given or returned",
@@ -58,11 +58,11 @@ func (s *System) restsOn(v *Violation) (rests string) {
 	case s.BestEffort:
 		rests += "; BestEffort: anti-entropy brings everything, messages need not"
 	case s.Buffers:
-		rests += "; Buffers: a message has effect when all have come that its author knew of"
+		rests += "; Buffers: a message takes effect when all messages that its author knew of have come"
 	case s.CausalNet:
 		rests += "; CausalNet: messages come once and in causal order"
 	default:
-		rests += "; and that a delivered message has effect at once, whatever has not come yet"
+		rests += "; a delivered message takes effect at once, even if earlier ones are missing"
 	}
 	if v.Kind == Repeated {
 		rests += "; Retries"

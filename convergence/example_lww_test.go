@@ -75,10 +75,10 @@ func Example_lastWriterWins() {
 	report(sys, 1000)
 	// Output:
 	// lww-set: 1000 schedules, no violation
-	// lww-set: lost at step 18: replica B: "a" is not shown, although its add of step 11 was acknowledged and nobody removed it
+	// lww-set: lost at step 18: replica B: "a" is not shown, although its add of step 11 was acknowledged and not removed
 	// shrunk from 80 to 3 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
-	// if that is more than is promised, declare less; accepted is: Spec LastWriterWins{}
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
+	// if the system promises less, declare that; accepted: Spec LastWriterWins{}
 	//
 	// convergence script 1
 	// system lww-set

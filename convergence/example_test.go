@@ -115,8 +115,8 @@ func Example_violation() {
 	// Output:
 	// forgetful: resurrected at step 46: replica B: "a" is shown by add 0-1 of step 36, which was removed or replaced
 	// shrunk from 54 to 4 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
-	// if that is more than is promised, declare less; accepted is: CausalNet
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
+	// if the system promises less, declare that; accepted: CausalNet
 	//
 	// convergence script 1
 	// system forgetful

@@ -269,7 +269,7 @@ func (w *world) equal() (*Violation, error) {
 		a, ok := first.rep.(Fingerprinter)
 		b, ok2 := n.rep.(Fingerprinter)
 		if ok && ok2 && a.Fingerprint() != b.Fingerprint() {
-			return bad(Diverged, "%c and %c show the same, and are not the same: %s", letter(first.id), letter(n.id), w.dumps(first, n)), nil
+			return bad(Diverged, "%c and %c show the same, but their fingerprints differ: %s", letter(first.id), letter(n.id), w.dumps(first, n)), nil
 		}
 	}
 	return nil, nil

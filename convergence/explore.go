@@ -45,13 +45,13 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Replicas < 0 || o.Replicas > replicasMax:
-		return o, fmt.Errorf("convergence: %d replicas; there are 1 to %d", o.Replicas, replicasMax)
+		return o, fmt.Errorf("convergence: %d replicas, want 1 to %d", o.Replicas, replicasMax)
 	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.ShrinkTime < 0 || o.Duration < 0 || o.Workers < 0:
 		return o, errors.New("convergence: a negative option")
 	}
 	for _, name := range o.Shapes {
 		if !contains(ShapeNames(), name) {
-			return o, fmt.Errorf("convergence: no shape is called %q; there are %v", name, ShapeNames())
+			return o, fmt.Errorf("convergence: unknown shape %q, want one of %v", name, ShapeNames())
 		}
 	}
 	if o.Schedules == 0 && o.Duration == 0 {
@@ -125,7 +125,7 @@ func (f *Failure) String() string {
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
 	}
 	if f.Cut {
-		s += "shrinking was ended early: the script may be longer than is needed\n"
+		s += "shrinking was ended early: the script may be longer than necessary\n"
 	}
 	s += f.rests() + "\n" + f.Script.String()
 	if f.Violation.Stack != "" {
@@ -143,7 +143,7 @@ func (f *Failure) rests() (s string) {
 		s = fmt.Sprintf("it rests on: %s\n", f.Rests)
 	}
 	if len(f.Others) > 0 {
-		s += fmt.Sprintf("if that is more than is promised, declare less; accepted is: %s\n", strings.Join(f.Others, ", or "))
+		s += fmt.Sprintf("if the system promises less, declare that; accepted: %s\n", strings.Join(f.Others, ", or "))
 	}
 	return s
 }

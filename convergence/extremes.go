@@ -89,7 +89,7 @@ func (w *world) resend(n *node) *Violation {
 	}
 	list, err := r.Unsent()
 	if err != nil {
-		return bad(Failed, "replica %c does not say what it has to send: %v", letter(n.id), err)
+		return bad(Failed, "replica %c does not return its unsent messages: %v", letter(n.id), err)
 	}
 	for _, data := range list {
 		w.send(&message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()})

@@ -83,7 +83,7 @@ func (w *world) earlier(n *node, t *tried, e Effect, failed bool) (group bitset,
 		}
 	}
 	if knew > 0 && !failed {
-		return group, bad(Repeated, "replica %c did again, as %v, what it had done or heard of in step %d", letter(n.id), e.Tags, knew)
+		return group, bad(Repeated, "replica %c repeated, as %v, what it had done or received in step %d", letter(n.id), e.Tags, knew)
 	}
 	return group, nil
 }

@@ -242,7 +242,7 @@ func ReadScript(r io.Reader) (*Script, error) {
 		return nil, fmt.Errorf("%w: after line %d: %w", ErrScript, p.line, err)
 	}
 	if p.s.Replicas == 0 {
-		return nil, fmt.Errorf("%w: it ends without saying how many replicas there are", ErrScript)
+		return nil, fmt.Errorf("%w: it ends without the number of replicas", ErrScript)
 	}
 	return p.s, nil
 }
@@ -328,7 +328,7 @@ func (p *parser) step(f []string) (err error) {
 		f = f[1:]
 	}
 	if len(f) > 0 {
-		return fmt.Errorf("%s: %q is too much", s.Kind, strings.Join(f, " "))
+		return fmt.Errorf("%s: unexpected argument %q", s.Kind, strings.Join(f, " "))
 	}
 	p.s.Steps = append(p.s.Steps, s)
 	return nil

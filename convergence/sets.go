@@ -6,12 +6,12 @@ import "math/rand/v2"
 func (r *Reading) verdict(must, may func(elem string) bool) *Violation {
 	for _, it := range r.View.Items {
 		if !may(it.Elem) {
-			return bad(Resurrected, "%q is shown, which the operations do not allow", it.Elem)
+			return bad(Resurrected, "%q is shown, although the operations do not allow it", it.Elem)
 		}
 	}
 	for _, elem := range r.h.order {
 		if _, shown := r.shown(elem); !shown && !r.loose[elem] && must(elem) {
-			return bad(Lost, "%q is not shown, which the operations demand", elem)
+			return bad(Lost, "%q is not shown, although the operations require it", elem)
 		}
 	}
 	return nil

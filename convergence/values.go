@@ -86,7 +86,7 @@ func lossOr(less bool) string {
 func (r *Reading) unknown() *Violation {
 	for _, it := range r.View.Items {
 		if _, ok := r.h.elems[it.Elem]; !ok {
-			return bad(Phantom, "%q is shown, which no operation named", it.Elem)
+			return bad(Phantom, "%q is shown, but no operation named it", it.Elem)
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (Register) Judge(r *Reading) *Violation {
 			if !r.any(it.Elem, "set", &r.may, func(i int) bool {
 				return string(r.h.events[i].Op.Arg) == value && !r.any(it.Elem, "set", &r.must, func(j int) bool { return r.h.seen[j].has(i) })
 			}) {
-				return bad(Resurrected, "%q shows %q, which nobody set or somebody replaced", it.Elem, value)
+				return bad(Resurrected, "%q shows %q, which was never set or was replaced", it.Elem, value)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (Register) Judge(r *Reading) *Violation {
 			return lost != nil
 		})
 		if lost != nil {
-			return bad(Lost, "%q does not show %q of step %d, which nobody replaced", elem, lost.Op.Arg, lost.Step)
+			return bad(Lost, "%q does not show %q of step %d, which was not replaced", elem, lost.Op.Arg, lost.Step)
 		}
 	}
 	return nil
@@ -166,7 +166,7 @@ func (m LWWMap) Judge(r *Reading) *Violation {
 		if !r.any(it.Elem, "put", &r.may, func(i int) bool {
 			return string(r.h.events[i].Op.Arg) == it.Values[0] && !newer("put", i) && !newer("delete", i)
 		}) {
-			return bad(Resurrected, "%q shows %q, which nobody put, or which is not the last", it.Elem, it.Values[0])
+			return bad(Resurrected, "%q shows %q, which was never put, or is not the last", it.Elem, it.Values[0])
 		}
 	}
 	for _, elem := range r.h.order {

@@ -85,7 +85,7 @@ func Decode(b []byte) (*Progress, error) {
 		p.owed = append(p.owed, Owed{Set: d.set(), Check: d.clock()})
 	}
 	if d.err == nil && len(d.b) > 0 {
-		d.fail("bytes behind the end")
+		d.fail("bytes after the end")
 	}
 	if d.err == nil {
 		d.check(p, flags)
@@ -106,7 +106,7 @@ func (d *decoder) check(p *Progress, flags byte) {
 	case flags >= 2*flagCheck, p.slots.First > p.slots.Last:
 		d.fail("flags or range")
 	case p.set != nil && !within(p.set), p.begun && p.set == nil:
-		d.fail("the set at hand")
+		d.fail("the current set")
 	case (p.whole || p.after != nil || p.check != nil) && !p.begun, p.whole && p.after != nil,
 		(p.whole || p.after != nil) != (p.check != nil):
 		d.fail("the position")

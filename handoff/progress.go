@@ -15,7 +15,7 @@ var (
 	// ErrSource says that something came from another sender than the copy's, or from another incarnation of it.
 	ErrSource = errors.New("handoff: not from the sender of this copy")
 	// ErrOrder says that a set or a chunk is not the expected one.
-	ErrOrder = errors.New("handoff: not what is due")
+	ErrOrder = errors.New("handoff: unexpected set or chunk")
 	// ErrIncomplete says that dots of a set's check have not come.
 	ErrIncomplete = errors.New("handoff: incomplete")
 	// ErrOwed says that more sets are owed than a copy can record.
@@ -131,7 +131,7 @@ func (p *Progress) Check(c Chunk) error {
 	case !p.begun || p.whole || !bytes.Equal(c.Set, p.set):
 		return fmt.Errorf("%w: a chunk of set %.64q", ErrOrder, c.Set)
 	case c.Done != (c.Bound == nil), p.after != nil && !c.Done && bytes.Compare(c.Bound, p.after) <= 0:
-		return fmt.Errorf("%w: a chunk of set %.64q up to %.64q, behind %.64q", ErrOrder, c.Set, c.Bound, p.after)
+		return fmt.Errorf("%w: a chunk of set %.64q up to %.64q, but the last one ended at %.64q", ErrOrder, c.Set, c.Bound, p.after)
 	case p.check == nil && c.Seen == nil:
 		return fmt.Errorf("%w: the first chunk of set %.64q has no clock", ErrOrder, c.Set)
 	}
@@ -155,7 +155,7 @@ func (p *Progress) Took(c Chunk) error {
 // receiver has seen. If any are missing, the set is owed.
 func (p *Progress) Finish(seen *clock.Clock) (missing *clock.Clock, err error) {
 	if !p.begun || !p.whole {
-		return nil, fmt.Errorf("%w: the set has chunks to come", ErrOrder)
+		return nil, fmt.Errorf("%w: not all chunks of the set have come", ErrOrder)
 	}
 	missing = Missing(p.check, seen)
 	if !missing.Empty() {

@@ -30,13 +30,13 @@ var (
 	// ErrTokenVersion says that the token is of a version that this program does not know.
 	ErrTokenVersion = fmt.Errorf("%w: unknown version", ErrToken)
 	// ErrTokenForm says that the token is of another form than was asked for, for example narrow when a wide one is needed.
-	ErrTokenForm = fmt.Errorf("%w: not of the form that is needed here", ErrToken)
+	ErrTokenForm = fmt.Errorf("%w: wrong form for this request", ErrToken)
 	// ErrTokenDomain says that another store or cluster issued the token.
-	ErrTokenDomain = fmt.Errorf("%w: of another store", ErrToken)
+	ErrTokenDomain = fmt.Errorf("%w: issued for another store", ErrToken)
 	// ErrTokenSet says that the token was issued for another set.
-	ErrTokenSet = fmt.Errorf("%w: of another set", ErrToken)
+	ErrTokenSet = fmt.Errorf("%w: issued for another set", ErrToken)
 	// ErrTokenElement says that a narrow token was issued for another element.
-	ErrTokenElement = fmt.Errorf("%w: of another element", ErrToken)
+	ErrTokenElement = fmt.Errorf("%w: issued for another element", ErrToken)
 	// ErrTokenSeal says that the seal does not fit: the token is forged or damaged, or its key was retired.
 	ErrTokenSeal = fmt.Errorf("%w: broken seal or retired key", ErrToken)
 	// ErrTokenTooLarge says that a context is too large to be sealed: its token would be longer than TokenBytesMax, or than

@@ -111,7 +111,7 @@ func (k *Key) decodeSlotKey(rest []byte) (field, reason string) {
 			return "designator", "a directory, but not in the last slot"
 		}
 		if _, ok := DecodeDirectoryKey(rest[1:]); !ok {
-			return "name", "no entry of the directory"
+			return "name", "not an entry of the directory"
 		}
 		k.Kind = KindDirectory
 	default:
@@ -141,7 +141,7 @@ func (k *Key) decodeRest(designator byte, rest []byte) (field, reason string) {
 		return "designator", "unknown"
 	}
 	if len(rest) != 0 {
-		return "end", "bytes behind the designator"
+		return "end", "bytes after the designator"
 	}
 	return "", ""
 }
@@ -167,7 +167,7 @@ func (k *Key) decodeElement(rest []byte) (field, reason string) {
 		return "actor", lengthReason
 	}
 	if len(rest) != CounterBytes+OpBytes {
-		return "counter", "not 8 bytes and an op behind the actor"
+		return "counter", "not 8 bytes and an op after the actor"
 	}
 	if k.Counter = binary.LittleEndian.Uint64(rest); k.Counter == 0 {
 		return "counter", "zero"

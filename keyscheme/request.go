@@ -130,7 +130,7 @@ func DecodeRequestValue(value []byte) (*Request, error) {
 		}
 	}
 	if len(p.b) > 0 {
-		return nil, corrupt("request", "bytes behind the last event")
+		return nil, corrupt("request", "bytes after the last event")
 	}
 	return r, nil
 }

@@ -139,7 +139,7 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 		return fmt.Errorf("%w: of stream %d: %s", ErrChunk, i, reason)
 	}
 	if s.resumed && !c.Clock.Descends(s.first) {
-		return fmt.Errorf("%w: of stream %d: it has forgotten what it had seen", ErrChunk, i)
+		return fmt.Errorf("%w: of stream %d: its clock does not contain what it had seen before", ErrChunk, i)
 	}
 	m.found = true
 	s.clock, s.resumed = c.Clock, false
@@ -174,7 +174,7 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 	case c.Bound == nil && !c.Done && len(c.Elements) > 0:
 		return "elements without a bound"
 	case c.Bound != nil && behind != nil && m.compare(c.Bound, behind) <= 0:
-		return "the bound is not behind the last one"
+		return "the bound is not after the last one"
 	}
 	last, any, sign := behind, behind != nil, m.sign()
 	for k := range c.Elements {
@@ -188,7 +188,7 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 		last, any = e.Name, true
 	}
 	if c.Bound != nil && any && m.compare(last, c.Bound) > 0 {
-		return "an element behind the bound"
+		return "an element after the bound"
 	}
 	return ""
 }

@@ -215,7 +215,7 @@ func Example() {
 	// no violation in 1000 schedules
 	// resurrected at step 42: replica A: "a" is shown by add 0-1-1 of step 16, which was removed or replaced
 	// shrunk from 60 to 5 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
 	//
 	// convergence script 1
 	// system log-set

@@ -72,7 +72,7 @@ func (c *exciser) stop() {
 func (c *exciser) run() {
 	for round := c.next(); round != nil; round = c.next() {
 		if err := c.excise(round); err != nil {
-			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be excised, it is tried again after the next open", "cause", err)
+			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be excised; this is tried again after the next open", "cause", err)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (r *Reader) page(bits []byte) (p Page, err error) {
 	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	from := uint64(fk.Page) * bloomslice.PageBytes
 	if !found || from >= r.Layers[at].Shape.Bytes {
-		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.of.name)
+		return p, fmt.Errorf("%w: page %d of layer %d of filter %q belongs to no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.of.name)
 	}
 	return Page{fk.Layer, fk.Page, bits[:min(bloomslice.PageBytes, r.Layers[at].Shape.Bytes-from)]}, nil
 }

@@ -62,7 +62,7 @@ func (fs *Filters) flush(ctx context.Context) error {
 // shortenLog flushes all filters, because the log of their marks has become long.
 func (fs *Filters) shortenLog() {
 	if err := fs.flush(context.Background()); err != nil {
-		fs.opt.Logger.Error("bigset: filters could not be flushed, their log grows", "dir", fs.db.Dir(), "cause", err)
+		fs.opt.Logger.Error("bigset: filters could not be flushed, and their log grows", "dir", fs.db.Dir(), "cause", err)
 	}
 }
 
@@ -323,7 +323,7 @@ func (f *filterSlice) giveWay(want int64, write bool) error {
 }
 
 func (fs *Filters) unwritable(f *filterSlice, err error) {
-	fs.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.of.name), "cause", err)
+	fs.opt.Logger.Error("bigset: a filter's pages could not be written, and stay in memory", "filter", string(f.of.name), "cause", err)
 }
 
 // evict takes pages of an open filter out of memory. If they are not enough, and write is true, it stores changed pages and takes

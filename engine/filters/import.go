@@ -156,12 +156,12 @@ func (im *importing) run(ctx context.Context, pages iter.Seq2[Page, error]) (err
 // add writes a page.
 func (im *importing) add(p Page) error {
 	if im.last != nil && (bigset.PagePlace{Layer: im.last.Layer, Page: im.last.Page}).Compare(bigset.PagePlace{Layer: p.Layer, Page: p.Page}) >= 0 {
-		return fmt.Errorf("%w: page %d of layer %d comes late", bigset.ErrRequest, p.Page, p.Layer.Index)
+		return fmt.Errorf("%w: page %d of layer %d, out of order", bigset.ErrRequest, p.Page, p.Layer.Index)
 	}
 	im.last = &Page{Layer: p.Layer, Page: p.Page}
 	at, found := slices.BinarySearchFunc(im.layers, p.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	if !found || uint64(p.Page)*bloomslice.PageBytes+uint64(len(p.Bits)) > im.layers[at].Shape.Bytes {
-		return fmt.Errorf("%w: page %d of layer %d of %q is beyond what there is", bigset.ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
+		return fmt.Errorf("%w: page %d of layer %d of %q does not exist", bigset.ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
 	}
 	if len(bytes.TrimLeft(p.Bits, "\x00")) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrLimit is returned for a filter, or a key, that Options.Limits does not allow: *LimitError says which limit it is.
-var ErrLimit = errors.New("engine: over a limit of filters")
+var ErrLimit = errors.New("engine: limit of filters exceeded")
 
 // Limits bound what filters may take, for a store that does not trust its clients with its memory and its disk. They apply to
 // Create, and to a key that makes a filter grow; 0 is no limit. Existing filters are served, whatever they have, and a key that is
@@ -51,7 +51,7 @@ type LimitError struct {
 
 // Error implements error.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%v: %d %s, the most is %d", ErrLimit, e.Want, e.Limit, e.Max)
+	return fmt.Sprintf("%v: %d %s, at most %d", ErrLimit, e.Want, e.Limit, e.Max)
 }
 
 // Unwrap makes errors.Is find ErrLimit.

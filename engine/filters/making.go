@@ -178,7 +178,7 @@ func (r *makingRound) stage(m *making) (*stagedSlice, error) {
 		name.stale = append(name.stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left only the entry
 	}
 	if slices.ContainsFunc(name.left, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }) {
-		return nil, fmt.Errorf("%w: generation %d was dropped here, and is still to be excised", bigset.ErrSliceAway, spec.Generation)
+		return nil, fmt.Errorf("%w: generation %d was dropped here, and is not excised yet", bigset.ErrSliceAway, spec.Generation)
 	}
 	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
 	s := &stagedSlice{part: newFilterSlice(f, spec.Slice), opt: opt}
@@ -230,7 +230,7 @@ func (r *makingRound) filterOf(spec *bigset.SliceSpec) (name *madeName, older *F
 	}
 	switch f := name.f; {
 	case f.generation > spec.Generation:
-		return nil, nil, fmt.Errorf("%w: generation %d is over", bigset.ErrNoFilter, spec.Generation)
+		return nil, nil, fmt.Errorf("%w: generation %d was dropped or replaced", bigset.ErrNoFilter, spec.Generation)
 	case len(f.slices) != int(spec.Options.Slices):
 		return nil, nil, differs(spec)
 	}
@@ -251,7 +251,7 @@ func (r *makingRound) findFilter(spec *bigset.SliceSpec, name *madeName) (older 
 	}
 	if f == nil {
 		if other := r.ofGeneration(spec.Generation); other != nil {
-			return nil, fmt.Errorf("%w: generation %d is that of filter %q", bigset.ErrRequest, spec.Generation, other.name)
+			return nil, fmt.Errorf("%w: generation %d belongs to filter %q", bigset.ErrRequest, spec.Generation, other.name)
 		}
 		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
 	}

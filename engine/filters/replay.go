@@ -117,7 +117,7 @@ func (f *filterSlice) damage(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.damaged() == nil {
-		f.damagedBy(fmt.Errorf("%w; what the log of marks has of it could not be brought in: drop the filter, or bring it back from a copy", err))
+		f.damagedBy(fmt.Errorf("%w; its marks in the log could not be applied: drop the filter, or restore it from a copy", err))
 		f.met(f.damaged())
 	}
 	f.of.fs.owed = true

@@ -290,7 +290,7 @@ func (fs *Filters) knownFilter(spec *bigset.SliceSpec) (*Filter, error) {
 	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
 	fs.mu.RUnlock()
 	if dropped > 0 && spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
-		return nil, fmt.Errorf("%w: generation %d of filter %q is over", bigset.ErrNoFilter, spec.Generation, spec.Name)
+		return nil, fmt.Errorf("%w: generation %d of filter %q was dropped or replaced", bigset.ErrNoFilter, spec.Generation, spec.Name)
 	}
 	if f == nil || f.generation < spec.Generation {
 		return nil, nil

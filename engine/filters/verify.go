@@ -156,7 +156,7 @@ func (v *Verifier) Key(k *keyscheme.Key, value []byte) error {
 	}
 	f, ok := keyscheme.DecodeFilterKey(k.Rest)
 	if !ok {
-		v.problem(nil, "%x in slot %08x is no key of a filter", k.Rest, k.Slot)
+		v.problem(nil, "%x in slot %08x is not a key of a filter", k.Rest, k.Slot)
 		return nil
 	}
 	index := keyscheme.SliceAt(keyscheme.PartitionFilter, f.Name, k.Slot)
@@ -255,7 +255,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 			return nil
 		}
 		if stored == nil {
-			v.problem(v.at.of.name, "page %d of layer %d, which is gone", k.Page, k.Layer.Index)
+			v.problem(v.at.of.name, "page %d of layer %d, which does not exist", k.Page, k.Layer.Index)
 			v.layers[k.Layer] = nil
 			return nil
 		}
@@ -263,7 +263,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		l = v.layers[k.Layer]
 	}
 	if v.memory {
-		v.problem(v.at.of.name, "page %d of layer %d, and it is in memory only", k.Page, k.Layer.Index)
+		v.problem(v.at.of.name, "page %d of layer %d, although the filter is only in memory", k.Page, k.Layer.Index)
 	}
 	page, err := bloomslice.DecodePage(nil, value)
 	if err != nil {
@@ -313,7 +313,7 @@ func (v *Verifier) end() error {
 	}
 	for i := range max(1, len(indexes)) {
 		if !indexes[uint16(i)] && !v.owners {
-			v.problem(v.at.of.name, "layer %d is gone", i)
+			v.problem(v.at.of.name, "layer %d is missing", i)
 			break
 		}
 	}
@@ -335,7 +335,7 @@ func (v *Verifier) Finish() error {
 		case !present && !dropped && f.of.generation <= v.last:
 			v.problem(f.of.name, "generation %d is not in the directory", f.of.generation)
 		case twice && other != f.of.generation && present && !dropped:
-			v.problem(f.of.name, "generations %d and %d are there", other, f.of.generation)
+			v.problem(f.of.name, "generations %d and %d both exist", other, f.of.generation)
 		case present && !dropped:
 			listed[string(f.of.name)] = f.of.generation
 		}

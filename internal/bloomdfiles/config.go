@@ -30,14 +30,14 @@ func ParseConfig(text string) (c Config, err error) {
 	number := func(key string) (n uint64) {
 		n, e := strconv.ParseUint(values[key], 10, 64)
 		if e != nil && err == nil {
-			err = damaged("config.ini: %s = %q is no number", key, values[key])
+			err = damaged("config.ini: %s = %q is not a number", key, values[key])
 		}
 		return n
 	}
 	fraction := func(key string) (f float64) {
 		f, e := strconv.ParseFloat(values[key], 64)
 		if (e != nil || math.IsNaN(f)) && err == nil {
-			err = damaged("config.ini: %s = %q is no number", key, values[key])
+			err = damaged("config.ini: %s = %q is not a number", key, values[key])
 		}
 		return f
 	}

@@ -88,13 +88,13 @@ func (f *Filter) openFiles() error {
 		return err
 	}
 	if len(paths) == 0 {
-		return damaged("there is no %s", dataName(0))
+		return damaged("%s is missing", dataName(0))
 	}
 	var heads []found
 	total, agrees := uint64(0), false
 	for i := range paths {
 		if !slices.Contains(paths, filepath.Join(f.dir, dataName(i))) {
-			return damaged("there is no %s, of %d files", dataName(i), len(paths))
+			return damaged("%s is missing, of %d files", dataName(i), len(paths))
 		}
 		head, info, err := readHead(filepath.Join(f.dir, dataName(i)))
 		if err != nil {
@@ -112,7 +112,7 @@ func (f *Filter) openFiles() error {
 	}
 	for _, l := range f.Layers {
 		if l.Count > l.Shape.Capacity {
-			return damaged("%s counts %d keys, its layer has room for %d", dataName(int(l.ID.Index)), l.Count, l.Shape.Capacity)
+			return damaged("%s counts %d keys, but its layer has room for %d", dataName(int(l.ID.Index)), l.Count, l.Shape.Capacity)
 		}
 	}
 	return nil
@@ -218,7 +218,7 @@ func enough(l bloomslice.Layer, ones int) error {
 	run := float64(l.Shape.Bytes * 8 / uint64(l.Shape.K))
 	expected := k * run * -math.Expm1(-float64(l.Count)/run)
 	if float64(ones) < 0.95*expected-k {
-		return damaged("%s has %d bits set, its %d keys set about %.0f", dataName(int(l.ID.Index)), ones, l.Count, expected)
+		return damaged("%s has %d bits set, but its %d keys set about %.0f", dataName(int(l.ID.Index)), ones, l.Count, expected)
 	}
 	return nil
 }

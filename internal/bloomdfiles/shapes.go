@@ -109,5 +109,5 @@ func misfit(c Config, files []found) error {
 				i, f.bytes, f.k, shape.Capacity, c.Capacity, c.Probability, c.Scale, c.Reduction, shape.Bytes, shape.K)
 		}
 	}
-	return damaged("the files are of no options")
+	return damaged("no options match the files")
 }

@@ -29,7 +29,7 @@ type Writer struct {
 // ErrLayers, and fs.ErrExist if the filter exists.
 func Create(dataDir, name string, o bloomslice.Options, inMemory bool, layers []bloomslice.Layer) (_ *Writer, err error) {
 	if name == "" || strings.ContainsAny(name, "/\x00 \t\r\n") {
-		return nil, fmt.Errorf("%w: bloomd has no filter %q", ErrName, name)
+		return nil, fmt.Errorf("%w: bloomd does not allow the name %q", ErrName, name)
 	}
 	for i, l := range layers {
 		if l.ID != (bloomslice.LayerID{Index: uint16(i)}) {

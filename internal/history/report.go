@@ -104,7 +104,7 @@ var reasons = map[Kind]string{
 	Lost:        "the answer lacks it, although it was acknowledged before (+), and nothing can have taken it",
 	Stale:       "the answer lacks it, although it was acknowledged before (+), and a later answer has it again",
 	Resurrected: "the answer has it, although its removal was acknowledged before (+), and nothing can have brought it",
-	Invented:    "the answer has it, and nobody had begun to add it",
+	Invented:    "the answer has it, although no add of it had begun",
 	Duplicate:   "the answer has it twice",
 	Denied:      "the answer is no, although it was acknowledged before (+), and nothing can have taken it",
 }

@@ -42,9 +42,9 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "plant only the bugs whose file names fit this regular expression")
+	flag.StringVar(&o.only, "only", "", "plant only the bugs whose file names match this regular expression")
 	flag.StringVar(&o.part, "part", "", "i/n: plant only the i-th of n parts of the bugs, from 1/n to n/n")
-	flag.StringVar(&o.done, "done", "", "add each verdict to this file, and skip the bugs that it says were caught")
+	flag.StringVar(&o.done, "done", "", "append each verdict to this file, and skip the bugs that it lists as caught")
 	goCommand := flag.String("go", "go", "the command that runs Go")
 	flag.DurationVar(&o.limit, "limit", 4*time.Minute, "the longest that the tests of one bug may take")
 	flag.Parse()
@@ -116,7 +116,7 @@ func run(root string, o options, out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	if caught < len(all) {
-		return fmt.Errorf("%d bugs were not seen", len(all)-caught)
+		return fmt.Errorf("%d bugs were not caught", len(all)-caught)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func choose(all []mutant, only, part string) (chosen []mutant, err error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no bug has a name that fits -only %q", only)
+		return nil, fmt.Errorf("no bug has a name that matches -only %q", only)
 	}
 	if part == "" {
 		return chosen, nil
@@ -263,7 +263,7 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	case strings.Contains(string(out), "[build failed]"):
 		return "", fmt.Errorf("it does not compile:\n%s", out)
 	case err == nil && strings.Contains(string(out), "no tests to run"):
-		return "", fmt.Errorf("no test fits %q", m.tests)
+		return "", fmt.Errorf("no test matches %q", m.tests)
 	case err == nil:
 		return "MISSED", nil
 	case !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic: "):

@@ -106,7 +106,7 @@ func (a *Assignment) Check(n int) error {
 // checkList checks M2 for one list.
 func checkList(list []Member, n int) error {
 	if len(list) == 0 || len(list) > n {
-		return fmt.Errorf("%w: M2: a list of %d members, it has 1 to %d", ErrMap, len(list), n)
+		return fmt.Errorf("%w: M2: a list of %d members, must have 1 to %d", ErrMap, len(list), n)
 	}
 	for i, m := range list {
 		if err := m.Check(); err != nil {

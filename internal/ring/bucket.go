@@ -33,7 +33,7 @@ func BucketOf(s Slot, n int) Bucket {
 // at most BucketsMax.
 func Buckets(n int) ([]Bucket, error) {
 	if n < 1 || n > BucketsMax || n&(n-1) != 0 {
-		return nil, fmt.Errorf("%w: %d buckets, it is a power of two from 1 to %d", ErrSettings, n, BucketsMax)
+		return nil, fmt.Errorf("%w: %d buckets, must be a power of two from 1 to %d", ErrSettings, n, BucketsMax)
 	}
 	return Bucket{}.Split(bits.TrailingZeros(uint(n))), nil
 }

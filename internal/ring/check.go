@@ -123,7 +123,7 @@ func (m *Map) checkPlaced() error {
 	rule := newZones(m.Nodes, m.N)
 	for a := range m.All() {
 		if want := min(m.N, rule.places); len(a.Next) < want {
-			return fmt.Errorf("%w: M8: bucket %v has %d copies, there are nodes for %d", ErrMap, a.Bucket, len(a.Next), want)
+			return fmt.Errorf("%w: M8: bucket %v has %d copies, but there are nodes for %d", ErrMap, a.Bucket, len(a.Next), want)
 		}
 		count := map[string]int{}
 		for _, who := range a.Next {

@@ -308,7 +308,7 @@ func DecodeAssignment(b []byte) (*Assignment, error) {
 func AppendNotMine(dst []byte, n *NotMine) ([]byte, error) {
 	e := newEncoder(dst, kindNotMine)
 	if !n.Verdict.Refuses() || n.Assignment == nil && len(n.Addrs) > 0 {
-		e.err = fmt.Errorf("%w: verdict %v is no refusal", ErrCodec, n.Verdict)
+		e.err = fmt.Errorf("%w: verdict %v is not a refusal", ErrCodec, n.Verdict)
 	}
 	e.byte(byte(n.Verdict))
 	if n.Assignment == nil {
@@ -346,7 +346,7 @@ func DecodeNotMine(b []byte) (*NotMine, error) {
 	d := open(b, kindNotMine)
 	n := &NotMine{Verdict: Verdict(d.byte())}
 	if !n.Verdict.Refuses() {
-		d.fail("verdict %v is no refusal", n.Verdict)
+		d.fail("verdict %v is not a refusal", n.Verdict)
 	}
 	switch has := d.byte(); {
 	case has > 1:

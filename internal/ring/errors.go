@@ -21,7 +21,7 @@ var (
 	// ErrVersion is returned for a change that was planned from another version of the map.
 	ErrVersion = errors.New("ring: the change was planned from another map")
 	// ErrTerm is returned for a change by a manager whose term has ended.
-	ErrTerm = errors.New("ring: the change is of an earlier manager")
+	ErrTerm = errors.New("ring: the change was made by an earlier manager")
 	// ErrEpoch is returned when an epoch would get a second content, or would fall.
 	ErrEpoch = errors.New("ring: epoch used twice")
 	// ErrLimit is returned for a change that would start too many moves.

@@ -168,7 +168,7 @@ func (s Sources) equal(o Sources) bool {
 // caller must have united the data of the joiners before.
 func (a *Assignment) Accept() (Assignment, error) {
 	if a.State != Copying {
-		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be copying", ErrStep, a.Bucket, a.State)
+		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, must be copying", ErrStep, a.Bucket, a.State)
 	}
 	return a.step(Stable, a.Next, a.Next), nil
 }

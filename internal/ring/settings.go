@@ -23,17 +23,17 @@ type Settings struct {
 func (s Settings) Check() error {
 	switch {
 	case s.N < 1 || s.N > CopiesMax:
-		return fmt.Errorf("%w: n is %d, it is 1 to %d", ErrSettings, s.N, CopiesMax)
+		return fmt.Errorf("%w: n is %d, must be 1 to %d", ErrSettings, s.N, CopiesMax)
 	case s.R < 1 || s.R > s.N || s.W < 1 || s.W > s.N:
-		return fmt.Errorf("%w: r is %d and w is %d, both are 1 to n, which is %d", ErrSettings, s.R, s.W, s.N)
+		return fmt.Errorf("%w: r is %d and w is %d, both must be 1 to n, which is %d", ErrSettings, s.R, s.W, s.N)
 	case s.R+s.W <= s.N:
-		return fmt.Errorf("%w: r+w is %d, it has to be above n, which is %d", ErrSettings, s.R+s.W, s.N)
+		return fmt.Errorf("%w: r+w is %d, must be above n, which is %d", ErrSettings, s.R+s.W, s.N)
 	case s.DW < 0 || s.DW > s.W:
-		return fmt.Errorf("%w: dw is %d, it is 0 to w, which is %d", ErrSettings, s.DW, s.W)
+		return fmt.Errorf("%w: dw is %d, must be 0 to w, which is %d", ErrSettings, s.DW, s.W)
 	case s.Buckets < 1 || s.Buckets > BucketsMax || s.Buckets&(s.Buckets-1) != 0:
-		return fmt.Errorf("%w: %d buckets, it is a power of two from 1 to %d", ErrSettings, s.Buckets, BucketsMax)
+		return fmt.Errorf("%w: %d buckets, must be a power of two from 1 to %d", ErrSettings, s.Buckets, BucketsMax)
 	case s.Slices < 1 || s.Slices > SlicesMax || s.Slices&(s.Slices-1) != 0:
-		return fmt.Errorf("%w: %d slices, it is a power of two from 1 to %d", ErrSettings, s.Slices, SlicesMax)
+		return fmt.Errorf("%w: %d slices, must be a power of two from 1 to %d", ErrSettings, s.Slices, SlicesMax)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func Static(cluster ID, s Settings, nodes []Node, by Strategy) (*Map, error) {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("%w: a cluster has a node at least", ErrMember)
+		return nil, fmt.Errorf("%w: a cluster needs at least one node", ErrMember)
 	}
 	buckets, err := Buckets(s.Buckets)
 	if err != nil {

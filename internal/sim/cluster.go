@@ -288,7 +288,7 @@ func (c *cluster) playLanes() {
 // ended judges what is left when all tasks should have ended.
 func (c *cluster) ended(ended bool) {
 	if running, _ := c.turns.Left(); !ended || running > 0 {
-		c.facts.violated(convergence.Failed, "it waits for what never comes: %d tasks", running)
+		c.facts.violated(convergence.Failed, "%d tasks wait forever", running)
 	}
 	c.compare()
 }

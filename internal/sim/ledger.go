@@ -194,7 +194,7 @@ func (q *question) answered(shown []fold.Element, about []string) {
 	has := map[clock.Dot]bool{}
 	for i, el := range shown {
 		if i > 0 && about == nil && bytes.Compare(shown[i-1].Name, el.Name) >= 0 {
-			l.violated(convergence.Disorder, "a read shows %q behind %q", el.Name, shown[i-1].Name)
+			l.violated(convergence.Disorder, "a read shows %q after %q", el.Name, shown[i-1].Name)
 		}
 		for _, dot := range el.Dots {
 			has[dot] = true
@@ -217,7 +217,7 @@ func (q *question) answered(shown []fold.Element, about []string) {
 // known checks that an element was added with a dot.
 func (l *ledger) known(dot clock.Dot, element string) {
 	if l.adds[dot] != element {
-		l.violated(convergence.Phantom, "%q is shown by %s, with which nobody added it", element, l.names.dot(dot))
+		l.violated(convergence.Phantom, "%q is shown by %s, which did not add it", element, l.names.dot(dot))
 	}
 }
 

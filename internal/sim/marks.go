@@ -298,7 +298,7 @@ func (c *cluster) check(t *step) {
 		case !present[i] && acked[string(key)] && life.acked[string(key)] && !life.dropping:
 			c.facts.violated(convergence.Lost, "a check denies %q, which was acknowledged", key)
 		case present[i] && !life.begun[string(key)]:
-			c.facts.violated(convergence.Phantom, "a check finds %q, which nobody has marked", key)
+			c.facts.violated(convergence.Phantom, "a check finds %q, which was never marked", key)
 		}
 		t.note += fmt.Sprintf(" %s:%v", key, present[i])
 		c.facts.checks++

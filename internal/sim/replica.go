@@ -204,7 +204,7 @@ func accounted(seen, dead *clock.Clock, dots []clock.Dot) error {
 	once := make(map[clock.Dot]bool, len(dots))
 	for _, d := range dots {
 		if once[d] || !seen.Contains(d) || dead.Contains(d) {
-			return fmt.Errorf("sim: %v is not live, or there twice", d)
+			return fmt.Errorf("sim: %v is not live, or is shown twice", d)
 		}
 		once[d] = true
 	}

@@ -43,7 +43,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Schedules < 0 || o.Duration < 0 || o.ShrinkRuns < 0:
 		return o, fmt.Errorf("%w: schedules, seconds and runs can't be negative", ErrOptions)
 	case o.Replicas != 0 && (o.Replicas < replicasLeast || o.Replicas > replicasMost):
-		return o, fmt.Errorf("%w: %d replicas; there are %d to %d", ErrOptions, o.Replicas, replicasLeast, replicasMost)
+		return o, fmt.Errorf("%w: %d replicas, want %d to %d", ErrOptions, o.Replicas, replicasLeast, replicasMost)
 	case o.Schedules == 0 && o.Duration == 0:
 		o.Schedules = schedulesDefault
 		if o.Stores {

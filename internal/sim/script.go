@@ -203,7 +203,7 @@ func readScript(r io.Reader) (*script, error) {
 		return nil, fmt.Errorf("%w: after line %d: %w", convergence.ErrScript, line, err)
 	}
 	if s.replicas == 0 {
-		return nil, fmt.Errorf("%w: it ends without saying how many replicas there are", convergence.ErrScript)
+		return nil, fmt.Errorf("%w: it ends without the number of replicas", convergence.ErrScript)
 	}
 	return s, nil
 }

@@ -199,7 +199,7 @@ func (r *run) checkAll(ctx context.Context) error {
 				for keys := of.mine[i]; len(keys) > 0; {
 					some := min(len(keys), 500)
 					if err := c.check(i, keys[:some]); err != nil && !errors.Is(err, bloomd.ErrNoFilter) {
-						return fmt.Errorf("a check in the end, at node %s: %w", n.id, err)
+						return fmt.Errorf("a check at the end, at node %s: %w", n.id, err)
 					}
 					keys = keys[some:]
 				}

@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	for _, f := range o.Faults {
 		if !slices.Contains(AllFaults, f) && f != full && (f != roll || o.Next == nil) {
-			return Report{}, fmt.Errorf("torture: no fault %q: there are %v, and %s", f, AllFaults, full)
+			return Report{}, fmt.Errorf("torture: unknown fault %q, want one of %v, or %s", f, AllFaults, full)
 		}
 	}
 	began := time.Now()
@@ -295,7 +295,7 @@ func (r *run) end(ctx context.Context) error {
 		for _, n := range r.ns.all {
 			c.node = n
 			if err := c.read(ctx, fmt.Sprint("set", i)); err != nil {
-				return fmt.Errorf("a read in the end, at node %s: %w", n.id, err)
+				return fmt.Errorf("a read at the end, at node %s: %w", n.id, err)
 			}
 		}
 	}
@@ -327,7 +327,7 @@ func (r *run) same(ctx context.Context) error {
 			if n == r.ns.all[0] {
 				first = string(out)
 			} else if string(out) != first {
-				return fmt.Errorf("torture: nodes %s and %s have different elements of set %d in the end", r.ns.all[0].id, n.id, i)
+				return fmt.Errorf("torture: nodes %s and %s have different elements of set %d at the end", r.ns.all[0].id, n.id, i)
 			}
 		}
 	}

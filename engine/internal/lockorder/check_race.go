@@ -136,7 +136,7 @@ func (g *goroutine) add(place int, shared bool) {
 		}
 	}
 	if g.used == heldMax {
-		panic("lockorder: too many locks are held together")
+		panic("lockorder: too many locks are held at the same time")
 	}
 	g.held[g.used] = hold{place, shared, 1}
 	g.used++
@@ -161,5 +161,5 @@ func leave(place int) {
 		}
 		return
 	}
-	panic(fmt.Sprintf("lockorder: %s is given up by a goroutine that did not take it", Order[place].Name))
+	panic(fmt.Sprintf("lockorder: %s is released by a goroutine that did not take it", Order[place].Name))
 }

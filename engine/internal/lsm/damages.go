@@ -135,7 +135,7 @@ func (d *Damages) store() {
 		err = WriteFile(fs, d.db.dir, damageFile, strings.Join(lines, ""))
 	}
 	if err != nil {
-		d.db.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageFile, "cause", err)
+		d.db.opt.Logger.Warn("bigset: can't record which filters and sets are damaged", "file", damageFile, "cause", err)
 	}
 }
 

@@ -230,9 +230,9 @@ func (d *DB) openPebble(po *pebble.Options, rest time.Duration) error {
 		strings.Contains(err.Error(), "name from file"): // of the order of keys, or of the merger
 		return fmt.Errorf("%w: file OPTIONS is another program's, or damaged: %w", ErrFormat, err)
 	case errors.Is(err, pebble.ErrDBNotPristine):
-		return &CorruptionError{Path: d.dir, Err: errors.New("no file marker.format-version names Pebble's format, bring the folder back from a copy")}
+		return &CorruptionError{Path: d.dir, Err: errors.New("no file marker.format-version names Pebble's format, restore the folder from a copy")}
 	case errors.Is(err, iofs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"): // a table that the MANIFEST names
-		return &CorruptionError{Path: d.dir, Err: fmt.Errorf("a table is gone, or has not its length: %w; bring the folder back from a copy", err)}
+		return &CorruptionError{Path: d.dir, Err: fmt.Errorf("a table is missing or has the wrong length: %w; restore the folder from a copy", err)}
 	}
 	return err
 }
@@ -240,7 +240,7 @@ func (d *DB) openPebble(po *pebble.Options, rest time.Duration) error {
 // openTorn opens and closes a store whose MANIFEST ends in a bad record, so that Pebble writes a new one. Nothing is deleted: files
 // that Pebble considers useless are moved to the folder archive.
 func (d *DB) openTorn(po *pebble.Options) error {
-	d.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power went; "+
+	d.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power failed; "+
 		"files that nothing names are kept in the folder archive, delete it when `bigset verify` finds nothing wrong", "dir", d.dir)
 	keep := po.Clone()
 	keep.Cleaner = pebble.ArchiveCleaner{}
@@ -339,7 +339,7 @@ func (d *DB) Close(last func() error) error {
 			return err
 		case <-t.C:
 			if _, err := d.flushRetry.failing(); err != nil {
-				return fmt.Errorf("engine: closing waits for a flush, end the process: %w", DiskError(err))
+				return fmt.Errorf("engine: closing waits for a flush; end the process: %w", DiskError(err))
 			}
 		}
 	}
@@ -414,7 +414,7 @@ func (d *DB) Writable() error {
 // Fail marks the store as failed, for good.
 func (d *DB) Fail(cause error) error {
 	if d.failed.CompareAndSwap(nil, &failure{DiskError(cause)}) {
-		d.opt.Logger.Error("bigset: store failed, it takes no more writes", "dir", d.dir, "cause", cause)
+		d.opt.Logger.Error("bigset: store failed and takes no more writes", "dir", d.dir, "cause", cause)
 		d.event(Event{Kind: EventFailed, Err: cause})
 	}
 	return d.Writable()

@@ -324,7 +324,7 @@ func (e *DiskSpaceError) Error() string {
 	case e.Reserve == 0:
 		return fmt.Sprintf("%v: nothing is added until then", bigset.ErrDiskFull)
 	}
-	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
+	return fmt.Sprintf("%v: %d bytes are left, adds are refused at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
 }
 
 // Unwrap makes errors.Is find bigset.ErrDiskFull.

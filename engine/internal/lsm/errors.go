@@ -43,7 +43,7 @@ type CorruptionError struct {
 
 // damagedFile returns the error of an open that has found a damaged file before it changed anything.
 func damagedFile(path, format string, args ...any) error {
-	return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
+	return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, restore the folder from a copy", args...)}
 }
 
 // Error implements error.

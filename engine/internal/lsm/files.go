@@ -21,7 +21,7 @@ func checkFiles(fs vfs.FS, dir string, others func(name string) bool) error {
 	if !slices.Contains(names, formatFile) {
 		marked := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, markerPrefix) })
 		if marked && (slices.Contains(names, identityFile) || slices.Contains(names, closedFile)) {
-			return damagedFile(dir, "the file %s is gone", formatFile)
+			return damagedFile(dir, "the file %s is missing", formatFile)
 		}
 		return nil
 	}

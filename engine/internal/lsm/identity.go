@@ -398,7 +398,7 @@ func parseFormat(path, text string, want compaction.Record) (format, error) {
 	var word string
 	n, _ := fmt.Sscanf(text, formatText, &number, &word)
 	if n == 0 || known(number) && text != fmt.Sprintf(formatText, number, word) { // another format may have other lines
-		return format{}, damagedFile(path, "%.64q, which is not what a store says of its format", text)
+		return format{}, damagedFile(path, "%.64q is not a valid store format", text)
 	}
 	if !known(number) {
 		use := "a newer program"
@@ -412,7 +412,7 @@ func parseFormat(path, text string, want compaction.Record) (format, error) {
 		return format{}, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if want != 0 && want != record {
-		return format{}, fmt.Errorf("%w: the store has %s records, %s records were asked for: that is chosen when it is made",
+		return format{}, fmt.Errorf("%w: the store has %s records, not %s records; the kind is fixed when the store is created",
 			ErrFormat, record, want)
 	}
 	return format{number, record}, nil

@@ -75,7 +75,7 @@ func checkManifest(fs vfs.FS, dir string, closed closeRecord) (torn bool, least 
 		err = damagedFile(path, "%d bytes without a whole record", len(data))
 	case whole:
 	case recordBehind(data, at):
-		err = damagedFile(path, "at byte %d: a bad record with good ones behind it", at)
+		err = damagedFile(path, "at byte %d: a bad record with good ones after it", at)
 	case !looksTorn(data, at):
 		err = damagedFile(path, "at byte %d: a bad record that no power cut leaves", at)
 	}
@@ -137,7 +137,7 @@ func readManifest(fs vfs.FS, dir string) (name string, data []byte, err error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
-			err = damagedFile(path, "the MANIFEST is gone")
+			err = damagedFile(path, "the MANIFEST is missing")
 		}
 		return "", nil, err
 	}
@@ -296,7 +296,7 @@ func (n closeRecord) check(path, name string, data []byte) error {
 	case now < then:
 		return damagedFile(path, "the store was last closed with %s, which is newer", n.manifest)
 	case len(data) < n.length:
-		return damagedFile(path, "%d bytes, at the last close they were %d", len(data), n.length)
+		return damagedFile(path, "%d bytes, but %d at the last close", len(data), n.length)
 	case crc32.Checksum(data[:n.length], castagnoli) != n.sum:
 		return damagedFile(path, "its first %d bytes are not those of the last close", n.length)
 	}

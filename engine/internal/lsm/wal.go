@@ -104,7 +104,7 @@ func checkLogs(fs vfs.FS, dir string, closed closeRecord, marked string, least u
 		path := fs.PathJoin(dir, name)
 		switch {
 		case !exists:
-			return damagedFile(path, "the log is gone, and the MANIFEST says that it is needed")
+			return damagedFile(path, "the log is missing, but the MANIFEST needs it")
 		case w.ended || !slices.Contains(closed.logs, name):
 		case w.bad >= 0:
 			return damagedFile(path, "at byte %d: a bad record, and the log was closed", w.bad)

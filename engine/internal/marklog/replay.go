@@ -29,13 +29,13 @@ func (l *Log) Replay(chunk func(segment int, records []byte) error) error {
 		}
 		torn, err := walkSegment(data, number, number == l.last, func(records []byte) error { return chunk(i, records) })
 		if errors.Is(err, errBad) {
-			return &lsm.CorruptionError{Path: path, Err: fmt.Errorf("%w; nothing was changed, bring the folder back from a copy", err)}
+			return &lsm.CorruptionError{Path: path, Err: fmt.Errorf("%w; nothing was changed, restore the folder from a copy", err)}
 		}
 		if err != nil {
 			return fmt.Errorf("log of marks %s: %w", path, err)
 		}
 		if torn {
-			l.db.Logger().Warn("bigset: the log of marks ends in records that were being written when the power went", "path", path)
+			l.db.Logger().Warn("bigset: the log of marks ends in records that were being written when the power failed", "path", path)
 		}
 	}
 	return nil

@@ -214,7 +214,7 @@ func appendRecord(dst []byte, generation uint64, to *bloomslice.Layer, h *blooms
 
 // DecodeRecord decodes the record that b begins with, and returns what follows it.
 func DecodeRecord(b []byte) (r Record, rest []byte, err error) {
-	bad := fmt.Errorf("%w: no mark", errBad)
+	bad := fmt.Errorf("%w: not a mark", errBad)
 	if len(b) < 11 || len(b) < 11+int(b[10]) {
 		return r, nil, bad
 	}
