@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"bigset/internal/testkit/tier"
 )
 
 // admit adds a key for an owner and reports whether it was new.
@@ -255,7 +257,7 @@ func (d *stored) pass(s *Slice, some int, fails func() bool) (whole bool) {
 // stored data is exactly what the slice has: a slice opened from it has the same layers and all keys. The memory of pages is
 // counted throughout.
 func TestStored(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(tier.Pick(3, 7, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		d := &stored{newDisk(), map[LayerID]Layer{}}
 		var resident Memory
