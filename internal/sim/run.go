@@ -17,7 +17,7 @@ type Options struct {
 	Schedules int           // how many; 0 is 11,000, or no limit with Duration
 	Duration  time.Duration // 0 is no limit
 	Replicas  int           // of each schedule, 3 to 7; 0 is a mixture
-	// Stores runs no schedules with the rules alone: of 14 schedules, 10 are over engines and 4 of whole clusters.
+	// Stores runs no schedules with the rules alone: of 14 schedules, 10 run on engines and 4 on whole clusters.
 	Stores bool
 	// ShrinkRuns limits how many runs it takes to shorten a schedule that violates something; 0 is a few thousand, which may take
 	// minutes.
@@ -68,8 +68,8 @@ type source struct {
 var mixture = map[string]int{kindRules: 100, kindEngines: 5, kindClusters: 3, kindMembers: 2}
 
 // Run runs schedules until one violates what was promised, or the options or ctx end it. If a number of schedules is given, it is
-// divided among the kinds: of 110, rounded up, 5 are over engines, 3 of whole clusters, 2 of members of clusters, and the others
-// are over the rules alone. Without a number each kind gets its share of the time: the rules get half. The n-th schedule of a kind
+// divided among the kinds: of 110, rounded up, 5 run on engines, 3 on whole clusters, 2 on members of clusters, and the others
+// run on the rules alone. Without a number each kind gets its share of the time: the rules get half. The n-th schedule of a kind
 // follows from the seed, however many schedules of other kinds run. If a number of replicas is given, no schedules of members run.
 // A violation is not an error: it is in the report, shrunk.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
