@@ -66,11 +66,11 @@ func TestVerifyFilters(t *testing.T) {
 			value, _ := bloomslice.AppendPage(nil, []byte{1})
 			set(p.AppendPage(nil, g, layer, 900), value)
 		}},
-		{"page of no layer", "page 0 of layer 1, which is gone", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
+		{"page of no layer", "page 0 of layer 1, which does not exist", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
 			value, _ := bloomslice.AppendPage(nil, []byte{1})
 			set(p.AppendPage(nil, g, bloomslice.LayerID{Index: 1}, 0), value)
 		}},
-		{"no layer", "layer 0, which is gone", false, true, func(_ func(_, _ []byte), remove func([]byte), p keyscheme.FilterPrefix, g uint64) {
+		{"no layer", "layer 0, which does not exist", false, true, func(_ func(_, _ []byte), remove func([]byte), p keyscheme.FilterPrefix, g uint64) {
 			remove(p.AppendLayer(nil, g, layer))
 		}},
 		{"no head", "has no head", false, false, func(_ func(_, _ []byte), remove func([]byte), p keyscheme.FilterPrefix, g uint64) {

@@ -17,8 +17,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestReplayMeetsDamage: where the log of marks can't be brought in, because a page is damaged, the filter denies nothing, and the log stays
-// until the filter is dropped. Another filter is as it was.
+// TestReplayMeetsDamage: if the log of marks can't be replayed, because a page is damaged, the filter denies nothing, and the log
+// stays until the filter is dropped. Another filter is as it was.
 func TestReplayMeetsDamage(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
@@ -87,7 +87,7 @@ func TestReplayMeetsDamage(t *testing.T) {
 	must(t, m.store.Close(), "close")
 }
 
-// TestReplayLeavesDropped: marks of a filter that was dropped are not brought into one that has its name.
+// TestReplayLeavesDropped: marks of a dropped filter are not replayed into a filter that has its name.
 func TestReplayLeavesDropped(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)

@@ -17,8 +17,8 @@ import (
 // mergerName is on disk: Pebble checks it at every open, so it never changes.
 const mergerName = "bigset.merger.v1"
 
-// Comparer returns the order of keys in the shape that Pebble wants. It is for tools and baselines that open a store's
-// files, or compare with them.
+// Comparer returns the order of keys in the form that Pebble requires. It is for tools and baselines that open a store's files, or
+// compare with them.
 func Comparer() *pebble.Comparer {
 	return asserted(&pebble.Comparer{
 		Name:                 comparator.Name,
@@ -38,7 +38,7 @@ func Comparer() *pebble.Comparer {
 // Merger returns a merger for tools and baselines that open a store's files: it drops nothing.
 func Merger() *pebble.Merger { return newMerger(&atomic.Pointer[compaction.Registry]{}, nil) }
 
-// newMerger returns the merger of one store. It asks the registry which records may be left out; counters may be nil.
+// newMerger returns the merger of one store. It asks the registry which records may be left out; dropped may be nil.
 func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Uint64) *pebble.Merger {
 	return &pebble.Merger{Name: mergerName, Merge: func(key, value []byte) (pebble.ValueMerger, error) {
 		prefixLen, actor, counter, _, ok := keyscheme.ElementDot(key)
@@ -58,7 +58,7 @@ func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Ui
 	}}
 }
 
-// gone is the merger of a record that is left out. Older records of the same key, which there should not be, go with it.
+// gone is the merger of a record that is left out. Older records of the same key, which should not exist, are left out as well.
 type gone struct{}
 
 func (gone) MergeNewer([]byte) error { return nil }
@@ -69,7 +69,7 @@ func (gone) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ResolvedV
 // DeletableFinish implements pebble.DeletableValueMerger.
 func (gone) DeletableFinish(bool) ([]byte, bool, io.Closer, error) { return nil, true, nil, nil }
 
-// plain is the merger of an element key without a context. It is written once, so there is nothing to merge with.
+// plain is the merger of an element key without a context. The key is written once, so there is nothing to merge with.
 type plain struct{}
 
 func (plain) MergeNewer([]byte) error                { return nil }
@@ -116,8 +116,8 @@ func (u *union) MergeOlder(value []byte) error {
 	return nil
 }
 
-// Finish implements pebble.ValueMerger. It never fails: an error from a merger is taken for corruption and stops flushes
-// for ever, so what can't be united is kept verbatim.
+// Finish implements pebble.ValueMerger. It never fails: an error from a merger counts as corruption and stops flushes forever, so
+// operands that can't be united are kept verbatim.
 func (u *union) Finish(bool) ([]byte, io.Closer, error) {
 	if len(u.newer) == 0 && len(u.older) == 1 {
 		return u.older[0], nil, nil
@@ -129,7 +129,7 @@ func (u *union) Finish(bool) ([]byte, io.Closer, error) {
 	return u.merge(nil, append(operands, u.newer...)), nil, nil
 }
 
-// formatVersion is the Pebble format of a store. Below 20, damage to the tail of the log goes unnoticed.
+// formatVersion is the Pebble format of a store. In formats below 20, damage to the tail of the log goes unnoticed.
 const formatVersion = pebble.FormatNewest
 
 // pebbleOptions returns how a store opens Pebble.
@@ -149,7 +149,7 @@ func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	return po
 }
 
-// BaselineOptions returns the Pebble options that a store has with that tuning, but for cache, file system, events and filter: raw Pebble
+// BaselineOptions returns the Pebble options that a store has with that tuning, except for cache, file system, events and drop filter: raw Pebble
 // with the same order, table format, bloom filters and sizes, as a baseline to measure against.
 func BaselineOptions(memTableBytes int, t Tuning) *pebble.Options {
 	po := &pebble.Options{
@@ -159,16 +159,16 @@ func BaselineOptions(memTableBytes int, t Tuning) *pebble.Options {
 		MemTableSize:       uint64(memTableBytes),
 	}
 	t.apply(po)
-	// Row blocks: columnar ones want prefixes in bytewise order, and a length-prefixed element is not.
+	// Row blocks: columnar ones require prefixes in bytewise order, which a length-prefixed element does not have.
 	po.Experimental.EnableColumnarBlocks = func() bool { return false }
-	// A swap over keys in a memtable could wait in the queue of memtables; but when a read fails while it is flushed from
-	// there, Pebble loses tables. So it flushes what it overlaps first, and the rewriter flushes before it holds writers.
+	// A swap over keys in a memtable could wait in the queue of memtables. But if a read fails while it is flushed from there,
+	// Pebble loses tables. So a swap first flushes what it overlaps, and the rewriter flushes before it holds writers.
 	po.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	return po
 }
 
-// BaselineCache returns a cache that holds that many bytes of blocks. Pebble counts its memtables against the cache: one of
-// the size of a memtable caches nothing at all, without a word. Two memtables, one filled and one flushed, are added.
+// BaselineCache returns a cache that holds that many bytes of blocks. Pebble counts its memtables against the cache: a cache of the
+// size of a memtable would silently cache nothing. So two memtables are added, one filled and one being flushed.
 func BaselineCache(memTableBytes int, blockCacheBytes int64) *pebble.Cache {
 	return pebble.NewCache(blockCacheBytes + 2*int64(memTableBytes))
 }
