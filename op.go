@@ -48,8 +48,16 @@ type WriteOptions struct {
 	// under way: what other replicas are told then goes to them beside the sync. It is called before Write returns, and only where Write waits for a
 	// sync. If Write fails after that, nobody knows whether a crash takes the operation back here; its dots are never issued again. Applied must return
 	// soon, for other writers of the set wait, and must not call the store. It is no part of what is sent to a replica in another process, which
-	// is asked to answer twice instead.
-	Applied func(Result)
+	// is asked to answer twice instead. The group is that of the writers who share the sync; it is nil where nobody knows of others.
+	Applied func(Result, *Group)
+}
+
+// Group is what writers who share a sync have in common. One goroutine calls Applied of each of them, one after the other, and then Done.
+type Group struct {
+	// Value belongs to the functions that are called: what the first one leaves here, the others find.
+	Value any
+	// Done, if one of them sets it, is called when Applied of all of them has returned. It must return soon.
+	Done func()
 }
 
 // Durability says what an acknowledgement means.

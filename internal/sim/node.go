@@ -304,10 +304,10 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 		return r, m, err
 	}
 	told := false
-	w.Applied = func(r bigset.Result) {
+	w.Applied = func(r bigset.Result, g *bigset.Group) {
 		told = true
 		o.c.made(r.Delta)
-		ahead(r)
+		ahead(r, g)
 	}
 	r, m, err := o.Replica.Write(ctx, set, ops, w)
 	if !told {
@@ -322,6 +322,16 @@ func (o *own) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durab
 	}
 	o.c.facts.minted(d) // whole-set deletes, which no replica makes
 	return o.Replica.Apply(ctx, d, durability)
+}
+
+func (o *own) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) ([]error, peer.Member, error) {
+	if err := o.begin(durability); err != nil {
+		return nil, o.Member(), err
+	}
+	for _, d := range all {
+		o.c.facts.minted(d) // whole-set deletes, which no replica makes
+	}
+	return o.Replica.ApplyMany(ctx, all, durability)
 }
 
 func (o *own) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {

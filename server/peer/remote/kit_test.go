@@ -232,7 +232,7 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"WriteAhead", remote.Mint, true, true, func(r remote.Local) (any, error) {
-			a, by, err := r.Write(ctx, set, ops[:1], bigset.WriteOptions{Request: []byte("ahead"), Durability: bigset.Sync, Applied: func(bigset.Result) {}})
+			a, by, err := r.Write(ctx, set, ops[:1], bigset.WriteOptions{Request: []byte("ahead"), Durability: bigset.Sync, Applied: func(bigset.Result, *bigset.Group) {}})
 			return answers{a, by}, err
 		}},
 		{"Knows", remote.Answer, false, false, func(r remote.Local) (any, error) {
