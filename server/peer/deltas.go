@@ -127,10 +127,13 @@ func (d *decoder) outcomes() Outcomes {
 	return m
 }
 
-// Every returns the errors of n deltas that were applied together: those of each, or that of the call.
+// Every returns the errors of n deltas by what ManyDeltas.ApplyMany has returned: those of each, or that of the call.
 func Every(n int, each []error, err error) []error {
-	if err == nil && len(each) == n {
+	switch {
+	case err == nil && len(each) == n:
 		return each
+	case err == nil && each != nil: // of other deltas: nobody knows
+		err = ErrAnswer
 	}
 	all := make([]error, n)
 	for i := range all {

@@ -58,11 +58,6 @@ func (r *Replica) outcomes(n int, b []byte, err error) ([]error, peer.Member, er
 		return nil, by, nil
 	case peer.Outcomes:
 		if len(m) == n {
-			for i := range m {
-				if m[i] != nil {
-					m[i] = fmt.Errorf("%s: %w", r.node(), m[i])
-				}
-			}
 			return m, by, nil
 		}
 		return nil, by, r.strange("outcomes of %d deltas, not %d", len(m), n)
