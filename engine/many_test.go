@@ -78,7 +78,8 @@ func TestApplyDeltas(t *testing.T) {
 	if errs := many.ApplyDeltas(bg, []byte("s"), all[:2], bigset.Sync); errs != nil {
 		t.Errorf("the same again: %v", errs)
 	}
-	must(t, many.Verify(bg, nil), "verify")
+	_, err = many.Verify(bg, engine.VerifyOptions{})
+	must(t, err, "verify")
 }
 
 // TestApplyDeltasAmongWriters: many that are more than a group takes, beside writers of the set, are all applied, once.

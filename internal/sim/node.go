@@ -95,7 +95,7 @@ func (c *cluster) boot(m *member) {
 		l.from = p
 	}
 	m.process = p
-	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives}
+	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives, groups: map[string]*writers{}}
 	var err error
 	m.self.unsynced = false
 	m.self.Member, err = membership.NewMember(membership.Config{Node: m.node, Name: "sim", Peers: c.peers(), Settings: c.script.settings(),
@@ -277,6 +277,7 @@ type own struct {
 	c      *cluster
 	member *member
 	life   int
+	groups map[string]*writers // by set: those that others can join
 }
 
 var _ membership.Local = (*own)(nil)
@@ -303,16 +304,20 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 		o.c.made(r.Delta)
 		return r, m, err
 	}
-	told := false
+	told, group := false, o.join(set)
 	w.Applied = func(r bigset.Result, g *bigset.Group) {
 		told = true
 		o.c.made(r.Delta)
+		if group != nil {
+			g = &group.Group
+		}
 		ahead(r, g)
 	}
 	r, m, err := o.Replica.Write(ctx, set, ops, w)
 	if !told {
 		o.c.made(r.Delta)
 	}
+	o.leave(set, group)
 	return r, m, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"bigset"
 	membership "bigset/server/cluster"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
@@ -65,7 +66,8 @@ func (y *way) address() (uint64, error) {
 // met names the mechanisms that requests are part of.
 var met = map[wire.Verb]string{
 	remote.VerbDigests: "digests", remote.VerbRangeDigests: "digests", remote.VerbSliceDigests: "slice digests",
-	remote.VerbMergePages: "slice pages merged", remote.VerbDropGeneration: "slices dropped",
+	remote.VerbApplyMany + wire.Verb(bigset.Sync): "deltas together",
+	remote.VerbMergePages:                         "slice pages merged", remote.VerbDropGeneration: "slices dropped",
 }
 
 // serve has the member that is there now answer a request that bears an address.
