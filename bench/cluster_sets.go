@@ -118,15 +118,16 @@ func (l *lab) element() []byte { return l.names().Append(nil, int(l.next.Add(1))
 type sharing struct {
 	name    string // ends the name of the load
 	callers int
+	whole   bool                                                                      // all callers share one client
 	client  func(ps *processes, g int) (key int, open func() (*client.Client, error)) // that of caller g: callers with one key share it
 }
 
 // sharings are the loads of adds. A client.Client is made to be shared by goroutines; a program of its own for each caller has one each.
 var sharings = []sharing{
-	{"1", 1, clientEach},
-	{"64", callersMany, clientEach},
-	{"64-shared", callersMany, clientOfNode},
-	{"64-program", callersMany, clientOfProgram},
+	{"1", 1, false, clientEach},
+	{"64", callersMany, false, clientEach},
+	{"64-shared", callersMany, false, clientOfNode},
+	{"64-program", callersMany, true, clientOfProgram},
 }
 
 // clientEach gives each caller a client of its own to one of the nodes, as 64 programs would have.
@@ -182,6 +183,9 @@ func (l *lab) adding() error {
 		workload := "add/" + s.name
 		var list []func() error
 		for _, system := range []string{systemAlone, systemCluster, systemTLS} {
+			if system == systemAlone && s.whole { // it has one node: the same as with a client for each
+				continue
+			}
 			list = append(list, func() error { return l.addTo(workload, system, s) })
 		}
 		if local := fmt.Sprintf("add/%d", s.callers); workload == local {
