@@ -49,8 +49,17 @@ type WriteOptions struct {
 	// applied and its sync is in progress, so that the delta can be sent to other replicas during the sync. It is called before
 	// Write returns, and only if Write waits for a sync. If Write fails after that, it is unknown whether a crash takes the
 	// operation back here; its dots are never issued again. Applied must return soon, because other writers of the set wait, and
-	// must not call the store. It is not sent to a replica in another process, which is asked to answer twice instead.
-	Applied func(Result)
+	// must not call the store. It is not sent to a replica in another process, which is asked to answer twice instead. The group is
+	// that of the writers who share the sync; it is nil if no others are known.
+	Applied func(Result, *Group)
+}
+
+// Group is what writers who share a sync have in common. One goroutine calls Applied of each of them, one after the other, and then Done.
+type Group struct {
+	// Value belongs to the functions that are called: the later ones find what the first one left here.
+	Value any
+	// Done, if one of them sets it, is called when Applied of all of them has returned. It must return soon.
+	Done func()
 }
 
 // Durability says what an acknowledgement means.

@@ -51,7 +51,7 @@ var clusterParts = []struct {
 	run         func(*lab) error
 }{
 	{"transport", "server/wire alone, over loopback", false, (*lab).transport},
-	{"add", "adds of one client and of 64, beside synced adds to a store in this process; with and without TLS", false, (*lab).adding},
+	{"add", "adds of one caller and of 64, with a client each or shared, beside synced adds to a store in this process; with and without TLS", false, (*lab).adding},
 	{"read", "a streaming read of a set, beside a local one and one at two of three replicas in this process", false, (*lab).reading},
 	{"filters", "bloomd's protocol: check pipelined, multi and bulk of 1,000 keys, beside a node alone", false, (*lab).filters},
 	{"faults", "a node killed, its hints replayed, and one stopped, under load", true, (*lab).faults},

@@ -114,41 +114,94 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 // element returns an element that nobody has added yet.
 func (l *lab) element() []byte { return l.names().Append(nil, int(l.next.Add(1))) }
 
-// addingAt returns what adds an element to a set of a node, for load. Clients are divided among the nodes.
-func (l *lab) addingAt(ps *processes, opened *[]*client.Client) func(g int) (func() error, error) {
-	return func(g int) (func() error, error) {
-		c, err := ps.all[g%len(ps.all)].client()
-		if err != nil {
-			return nil, err
+// sharing says how the callers of a load share clients, and with them connections.
+type sharing struct {
+	name    string // ends the name of the load
+	callers int
+	whole   bool                                                                      // all callers share one client
+	client  func(ps *processes, g int) (key int, open func() (*client.Client, error)) // that of caller g: callers with one key share it
+}
+
+// sharings are the loads of adds. A client.Client is made to be shared by goroutines; a program of its own for each caller has one each.
+var sharings = []sharing{
+	{"1", 1, false, clientEach},
+	{"64", callersMany, false, clientEach},
+	{"64-shared", callersMany, false, clientOfNode},
+	{"64-program", callersMany, true, clientOfProgram},
+}
+
+// clientEach gives each caller a client of its own to one of the nodes, as 64 programs would have.
+func clientEach(ps *processes, g int) (int, func() (*client.Client, error)) {
+	return g, ps.all[g%len(ps.all)].client
+}
+
+// clientOfNode gives the callers of each node one client, as three programs would have that are configured with one node each.
+func clientOfNode(ps *processes, g int) (int, func() (*client.Client, error)) {
+	at := g % len(ps.all)
+	return at, ps.all[at].client
+}
+
+// clientOfProgram gives all callers the one client of a program that knows all nodes: it asks the one that has answered last.
+func clientOfProgram(ps *processes, _ int) (int, func() (*client.Client, error)) {
+	return 0, func() (*client.Client, error) {
+		o := client.Options{TLS: ps.all[0].tls}
+		for _, p := range ps.all {
+			o.Addrs = append(o.Addrs, p.listen)
 		}
-		*opened = append(*opened, c)
-		return func() error {
-			_, err := c.Write(l.ctx, client.Write{Set: []byte(system.SetName), Ops: []client.Op{{Kind: client.OpAdd, Element: l.element()}}})
-			return err
-		}, nil
+		return client.Open(o)
 	}
 }
 
-// adding measures adds of one client and of many.
+// addingAt returns what adds an element to a set, for load, and what closes the clients.
+func (l *lab) addingAt(ps *processes, s *sharing) (begin func(g int) (func() error, error), closeAll func()) {
+	opened := map[int]*client.Client{}
+	return func(g int) (func() error, error) {
+			key, open := s.client(ps, g)
+			c := opened[key]
+			if c == nil {
+				var err error
+				if c, err = open(); err != nil {
+					return nil, err
+				}
+				opened[key] = c
+			}
+			return func() error {
+				_, err := c.Write(l.ctx, client.Write{Set: []byte(system.SetName), Ops: []client.Op{{Kind: client.OpAdd, Element: l.element()}}})
+				return err
+			}, nil
+		}, func() {
+			for _, c := range opened {
+				_ = c.Close() // it has no error
+			}
+		}
+}
+
+// adding measures adds of one client and of many callers, who have a client each or share them.
 func (l *lab) adding() error {
-	for _, n := range []int{1, callersMany} {
-		workload := fmt.Sprintf("add/%d", n)
+	for i := range sharings {
+		s := &sharings[i]
+		workload := "add/" + s.name
 		var list []func() error
 		for _, system := range []string{systemAlone, systemCluster, systemTLS} {
-			list = append(list, func() error { return l.addTo(workload, system, n) })
+			if system == systemAlone && s.whole { // it has one node: the same as with a client for each
+				continue
+			}
+			list = append(list, func() error { return l.addTo(workload, system, s) })
 		}
-		list = append(list,
-			func() error { return l.addLocally(workload, systemLocal, 1, n) },
-			func() error { return l.addLocally(workload, "applies", 3, n) })
+		if local := fmt.Sprintf("add/%d", s.callers); workload == local {
+			list = append(list,
+				func() error { return l.addLocally(workload, systemLocal, 1, s.callers) },
+				func() error { return l.addLocally(workload, "applies", 3, s.callers) })
+		}
 		if err := l.inTurns(list...); err != nil {
 			return err
 		}
-		l.floor(workload, n)
+		l.floor(s)
 	}
 	return nil
 }
 
-func (l *lab) addTo(workload, system string, n int) error {
+func (l *lab) addTo(workload, system string, s *sharing) error {
 	ps, err := l.started(system)
 	if err != nil {
 		return err
@@ -156,13 +209,9 @@ func (l *lab) addTo(workload, system string, n int) error {
 	if err := l.warm(ps); err != nil {
 		return err
 	}
-	var opened []*client.Client
-	defer func() {
-		for _, c := range opened {
-			_ = c.Close() // it has no error
-		}
-	}()
-	return l.load(workload, system, ps, n, l.addingAt(ps, &opened))
+	begin, closeAll := l.addingAt(ps, s)
+	defer closeAll()
+	return l.load(workload, system, ps, s.callers, begin)
 }
 
 // warmBytes is what each node of a load is given before: enough that its logs of writes are old ones that are used again, as those of a store that runs for long. A
@@ -207,7 +256,7 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 					return err
 				}
 				synced := make(chan error, len(list))
-				spread := func(r bigset.Result) {
+				spread := func(r bigset.Result, _ *bigset.Group) {
 					for _, to := range list[1:] {
 						late.Go(func() { synced <- to.Store().ApplyDelta(l.ctx, r.Delta, bigset.Sync) })
 					}
@@ -218,7 +267,7 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 				}
 				r, err := list[0].Store().Write(l.ctx, []byte(system.SetName), ops, o)
 				if err == nil && n > 1 {
-					spread(r)
+					spread(r, nil)
 				}
 				if err != nil {
 					return err
@@ -229,14 +278,17 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 	})
 }
 
-// floor derives what an add must cost: three applies, and three calls: one of the client on a connection of its own, and two to other replicas. The client's
-// call and one of the others come one after the other. It needs the part transport.
-func (l *lab) floor(workload string, n int) {
+// floor derives what an add must cost: three applies, and three calls: one of the client, on a connection of its own or on one that it shares, and two to
+// other replicas. The client's call and one of the others come one after the other. It needs the part transport.
+func (l *lab) floor(s *sharing) {
 	client, between := "transport/1", "transport/1"
-	if n > 1 {
-		client, between = "transport/64-connections", "transport/64"
+	if s.callers > 1 {
+		client, between = "transport/64", "transport/64"
+		if s.name == "64" {
+			client = "transport/64-connections"
+		}
 	}
-	applies, ok := l.last[workload+" applies"]
+	applies, ok := l.last[fmt.Sprintf("add/%d applies", s.callers)]
 	first, ok1 := l.last[client+" "+systemWire]
 	second, ok2 := l.last[between+" "+systemWire]
 	if !ok || !ok1 || !ok2 || applies.CPUMicros == nil {
@@ -244,11 +296,11 @@ func (l *lab) floor(workload string, n int) {
 	}
 	f := Figures{CPUMicros: new(*applies.CPUMicros + *first.CPUMicros + 2**second.CPUMicros), Ops: applies.Ops,
 		OpsPerSecond: 1 / (1/applies.OpsPerSecond + 1/first.OpsPerSecond + 2/second.OpsPerSecond)}
-	if n == 1 {
+	if s.callers == 1 {
 		f.P50 = new(*applies.P50 + *first.P50 + *second.P50)
 		f.OpsPerSecond = 1 / (1/applies.OpsPerSecond + 1/first.OpsPerSecond + 1/second.OpsPerSecond)
 	}
-	l.took(workload, systemFloor, n, f, nil)
+	l.took("add/"+s.name, systemFloor, s.callers, f, nil)
 }
 
 // readSet is the set that is read.

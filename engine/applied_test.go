@@ -54,7 +54,7 @@ func TestApplied(t *testing.T) {
 			var got bigset.Result
 			go func() {
 				var err error
-				got, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("x")}, bigset.WriteOptions{Applied: func(r bigset.Result) { applied <- r }})
+				got, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("x")}, bigset.WriteOptions{Applied: func(r bigset.Result, _ *bigset.Group) { applied <- r }})
 				done <- err
 			}()
 			early := <-applied
@@ -109,7 +109,7 @@ func TestAppliedOfAGroup(t *testing.T) {
 			for i := range each {
 				var told []bigset.Result
 				element := fmt.Appendf(nil, "e%02d-%03d", id, i)
-				r, err := p.store.Add(bg, []byte("s"), [][]byte{element}, bigset.WriteOptions{Applied: func(r bigset.Result) { told = append(told, r) }})
+				r, err := p.store.Add(bg, []byte("s"), [][]byte{element}, bigset.WriteOptions{Applied: func(r bigset.Result, _ *bigset.Group) { told = append(told, r) }})
 				if err != nil || len(told) != 1 || told[0].Dots[0] != r.Dots[0] || string(told[0].Delta.Items[0].Element) != string(element) {
 					t.Errorf("%v: told %+v, returned %+v", err, told, r)
 					return
@@ -125,7 +125,7 @@ func TestAppliedOfAGroup(t *testing.T) {
 func TestNotApplied(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	never := func(r bigset.Result) { t.Errorf("applied %+v", r) }
+	never := func(r bigset.Result, _ *bigset.Group) { t.Errorf("applied %+v", r) }
 	x := [][]byte{[]byte("x")}
 	_, err := p.store.Add(bg, []byte("s"), x, bigset.WriteOptions{Durability: bigset.NoSync, Applied: never})
 	must(t, err, "add without a sync")

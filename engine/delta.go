@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,34 @@ func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.Durabil
 		return err
 	}
 	return s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o))
+}
+
+// ApplyDeltas is ApplyDelta for several deltas of one set, which share a batch and a sync as far as these take them. It returns the error of each, nil where all
+// were applied; an error of one says what that of ApplyDelta says, and leaves the others alone.
+func (s *Store) ApplyDeltas(ctx context.Context, name []byte, all []bigset.Delta, o bigset.Durability) []error {
+	requests := make([]*request, len(all))
+	for i := range all {
+		r := newRequest((*delivery)(&all[i]), o)
+		if r.err = all[i].Check(); r.err == nil && !bytes.Equal(all[i].Set, name) {
+			r.err = fmt.Errorf("%w: of set %.64q, not %.64q", bigset.ErrDelta, all[i].Set, name)
+		}
+		requests[i] = r
+	}
+	s.writeAll(ctx, name, requests)
+	return errorsOf(requests)
+}
+
+// errorsOf returns the errors of requests, nil where none has one.
+func errorsOf(all []*request) (errs []error) {
+	for i, r := range all {
+		if r.err != nil {
+			if errs == nil {
+				errs = make([]error, len(all))
+			}
+			errs[i] = r.err
+		}
+	}
+	return errs
 }
 
 // delivery is a delta of another replica as work.

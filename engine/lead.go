@@ -76,6 +76,35 @@ func (s *Store) submit(st *set, r *request) {
 	s.lead(st, st.takeGroup())
 }
 
+// submitAll is submit for several requests, which are in one group if that takes so many. It returns when all are done.
+func (s *Store) submitAll(st *set, all []*request) {
+	st.queueMu.Lock()
+	leads := !st.led
+	st.led = true
+	if !leads {
+		now := time.Now()
+		for _, r := range all {
+			r.queued = now
+		}
+	}
+	st.queue = append(st.queue, all...)
+	if !leads {
+		st.gathering.joined(len(st.queue))
+	}
+	st.queueMu.Unlock()
+	for _, r := range all {
+		if !leads {
+			<-r.wake
+			if leads = r.leads; !leads {
+				continue
+			}
+		}
+		r.leads, leads = false, false
+		s.gather(st)
+		s.lead(st, st.takeGroup())
+	}
+}
+
 // lead writes one group, of which the caller's request is the first.
 func (s *Store) lead(st *set, group []*request) {
 	s.observeQueued(group)
@@ -182,10 +211,14 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 
 // reportApplied calls Applied of the requests that asked for it, while the sync of their group is under way.
 func reportApplied(group []*request) {
+	var g bigset.Group
 	for _, r := range group {
 		if r.opt.Applied != nil && r.err == nil && !r.result.Delta.Empty() {
-			r.opt.Applied(r.result)
+			r.opt.Applied(r.result, &g)
 		}
+	}
+	if g.Done != nil {
+		g.Done()
 	}
 }
 

@@ -58,8 +58,8 @@ type sweptTable struct {
 	path string
 }
 
-// sweepCount counts element keys: those read, and those of them that are left out.
-type sweepCount struct{ keys, dropped int }
+// sweepCount counts element keys: those read, and those of them that are left out; and, of a sample, bytes that were read.
+type sweepCount struct{ keys, dropped, read int }
 
 // sweepResult says what a sweep did. Its Upper is where the next one starts.
 type sweepResult struct {

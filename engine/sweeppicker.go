@@ -17,6 +17,34 @@ type sweepPicker struct {
 	looked map[string]uint64 // smallest key of a table -> batches applied when it was looked at, and one more
 	rest   keyscheme.Bounds  // of the range under way; zero when there is none
 	after  time.Time         // not before: writers were held
+	large  largeSets
+}
+
+// largeSets are sets that were found too large for a sweep, and when. To find that out takes reading as much of a set as a sweep copies, and a set that is
+// written would be read at each tick.
+type largeSets map[string]time.Time
+
+const (
+	largeTime = time.Minute // a set counts as large for so long, then it is read again
+	largeMax  = 4096        // sets that are remembered
+)
+
+// has reports whether a set counts as large.
+func (l largeSets) has(prefix keyscheme.Prefix) bool {
+	found, ok := l[string(prefix)]
+	if ok && time.Since(found) >= largeTime {
+		delete(l, string(prefix))
+		ok = false
+	}
+	return ok
+}
+
+// note remembers a large set.
+func (l *largeSets) note(prefix keyscheme.Prefix) {
+	if *l == nil || len(*l) >= largeMax {
+		*l = largeSets{}
+	}
+	(*l)[string(prefix)] = time.Now()
 }
 
 // sweepSome sweeps one span of the range under way, or of the next one.
@@ -122,7 +150,7 @@ func (r *runner) pickSweep(ctx context.Context, t *lsm.Table) (b keyscheme.Bound
 	if !ok {
 		return b, nil
 	}
-	n, err := r.s.sampleSets(ctx, of)
+	n, err := r.s.sampleSets(ctx, of, &r.sweeps.large)
 	if err != nil || n.dropped == 0 {
 		return b, err
 	}
@@ -135,8 +163,8 @@ func (r *runner) pickSweep(ctx context.Context, t *lsm.Table) (b keyscheme.Bound
 	return b, nil
 }
 
-// sampleSets counts the keys of the first sets of a range.
-func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCount, err error) {
+// sampleSets counts the keys of the first sets of a range. Those that count as large are passed over.
+func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds, large *largeSets) (n sweepCount, err error) {
 	s.passes.RLock() // no sweep swaps meanwhile
 	defer s.passes.RUnlock()
 	w := &sweep{s: s, SpanFiles: s.db.SpanFiles(), bounds: of}
@@ -151,15 +179,24 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 			break
 		}
 		prefix := keyscheme.NewPrefix(key.Set)
+		if large.has(prefix) {
+			ok = w.it.SeekGE(prefix.AppendEnd(nil))
+			continue
+		}
+		opens := w.unresolved
 		_, small, err := w.set(ctx, prefix, s.ownBytes())
 		if err != nil {
 			return n, lsm.DiskError(err)
 		}
 		if ok = w.it.Valid(); !small {
+			if w.unresolved == opens { // it is not left to passes of its own for what is open in it
+				large.note(prefix)
+			}
 			ok = w.it.SeekGE(prefix.AppendEnd(nil))
 		}
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
 	w.found.keys, w.found.dropped = w.found.keys+w.unresolved, w.found.dropped+w.unresolved // what is unresolved may be garbage
+	w.found.read = w.read
 	return w.found, lsm.DiskError(w.it.Error())
 }

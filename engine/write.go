@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"bigset"
 	"bigset/clock"
@@ -55,11 +56,8 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if r.opt.Durability > bigset.NoSync || r.opt.Policy > bigset.PolicyRequired {
-		return fmt.Errorf("%w: durability %d, policy %d", bigset.ErrRequest, r.opt.Durability, r.opt.Policy)
-	}
-	if r.opt.Durability == bigset.DefaultDurability {
-		r.opt.Durability = s.opt.Durability
+	if err := s.resolve(&r.opt); err != nil {
+		return err
 	}
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -85,6 +83,69 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	s.submit(st, r)
 	st.lead.Leave()
 	return s.metIn(name, r.err)
+}
+
+// resolve checks options, and puts the store's own in the place of defaults.
+func (s *Store) resolve(o *bigset.WriteOptions) error {
+	if o.Durability > bigset.NoSync || o.Policy > bigset.PolicyRequired {
+		return fmt.Errorf("%w: durability %d, policy %d", bigset.ErrRequest, o.Durability, o.Policy)
+	}
+	if o.Durability == bigset.DefaultDurability {
+		o.Durability = s.opt.Durability
+	}
+	return nil
+}
+
+// writeAll is writeTo for several requests on one set. Those that have an error are left out. Each has its own error afterwards.
+func (s *Store) writeAll(ctx context.Context, name []byte, all []*request) {
+	if err := s.writeFit(ctx, name, all); err != nil {
+		failAll(all, err)
+	}
+}
+
+// writeFit has those requests done that can be. An error is that of all that have none of their own.
+func (s *Store) writeFit(ctx context.Context, name []byte, all []*request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
+	if err := s.db.Writable(); err != nil {
+		return err
+	}
+	room := sync.OnceValue(s.db.Room)
+	fit := make([]*request, 0, len(all))
+	for _, r := range all {
+		if r.err == nil {
+			r.err = s.resolve(&r.opt)
+		}
+		if r.err == nil && r.adds() {
+			r.err = room()
+		}
+		if r.err == nil {
+			fit = append(fit, r)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	if err := s.db.Held(); err != nil { // though nothing may have to be written
+		return err
+	}
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return s.metIn(name, err)
+	}
+	defer s.sets.release(st)
+	st.lead.Take()
+	s.submitAll(st, fit)
+	st.lead.Leave()
+	for _, r := range fit {
+		r.err = s.metIn(name, r.err)
+	}
+	return nil
 }
 
 // operations are the work of a Write.

@@ -147,6 +147,19 @@ func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dura
 	return m, err
 }
 
+// ApplyMany is Apply of several deltas, which share what becomes of them on the way.
+func (l *link) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) (each []error, m peer.Member, err error) {
+	for _, d := range all {
+		l.c.facts.minted(d)
+	}
+	m = l.Member()
+	err = l.over(ctx, func() (err error) {
+		each, m, err = l.Replica.ApplyMany(ctx, all, durability)
+		return err
+	})
+	return each, m, err
+}
+
 // Read streams from one incarnation: when it has crashed, the stream ends with an error.
 func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {

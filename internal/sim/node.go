@@ -95,7 +95,7 @@ func (c *cluster) boot(m *member) {
 		l.from = p
 	}
 	m.process = p
-	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives}
+	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives, groups: map[string]*writers{}}
 	var err error
 	m.self.unsynced = false
 	m.self.Member, err = membership.NewMember(membership.Config{Node: m.node, Name: "sim", Peers: c.peers(), Settings: c.script.settings(),
@@ -277,6 +277,7 @@ type own struct {
 	c      *cluster
 	member *member
 	life   int
+	groups map[string]*writers // by set: those that others can join
 }
 
 var _ membership.Local = (*own)(nil)
@@ -304,16 +305,20 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 		o.c.made(r.Delta)
 		return r, m, err
 	}
-	told := false
-	w.Applied = func(r bigset.Result) {
+	told, group := false, o.join(set)
+	w.Applied = func(r bigset.Result, g *bigset.Group) {
 		told = true
 		o.c.made(r.Delta)
-		ahead(r)
+		if group != nil {
+			g = &group.Group
+		}
+		ahead(r, g)
 	}
 	r, m, err := o.Replica.Write(ctx, set, ops, w)
 	if !told {
 		o.c.made(r.Delta)
 	}
+	o.leave(set, group)
 	return r, m, err
 }
 
@@ -323,6 +328,16 @@ func (o *own) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durab
 	}
 	o.c.facts.minted(d) // whole-set deletes, which no replica makes
 	return o.Replica.Apply(ctx, d, durability)
+}
+
+func (o *own) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) ([]error, peer.Member, error) {
+	if err := o.begin(durability); err != nil {
+		return nil, o.Member(), err
+	}
+	for _, d := range all {
+		o.c.facts.minted(d) // whole-set deletes, which no replica makes
+	}
+	return o.Replica.ApplyMany(ctx, all, durability)
 }
 
 func (o *own) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {

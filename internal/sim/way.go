@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"bigset"
 	membership "bigset/server/cluster"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
@@ -66,7 +67,8 @@ func (y *way) address() (uint64, error) {
 // met maps requests to the names of the mechanisms that they belong to.
 var met = map[wire.Verb]string{
 	remote.VerbDigests: "digests", remote.VerbRangeDigests: "digests", remote.VerbSliceDigests: "slice digests",
-	remote.VerbMergePages: "slice pages merged", remote.VerbDropGeneration: "slices dropped",
+	remote.VerbApplyMany + wire.Verb(bigset.Sync): "deltas together",
+	remote.VerbMergePages:                         "slice pages merged", remote.VerbDropGeneration: "slices dropped",
 }
 
 // serve lets the current incarnation of the member answer a request that has an address.

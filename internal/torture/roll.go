@@ -54,8 +54,8 @@ func (r *run) note(err error) {
 
 // The versions of the wire's protocol that the two programs speak.
 const (
-	versionNow  = 1
-	versionNext = 2
+	versionNow  = 2
+	versionNext = 3
 )
 
 // speaks returns an error if a node does not run the version that it should.

@@ -82,6 +82,10 @@ func (g *gated) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dur
 	return m, err
 }
 
+func (g *gated) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) ([]error, peer.Member, error) {
+	return change(g, func() ([]error, peer.Member, error) { return g.to.ApplyMany(ctx, all, durability) })
+}
+
 func (g *gated) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {
 	return change(g, func() (bigset.FactsResult, peer.Member, error) { return g.to.ApplyFacts(ctx, f, durability) })
 }

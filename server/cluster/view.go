@@ -17,6 +17,7 @@ import (
 type replica interface {
 	peer.Replica
 	peer.ManySlices
+	peer.ManyDeltas
 	peer.RequestLister
 }
 

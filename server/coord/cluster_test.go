@@ -174,6 +174,14 @@ func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dura
 	return l.Member(), err
 }
 
+func (l *link) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) (each []error, _ peer.Member, err error) {
+	err = l.over(ctx, func() error {
+		each, _, err = l.Replica.ApplyMany(ctx, all, durability)
+		return err
+	})
+	return each, l.Member(), err
+}
+
 func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
 		for f, err := range l.Replica.Locate(ctx, set, dots) {

@@ -143,7 +143,10 @@ func (c *Coordinator) leaveLocked() {
 }
 
 // take begins to send bytes to a node, or says that there is no room. Each node has its own: one that hangs takes none of the others'.
-func (c *Coordinator) take(node string, bytes int64) error {
+func (c *Coordinator) take(node string, bytes int64) error { return c.takeMany(node, 1, bytes) }
+
+// takeMany is take of several sends.
+func (c *Coordinator) takeMany(node string, n int, bytes int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -154,22 +157,25 @@ func (c *Coordinator) take(node string, bytes int64) error {
 		l = &load{}
 		c.sends[node] = l
 	}
-	if l.sends > 0 && (l.sends >= c.opt.SendsMax || l.bytes+bytes > c.opt.SendBytesMax) {
+	if l.sends+n > 1 && (l.sends+n > c.opt.SendsMax || l.bytes+bytes > c.opt.SendBytesMax) {
 		return fmt.Errorf("%w: %d sends of %d bytes to %s", ErrBusy, l.sends, l.bytes, node)
 	}
-	l.sends++
+	l.sends += n
 	l.bytes += bytes
-	c.running++
+	c.running += n
 	return nil
 }
 
-func (c *Coordinator) give(node string, bytes int64) {
+func (c *Coordinator) give(node string, bytes int64) { c.giveMany(node, 1, bytes) }
+
+func (c *Coordinator) giveMany(node string, n int, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.sends[node]
 	l.bytes -= bytes
-	if l.sends--; l.sends == 0 {
+	if l.sends -= n; l.sends == 0 {
 		delete(c.sends, node)
 	}
+	c.running -= n - 1
 	c.leaveLocked()
 }

@@ -45,7 +45,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 		o.mu.Lock()
 		o.result.Delta = bigset.Delta{Set: d.Set, Clear: seen.Clone()}
 		o.mu.Unlock()
-		o.spread(o.result.Delta, nil)
+		o.spread(o.result.Delta, nil, nil)
 		o.late.do()
 	})
 }

@@ -119,7 +119,7 @@ func (o *setOperation) write(ctx context.Context, w Write) {
 		o.finish(true, nil)
 		return
 	}
-	o.spread(r.Delta, by)
+	o.spread(r.Delta, by, nil)
 	o.ack(by.Member().Node, nil)
 	o.late.do()
 }
@@ -131,8 +131,8 @@ func (o *setOperation) made(r bigset.Result, by peer.Replica) {
 	o.result.Result, o.result.By = r, by.Member()
 }
 
-// spread has all replicas but the one that made a delta, if one did, apply it. The caller does what is late.
-func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
+// spread has all replicas but the one that made a delta, if one did, apply it: with those of its group of writers, if there is one. The caller does what is late.
+func (o *setOperation) spread(d bigset.Delta, by peer.Replica, g *bigset.Group) {
 	from := o.at.write[0].Member()
 	if by != nil {
 		from = by.Member()
@@ -143,7 +143,10 @@ func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
 	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
-			o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
+			answered := func(err error) { o.ack(node, err) }
+			if !o.c.bundle(g, from, rep, d, o.durability(), answered, &o.late) {
+				o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), answered))
+			}
 		}
 	}
 }
@@ -177,12 +180,12 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		if !o.begin() {
 			return bigset.Result{}, peer.ErrUnavailable
 		}
-		applied := func(r bigset.Result) {
+		applied := func(r bigset.Result, g *bigset.Group) {
 			o.mu.Lock()
 			o.spreading = true
 			o.mu.Unlock()
 			o.made(r, rep)
-			o.spread(r.Delta, rep)
+			o.spread(r.Delta, rep, g)
 		}
 		r, m, err := rep.Write(ctx, w.Set, ops, bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request, Applied: applied})
 		if err != nil {

@@ -37,6 +37,8 @@ func kindVersion(kind byte) byte {
 		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany, kindAskCount, kindPartCounts,
 		kindAskRequests, kindRequests:
 		return 2
+	case kindDeltas, kindOutcomes:
+		return DeltasVersion
 	}
 	return 1
 }

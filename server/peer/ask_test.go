@@ -292,7 +292,7 @@ func TestUnsendableWireFrames(t *testing.T) {
 			t.Errorf("%d: %T: %d bytes, error %v, want %v", i, c.m, len(b), err, c.want)
 		}
 	}
-	for _, version := range []byte{0, 3} {
+	for _, version := range []byte{0, peer.FrameVersionMost + 1} {
 		if _, err := peer.AppendVersion(nil, version, alice, peer.Done{}); !errors.Is(err, peer.ErrFrameVersion) {
 			t.Errorf("version %d: %v", version, err)
 		}

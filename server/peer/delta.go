@@ -38,13 +38,18 @@ func (Delta) kind() byte { return kindDelta }
 const itemBytesMin = 3
 
 func (m Delta) appendTo(e *encoder) error {
+	e.set(m.Set)
+	return e.change(&m)
+}
+
+// change writes a delta without its set.
+func (e *encoder) change(m *Delta) error {
 	if len(m.Request) > RequestBytesMax {
 		return fmt.Errorf("%w: request id of %d bytes", ErrFrameTooLarge, len(m.Request))
 	}
 	if len(m.Items) > bigset.BatchOpsMax {
 		return fmt.Errorf("%w: %d items", ErrFrameTooLarge, len(m.Items))
 	}
-	e.set(m.Set)
 	e.bytes(m.Request)
 	e.clock(m.Clear)
 	e.uvarint(uint64(len(m.Items)))
@@ -67,9 +72,12 @@ func (m Delta) appendTo(e *encoder) error {
 	return nil
 }
 
-func (d *decoder) delta() Delta {
-	m := Delta{Set: d.setName(), Request: d.bytes(RequestBytesMax), Clear: d.someClock()}
-	n := d.count(itemBytesMin, bigset.BatchOpsMax)
+func (d *decoder) delta() Delta { return d.change(d.setName(), bigset.BatchOpsMax) }
+
+// change reads a delta of a set, with so many items at most.
+func (d *decoder) change(set []byte, most int) Delta {
+	m := Delta{Set: set, Request: d.bytes(RequestBytesMax), Clear: d.someClock()}
+	n := d.count(itemBytesMin, most)
 	if n == 0 {
 		return m
 	}

@@ -27,8 +27,11 @@ const (
 	// program that knows a new version still writes the former one to disk, so that the program before it can take its place again.
 	FrameVersion      = 2
 	FrameVersionLeast = 1
-	FrameVersionMost  = FrameVersion + versionNext
+	FrameVersionMost  = frameVersionKnown + versionNext
 )
+
+// frameVersionKnown is the newest version of a program as it is released: its frames are those of version 2, and it has more messages for the wire.
+const frameVersionKnown = 3
 
 const sumBytes = 4
 
@@ -42,7 +45,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or
 // Requests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
 // DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany,
-// MarkedMany, CheckMany, AnswersMany or MarksMany. Of both: Done. docs/format.md draws them.
+// MarkedMany, CheckMany, AnswersMany or MarksMany. Of both: Done. From version 3 on: Deltas or Outcomes. docs/format.md draws them.
 type Message interface {
 	kind() byte
 	// appendTo writes the message. It returns an error for one that can't be sent.
@@ -68,7 +71,7 @@ func AppendVersion(dst []byte, version byte, from Member, m Message) ([]byte, er
 		return dst, err
 	}
 	e := encoder{b: append(dst, version, m.kind()), version: version}
-	if version > FrameVersion {
+	if version > frameVersionKnown {
 		e.byte(nextMark)
 	}
 	e.text(from.Node)
@@ -132,7 +135,7 @@ func decode(d *decoder) (Message, Member, error) {
 // sender reads what a frame begins with.
 func (d *decoder) sender() Member {
 	d.version, d.off = d.b[0], 2
-	if d.version > FrameVersion && d.byte() != nextMark {
+	if d.version > frameVersionKnown && d.byte() != nextMark {
 		d.fail("no mark of the next version")
 	}
 	from := Member{Node: d.text(NodeBytesMax), Incarnation: clock.Actor(d.text(clock.ActorBytesMax)), State: MemberState(d.byte())}
@@ -199,7 +202,7 @@ func (d *decoder) message(kind byte) (Message, error) {
 	case kindLost:
 		return d.lost(), nil
 	}
-	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage, d.requestMessage} {
+	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage, d.requestMessage, d.deltasMessage} {
 		if m := read(kind); m != nil {
 			return m, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,9 @@ func samples() []sample {
 func encode(t fataler, from peer.Member, m peer.Message) []byte {
 	t.Helper()
 	b, err := peer.Append(nil, from, m)
+	if errors.Is(err, peer.ErrFrameKind) {
+		b, err = peer.AppendVersion(nil, peer.DeltasVersion, from, m)
+	}
 	if err != nil {
 		t.Fatalf("%T: %v", m, err)
 	}
@@ -100,6 +104,7 @@ func same(t fataler, got, want peer.Message) {
 func TestGoldenFrames(t *testing.T) {
 	goldenFrames(t, "testdata/frames-1.txt", 1, allSamples())
 	goldenFrames(t, "testdata/frames.txt", peer.FrameVersion, append(allSamples(), wireSamples()...))
+	goldenFrames(t, "testdata/frames-3.txt", peer.DeltasVersion, deltasSamples())
 }
 
 func goldenFrames(t *testing.T, path string, version byte, samples []sample) {
@@ -112,7 +117,7 @@ func goldenFrames(t *testing.T, path string, version byte, samples []sample) {
 		}
 		fmt.Fprintf(&text, "%s %x\n", s.name, b)
 	}
-	if *rewrite && version == peer.FrameVersion {
+	if *rewrite && version >= peer.FrameVersion {
 		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -170,6 +175,7 @@ func TestRefusedFrames(t *testing.T) {
 		return append([]byte{1, kind, 5}, "alice\x02A1\x01"...)
 	}
 	head2 := func(kind byte) []byte { return append([]byte{2}, head(kind)[1:]...) }
+	head3 := func(kind byte) []byte { return append([]byte{3}, head(kind)[1:]...) }
 	huge := append(head('A'), "\x01s\x00"...)
 	for _, c := range []struct {
 		name  string
@@ -178,7 +184,7 @@ func TestRefusedFrames(t *testing.T) {
 	}{
 		{"empty", nil, peer.ErrFrame},
 		{"short", []byte{1, 'D'}, peer.ErrFrame},
-		{"version", seal(append([]byte{3}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
+		{"version", seal(append([]byte{9}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
 		{"version 0", seal(append([]byte{0}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
 		{"kind", seal(head('?')), peer.ErrFrameKind},
 		{"kind of version 2 in version 1", seal(append([]byte{1}, body(encode(t, alice, peer.AskState{Set: []byte("s")}))[1:]...)), peer.ErrFrameKind},
@@ -237,6 +243,16 @@ func TestRefusedFrames(t *testing.T) {
 		{"more keys than bytes", seal(append(head('P'), "\x01s\x01\x02\x04\x00\x00\x00\x02"...)), peer.ErrFrame},
 		{"keys of no number", seal(append(head('P'), "\x01s\x01\x00\x04\x00\x00\x00\x02"...)), peer.ErrFrame},
 		{"portion whose dead were not seen", seal(append(head('P'), "\x01s\x07\x00\x00\x02\x01\x00\x03\x03\x01A"...)), peer.ErrFrame},
+		{"deltas in version 2", seal(append(head2('1'), "\x01s\x00\x01\x00\x02\x01\x00\x00"...)), peer.ErrFrameKind},
+		{"no deltas", seal(append(head3('1'), "\x01s\x00\x00"...)), peer.ErrFrame},
+		{"more deltas than bytes", seal(append(head3('1'), "\x01s\x00\x03\x00\x02\x01\x00\x00"...)), peer.ErrFrame},
+		{"more deltas than may be", seal(append(head3('1'), "\x01s\x00\x81\x20"+strings.Repeat("\x00\x02\x01\x00\x00", 4097)...)), peer.ErrFrameTooLarge},
+		{"more items of deltas than may be", seal(append(head3('1'), "\x01s\x00\x02"+
+			strings.Repeat("\x00\x02\x01\x00\xd1\x86\x03\x00\x01A\x01"+strings.Repeat("a\x00\x00", 50_001), 2)...)), peer.ErrFrameTooLarge},
+		{"deltas that are cut", seal(append(head3('1'), "\x01s\x00\x02\x00\x02\x01\x00\x00\x00\x02\x01\x00"...)), peer.ErrFrame},
+		{"more outcomes than may be", seal(append(head3('2'), "\x81\x20"+strings.Repeat("\x00", 4097)...)), peer.ErrFrameTooLarge},
+		{"more outcomes than bytes", seal(append(head3('2'), "\x02\x00"...)), peer.ErrFrame},
+		{"an outcome that is neither", seal(append(head3('2'), "\x01\x02"...)), peer.ErrFrame},
 		{"item of no kind", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x01\x00\x01A\x01z\x00\x00"...)), peer.ErrFrame},
 	} {
 		m, from, err := peer.Decode(c.frame)
@@ -324,10 +340,7 @@ func checkFrame(t testing.TB, b []byte) {
 		}
 		return
 	}
-	again, err := peer.Append(nil, from, m)
-	if err != nil {
-		t.Fatalf("%x was taken as %+v and can't be sent: %v", b, m, err)
-	}
+	again := encode(t, from, m)
 	m2, from2, err := peer.Decode(again)
 	if err != nil || from2 != from {
 		t.Fatalf("%x comes back from %v, %v", again, from2, err)
@@ -336,7 +349,7 @@ func checkFrame(t testing.TB, b []byte) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range append(allSamples(), wireSamples()...) {
+	for _, s := range slices.Concat(allSamples(), wireSamples(), deltasSamples()) {
 		f.Add(body(encode(f, alice, s.m)))
 	}
 	for _, s := range allSamples() {
@@ -359,7 +372,7 @@ func TestDecodeAtRandom(t *testing.T) {
 		n = 20_000
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	all, taken := append(allSamples(), wireSamples()...), 0
+	all, taken := slices.Concat(allSamples(), wireSamples(), deltasSamples()), 0
 	frames := make([][]byte, len(all))
 	for i := range all {
 		frames[i] = body(encode(t, alice, all[i].m))

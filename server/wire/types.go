@@ -174,7 +174,7 @@ type Options struct {
 // Versions of the protocol that this program speaks.
 const (
 	versionLeast = 1
-	versionMost  = 1 + versionNext
+	versionMost  = 2 + versionNext
 )
 
 func (o Options) withDefaults() Options {

@@ -28,6 +28,7 @@ type Replica struct {
 var (
 	_ peer.Replica       = (*Replica)(nil)
 	_ peer.RequestLister = (*Replica)(nil)
+	_ peer.ManyDeltas    = (*Replica)(nil)
 )
 
 // New returns the replica that a node keeps in a store, in the state that it is in: peer.Joining where the store may have lost
@@ -145,6 +146,18 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 		return l.Member(), err
 	}
 	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, durability))
+}
+
+// ApplyMany implements peer.ManyDeltas.
+func (l *Replica) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) ([]error, peer.Member, error) {
+	if err := errors.Join(peer.CheckDeltas(all), l.ready()); err != nil {
+		return nil, l.Member(), err
+	}
+	each := l.store.ApplyDeltas(ctx, all[0].Set, all, durability)
+	for i := range each {
+		each[i] = l.outcome(each[i])
+	}
+	return each, l.Member(), nil
 }
 
 // ApplyFacts implements peer.Replica.

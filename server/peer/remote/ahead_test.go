@@ -38,7 +38,7 @@ func TestWriteAhead(t *testing.T) {
 		n.loop.handler = remote.Handler(slowDisk{n.local, func() error { <-sent; return fails }}, remote.Open{})
 		var told []bigset.Result
 		ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}
-		r, by, err := n.far.Write(ctx, set, ops, bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result) { told = append(told, r) }})
+		r, by, err := n.far.Write(ctx, set, ops, bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result, _ *bigset.Group) { told = append(told, r) }})
 		if !errors.Is(err, fails) || by != n.local.Member() {
 			t.Errorf("%s: from %v: %v", name, by, err)
 		}
@@ -52,7 +52,7 @@ func TestWriteAhead(t *testing.T) {
 func TestNothingAhead(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, remote.Open{})
-	never := func(r bigset.Result) { t.Errorf("told %+v", r) }
+	never := func(r bigset.Result, _ *bigset.Group) { t.Errorf("told %+v", r) }
 	x := []byte("x")
 	if r, _, err := n.far.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: x}}, bigset.WriteOptions{Durability: bigset.NoSync, Applied: never}); err != nil || len(r.Dots) != 1 {
 		t.Errorf("%+v, %v", r, err)
@@ -91,7 +91,7 @@ func TestOddAnswersAhead(t *testing.T) {
 	} {
 		n := newNode(t, remote.Open{})
 		n.loop.tamper = func(b []byte) []byte { return tamper(n, b) }
-		o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result) { t.Errorf("%s: told %+v", name, r) }}
+		o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result, _ *bigset.Group) { t.Errorf("%s: told %+v", name, r) }}
 		if _, _, err := n.far.Write(ctx, set, ops, o); happened(err) != "nobody knows" {
 			t.Errorf("%s: %v says that %s", name, err, happened(err))
 		}
@@ -109,7 +109,7 @@ func TestOlderWritesOnce(t *testing.T) {
 		}
 		return handler(ctx, r, send)
 	}
-	o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result) { t.Errorf("told %+v", r) }}
+	o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result, _ *bigset.Group) { t.Errorf("told %+v", r) }}
 	r, _, err := n.far.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, o)
 	if st, e := n.store.State(ctx, set); err != nil || e != nil || len(r.Dots) != 1 || st.Seen.Len() != 1 {
 		t.Errorf("%+v, %v; %+v, %v", r, err, st, e)
@@ -136,7 +136,7 @@ func TestGateAhead(t *testing.T) {
 			return gone
 		}
 		n.loop.handler = remote.Handler(slowDisk{n.local, func() error { <-sent; return nil }}, g)
-		o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(bigset.Result) {}}
+		o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(bigset.Result, *bigset.Group) {}}
 		if _, _, err := n.far.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, o); !errors.Is(err, gone) {
 			t.Errorf("%s: %v", name, err)
 		}

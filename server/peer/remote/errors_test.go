@@ -209,6 +209,10 @@ func (f failing) Apply(context.Context, bigset.Delta, bigset.Durability) (peer.M
 	return f.Member(), f.err
 }
 
+func (f failing) ApplyMany(_ context.Context, all []bigset.Delta, _ bigset.Durability) ([]error, peer.Member, error) {
+	return peer.Every(len(all), nil, f.err), f.Member(), nil
+}
+
 func (f failing) Mark(context.Context, bigset.SliceSpec, []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
 	return bigset.Marks{}, nil, f.Member(), f.err
 }
@@ -235,7 +239,7 @@ func TestErrorsOfTheReplica(t *testing.T) {
 	} {
 		n.loop.handler = remote.Handler(failing{n.local, want}, remote.Open{})
 		for _, c := range calls(t) {
-			if !slices.Contains([]string{"Write", "Apply", "Mark", "MarkMany", "Read"}, c.name) {
+			if !slices.Contains([]string{"Write", "Apply", "ApplyMany", "Mark", "MarkMany", "Read"}, c.name) {
 				continue
 			}
 			got, err := c.do(n.far)
@@ -284,6 +288,16 @@ func TestAnswerThatCannotBeSent(t *testing.T) {
 	}
 }
 
+// durable returns the first of the verbs that differ from one in the durability that they ask for, or the verb itself.
+func durable(v wire.Verb) wire.Verb {
+	for _, first := range []wire.Verb{remote.VerbApply, remote.VerbApplyFacts, remote.VerbApplyMany} {
+		if v > first && v <= first+wire.Verb(bigset.NoSync) {
+			return first
+		}
+	}
+	return v
+}
+
 // TestRequestsThatAreNone: a request from a client, in another node's name, of another verb, or that is no frame, changes nothing, and says so.
 func TestRequestsThatAreNone(t *testing.T) {
 	n := filled(t, remote.Open{})
@@ -313,7 +327,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 	node := &wire.Remote{Role: wire.RoleNode, Name: self.Node}
 	seen := map[wire.Verb]bool{}
 	for _, c := range bodies {
-		seen[c.Verb] = true
+		seen[durable(c.Verb)] = true
 		try("a client's", c, &wire.Remote{Role: wire.RoleClient, Name: self.Node})
 		try("nobody's", c, nil)
 		try("of another node", c, &wire.Remote{Role: wire.RoleNode, Name: "elsewhere"})
@@ -324,19 +338,19 @@ func TestRequestsThatAreNone(t *testing.T) {
 		}
 		for _, v := range remote.Verbs() {
 			other := c
-			alike := v == remote.VerbWrite && c.Verb == remote.VerbWriteAhead || v == remote.VerbWriteAhead && c.Verb == remote.VerbWrite
-			if other.Verb = v; v != c.Verb && !alike && !(v >= remote.VerbApply && v < remote.VerbHeal) {
+			alike := durable(v) == durable(c.Verb) || v == remote.VerbWrite && c.Verb == remote.VerbWriteAhead || v == remote.VerbWriteAhead && c.Verb == remote.VerbWrite
+			if other.Verb = v; v != c.Verb && !alike {
 				try("of another verb", other, node)
 			}
 		}
-		for _, v := range []wire.Verb{0, 1, 99, 121, 129, 142, 255} {
+		for _, v := range []wire.Verb{0, 1, 99, 121, 126, 129, 142, 255} {
 			other := c
 			other.Verb = v
 			try("of no verb", other, node)
 		}
 	}
 	for _, v := range remote.Verbs() {
-		if !seen[v] && (v < remote.VerbApply || v >= remote.VerbHeal) {
+		if !seen[v] && durable(v) == v {
 			t.Errorf("verb %d was not tried", v)
 		}
 	}

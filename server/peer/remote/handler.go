@@ -15,6 +15,7 @@ import (
 type Local interface {
 	peer.Replica
 	peer.ManySlices
+	peer.ManyDeltas
 	peer.RequestLister
 }
 
@@ -140,6 +141,14 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 		return v.onSet(Take, m.Set, func() (peer.Message, peer.Member, error) {
 			by, err := rep.Apply(ctx, bigset.Delta(m), v.durability(VerbApply))
 			return peer.Done{}, by, err
+		})
+	case peer.Deltas:
+		return v.onSet(Take, m[0].Set, func() (peer.Message, peer.Member, error) {
+			each, by, err := rep.ApplyMany(ctx, m, v.durability(VerbApplyMany))
+			if each == nil {
+				return peer.Done{}, by, err
+			}
+			return peer.Outcomes(each), by, err
 		})
 	case peer.Facts:
 		return v.onSet(Take, m.Set, func() (peer.Message, peer.Member, error) {

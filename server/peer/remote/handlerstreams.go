@@ -139,7 +139,7 @@ func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 		err    error
 	}
 	applied, done := make(chan bigset.Result, 1), make(chan outcome, 1)
-	m.Options.Applied = func(r bigset.Result) { applied <- r }
+	m.Options.Applied = func(r bigset.Result, _ *bigset.Group) { applied <- r }
 	go func() {
 		r, by, err := v.rep.Write(v.ctx, m.Set, m.Ops, m.Options)
 		leave()

@@ -150,7 +150,7 @@ func newNode(t testing.TB, gate remote.Gate) *node {
 	}
 	rep.SetSeat(1)
 	n := &node{store: store, local: rep}
-	n.loop = &loop{handler: remote.Handler(rep, gate), role: wire.RoleNode, name: self.Node}
+	n.loop = &loop{handler: remote.Handler(rep, gate), role: wire.RoleNode, name: self.Node, version: 2}
 	n.far, err = remote.New(remote.Options{Member: peer.Member{Node: "there", Incarnation: "?", State: peer.Joining}, Caller: n.loop,
 		Self: func() peer.Member { return self }, Frames: &remote.Frames{}})
 	if err != nil {
@@ -222,6 +222,7 @@ func calls(t fataler) []call {
 	delta := bigset.Delta{Set: set, Actor: "F1", First: 5, Items: []bigset.Item{
 		{Kind: keyscheme.OpAdd, Element: []byte("p")}, {Kind: keyscheme.OpAdd, Element: []byte("q"), Context: []clock.Dot{dot("F1", 2)}},
 		{Kind: keyscheme.OpRemove, Element: []byte("r"), Context: []clock.Dot{dot("F1", 3)}}, {Kind: keyscheme.OpAdd, Element: []byte("s")}}}
+	several := []bigset.Delta{{Set: set, Actor: "M1", First: 2, Items: delta.Items[:1]}, {Set: set, Actor: "M2", First: 7, Items: delta.Items[1:]}}
 	facts := bigset.Facts{Set: set, Keys: []fold.Element{{Name: []byte("g"), Dots: []clock.Dot{dot("G1", 1)}}}, Dead: clock.Of(dot("G1", 9))}
 	ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}, {Kind: keyscheme.OpAdd, Element: []byte("y"), Context: bigset.Saw()}, {Kind: keyscheme.OpRemove, Element: []byte("gone")}}
 	full, slots := keyscheme.SlotMax, keyscheme.Slot(0)
@@ -232,7 +233,7 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"WriteAhead", remote.Mint, true, true, func(r remote.Local) (any, error) {
-			a, by, err := r.Write(ctx, set, ops[:1], bigset.WriteOptions{Request: []byte("ahead"), Durability: bigset.Sync, Applied: func(bigset.Result) {}})
+			a, by, err := r.Write(ctx, set, ops[:1], bigset.WriteOptions{Request: []byte("ahead"), Durability: bigset.Sync, Applied: func(bigset.Result, *bigset.Group) {}})
 			return answers{a, by}, err
 		}},
 		{"Knows", remote.Answer, false, false, func(r remote.Local) (any, error) {
@@ -242,6 +243,10 @@ func calls(t fataler) []call {
 		{"Apply", remote.Take, true, false, func(r remote.Local) (any, error) {
 			by, err := r.Apply(ctx, delta, bigset.NoSync)
 			return answers{by}, err
+		}},
+		{"ApplyMany", remote.Take, true, false, func(r remote.Local) (any, error) {
+			each, by, err := r.ApplyMany(ctx, several, bigset.NoSync)
+			return answers{by}, errors.Join(err, groupErr(len(each), func(i int) error { return each[i] }))
 		}},
 		{"ApplyFacts", remote.Take, true, false, func(r remote.Local) (any, error) {
 			a, by, err := r.ApplyFacts(ctx, facts, bigset.Sync)

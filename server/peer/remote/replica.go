@@ -42,6 +42,8 @@ var (
 	_ peer.ManySlices    = (*Replica)(nil)
 	_ peer.RequestLister = (*Replica)(nil)
 	_ peer.DeltaSender   = (*Replica)(nil)
+	_ peer.ManyDeltas    = (*Replica)(nil)
+	_ peer.DeltasSender  = (*Replica)(nil)
 )
 
 // New returns a replica in another process. It does no I/O.
@@ -186,7 +188,7 @@ func (r *Replica) writeAhead(ctx context.Context, set []byte, ops []bigset.Op, o
 		}
 		result, reported = bigset.Result(w), true
 		if !result.Delta.Empty() {
-			o.Applied(result)
+			o.Applied(result, nil)
 		}
 		return true, nil
 	})

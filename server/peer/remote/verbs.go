@@ -7,7 +7,7 @@ import (
 )
 
 // The verbs of replicas. They are on the wire. An acknowledged change is as durable as its verb says, so that the frame of a delta is the same
-// for every replica and for hints: VerbApply and VerbApplyFacts plus the bigset.Durability.
+// for every replica and for hints: VerbApply, VerbApplyMany and VerbApplyFacts plus the bigset.Durability.
 const (
 	VerbWrite          wire.Verb = 100
 	VerbKnows          wire.Verb = 101
@@ -27,6 +27,7 @@ const (
 	VerbCountParts     wire.Verb = 119
 	VerbRequests       wire.Verb = 120 // a stream
 	VerbWriteAhead     wire.Verb = 122 // a stream: what was applied, then that it is on disk
+	VerbApplyMany      wire.Verb = 123 // to 125, as VerbApply; from version 2 of the wire's protocol on
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -61,6 +62,8 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.Knows)
 	case VerbApply, VerbApply + wire.Verb(bigset.Sync), VerbApply + wire.Verb(bigset.NoSync):
 		_, ok = m.(peer.Delta)
+	case VerbApplyMany, VerbApplyMany + wire.Verb(bigset.Sync), VerbApplyMany + wire.Verb(bigset.NoSync):
+		_, ok = m.(peer.Deltas)
 	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync):
 		_, ok = m.(peer.Facts)
 	case VerbHeal:

@@ -1,0 +1,177 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// foreign returns n deltas of another replica, each with one add of an element of its own.
+func foreign(set string, first uint64, n int) (all []bigset.Delta) {
+	for i := range n {
+		counter := first + uint64(i)
+		all = append(all, bigset.Delta{Set: []byte(set), Actor: "F1", First: counter, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: fmt.Appendf(nil, "f%06d", counter)}}})
+	}
+	return all
+}
+
+// TestApplyDeltas: several deltas do what they do one by one, in one sync, and one that is refused leaves the others alone.
+func TestApplyDeltas(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	syncs := 0
+	disk.SetHook("count", func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
+			syncs++
+		}
+		return nil
+	})
+	many, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1})
+	must(t, err, "open")
+	defer many.Close()
+	each, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
+	must(t, err, "open")
+	defer each.Close()
+	_, err = many.Add(bg, []byte("s"), [][]byte{[]byte("own")}, bigset.WriteOptions{Durability: bigset.Sync})
+	must(t, err, "add")
+
+	all := foreign("s", 1, 6)
+	all[1].Items[0].Context = []clock.Dot{{Actor: "F1", Counter: 1}} // kills what comes before it in the same batch
+	all[1].Items[0].Element = all[0].Items[0].Element
+	all[2].Set = []byte("other")
+	all[4] = bigset.Delta{Set: []byte("s"), Actor: many.Actor(), First: 9, Items: all[4].Items} // it has issued no such dot
+	all[5].Items = append(all[5].Items, bigset.Item{Kind: keyscheme.OpRemove, Element: []byte("f000004"), Context: []clock.Dot{{Actor: "F1", Counter: 4}}})
+	before := syncs
+	errs := many.ApplyDeltas(bg, []byte("s"), all, bigset.Sync)
+	if syncs != before+1 {
+		t.Errorf("%d syncs, want 1", syncs-before)
+	}
+	for i := range all {
+		if refused := i == 2 || i == 4; errors.Is(errs[i], bigset.ErrDelta) != refused || (errs[i] != nil) != refused {
+			t.Errorf("delta %d: %v", i, errs[i])
+		}
+		if i != 2 && i != 4 {
+			must(t, each.ApplyDelta(bg, all[i], bigset.Sync), "apply")
+		}
+	}
+	var elements [][]byte
+	for i := range 8 {
+		elements = append(elements, fmt.Appendf(nil, "f%06d", i))
+	}
+	got, err := many.Subset(bg, []byte("s"), elements)
+	must(t, err, "subset")
+	want, err := each.Subset(bg, []byte("s"), elements)
+	must(t, err, "subset")
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		t.Errorf("together %s, one by one %s", g, w)
+	}
+	if errs := many.ApplyDeltas(bg, []byte("s"), all[:2], bigset.Sync); errs != nil {
+		t.Errorf("the same again: %v", errs)
+	}
+	_, err = many.Verify(bg, engine.VerifyOptions{})
+	must(t, err, "verify")
+}
+
+// TestApplyDeltasAmongWriters: many that are more than a group takes, beside writers of the set, are all applied, once.
+func TestApplyDeltasAmongWriters(t *testing.T) {
+	t.Parallel()
+	s, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
+	must(t, err, "open")
+	defer s.Close()
+	const batches, each, writers, adds = 3, 5000, 4, 50
+	var wg sync.WaitGroup
+	for b := range batches {
+		wg.Go(func() {
+			if errs := s.ApplyDeltas(bg, []byte("s"), foreign("s", uint64(b*each+1), each), bigset.Sync); errs != nil {
+				t.Errorf("%v", errors.Join(errs...))
+			}
+		})
+	}
+	for w := range writers {
+		wg.Go(func() {
+			for i := range adds {
+				if _, err := s.Add(bg, []byte("s"), [][]byte{fmt.Appendf(nil, "w%d-%d", w, i)}, bigset.WriteOptions{}); err != nil {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n, err := s.Live(bg, []byte("s")); err != nil || n != batches*each+writers*adds {
+		t.Errorf("%d elements, %v, want %d", n, err, batches*each+writers*adds)
+	}
+}
+
+// TestApplyDeltasFails: where the sync fails nobody knows of any of them, and what can't be begun has not happened.
+func TestApplyDeltasFails(t *testing.T) {
+	t.Parallel()
+	p := newPair("a")
+	p.open(t)
+	log := holdLog(p.disk)
+	done := make(chan []error)
+	go func() { done <- p.store.ApplyDeltas(bg, []byte("s"), foreign("s", 1, 3), bigset.Sync) }()
+	log.let(errors.New("no sync"))
+	for i, err := range <-done {
+		if !errors.Is(err, bigset.ErrFailed) {
+			t.Errorf("delta %d: %v", i, err)
+		}
+	}
+	errs := p.store.ApplyDeltas(bg, []byte("s"), foreign("s", 4, 2), bigset.Sync)
+	if len(errs) != 2 || errs[0] == nil || errs[1] == nil {
+		t.Errorf("on a store that has failed: %v", errs)
+	}
+}
+
+// TestGroupIsDone: the functions of a group of writers find each other, and Done comes once, after all of them.
+func TestGroupIsDone(t *testing.T) {
+	t.Parallel()
+	p := newPair("a")
+	p.open(t)
+	const writers = 8
+	type seen struct{ told, done int }
+	var mu sync.Mutex
+	var groups []*seen
+	log := holdLog(p.disk)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			_, err := p.store.Add(bg, []byte("s"), [][]byte{{byte(i)}}, bigset.WriteOptions{Durability: bigset.Sync, Applied: func(_ bigset.Result, g *bigset.Group) {
+				mu.Lock()
+				defer mu.Unlock()
+				if g.Value == nil {
+					s := &seen{}
+					groups = append(groups, s)
+					g.Value, g.Done = s, func() { s.done++ }
+				}
+				s := g.Value.(*seen)
+				if s.told++; s.done != 0 {
+					t.Error("a group went on after it was done")
+				}
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	log.let(nil)
+	wg.Wait()
+	told := 0
+	for _, s := range groups {
+		if told += s.told; s.done != 1 {
+			t.Errorf("a group of %d was done %d times", s.told, s.done)
+		}
+	}
+	if told != writers {
+		t.Errorf("%d were told, want %d", told, writers)
+	}
+}

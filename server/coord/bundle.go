@@ -1,0 +1,128 @@
+package coord
+
+import (
+	"context"
+
+	"bigset"
+	"bigset/server/peer"
+)
+
+// bundles are the deltas of a group of writers who share a sync, by the replicas that they go to: each replica is sent one frame. One goroutine uses it.
+type bundles struct {
+	c    *Coordinator
+	list []*bundle
+}
+
+// bundle is what goes to one replica.
+type bundle struct {
+	to         peer.Replica
+	from       peer.Member
+	durability bigset.Durability
+	deltas     []bigset.Delta
+	sends      []bundled
+	bytes      int64
+	items      int
+}
+
+// bundled is one delta of a bundle.
+type bundled struct {
+	delivery
+	answered func(error)
+	late     *lateSends
+}
+
+// bundle puts a delta into the bundle of its replica, which leaves when the group is complete. It reports false where the delta is to be sent by itself.
+func (c *Coordinator) bundle(g *bigset.Group, from peer.Member, to peer.Replica, d bigset.Delta, durability bigset.Durability, answered func(error), late *lateSends) bool {
+	if _, ok := to.(peer.ManyDeltas); g == nil || !ok {
+		return false
+	}
+	if g.Value == nil {
+		all := &bundles{c: c}
+		g.Value, g.Done = all, all.send
+	}
+	all, ok := g.Value.(*bundles)
+	if !ok || all.c != c {
+		return false
+	}
+	b := all.of(to, from, durability, len(d.Items))
+	one := bundled{deltaTo(to, d, durability), answered, late}
+	b.deltas, b.sends, b.bytes, b.items = append(b.deltas, d), append(b.sends, one), b.bytes+one.size, b.items+len(d.Items)
+	return true
+}
+
+// of returns the bundle with room for so many more items.
+func (all *bundles) of(to peer.Replica, from peer.Member, durability bigset.Durability, items int) *bundle {
+	for _, b := range all.list {
+		if b.to == to && b.from == from && b.durability == durability && len(b.deltas) < peer.DeltasMax && b.items+items <= peer.DeltaItemsMax {
+			return b
+		}
+	}
+	b := &bundle{to: to, from: from, durability: durability}
+	all.list = append(all.list, b)
+	return b
+}
+
+func (all *bundles) send() {
+	for _, b := range all.list {
+		if len(b.sends) > 1 && all.c.takeMany(b.to.Member().Node, len(b.sends), b.bytes) == nil {
+			all.c.sendBundle(b)
+			continue
+		}
+		for i := range b.sends {
+			one := &b.sends[i]
+			one.late.add(all.c.send(b.from, one.delivery, one.answered))
+		}
+	}
+}
+
+// sendBundle sends deltas for which there is room.
+func (c *Coordinator) sendBundle(b *bundle) {
+	if c.sendBundleNow(b) {
+		return
+	}
+	c.run.Go(func() {
+		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
+		defer cancel()
+		each, _, err := b.to.(peer.ManyDeltas).ApplyMany(ctx, b.deltas, b.durability)
+		c.gaveBundle(b, peer.Every(len(b.deltas), each, err))
+	})
+}
+
+// sendBundleNow is sendBundle without a goroutine that waits for the answer. It reports false where that can't be had.
+func (c *Coordinator) sendBundleNow(b *bundle) bool {
+	to, ok := b.to.(peer.DeltasSender)
+	if _, real := c.run.(Goroutines); !real || !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(c.life, c.opt.SendTimeout)
+	sent := to.SendDeltas(ctx, b.deltas, b.durability, func(each []error, err error) {
+		cancel()
+		if each == nil && err == nil {
+			c.gaveBundle(b, make([]error, len(b.deltas)))
+			return
+		}
+		go c.gaveBundle(b, peer.Every(len(b.deltas), each, err)) // a hint waits for the disk
+	})
+	if !sent {
+		cancel()
+	}
+	return sent
+}
+
+// gaveBundle tells how each delta went, after hints were kept of those that the replica has not acknowledged.
+func (c *Coordinator) gaveBundle(b *bundle, each []error) {
+	node := b.to.Member().Node
+	defer c.giveMany(node, len(b.deltas), b.bytes)
+	var lost []lostMessage
+	for i, err := range each {
+		if err != nil {
+			lost = append(lost, lostMessage{b.sends[i].what, err})
+		}
+	}
+	if len(lost) > 0 {
+		c.missedAll(b.from, node, b.deltas[0].Set, lost)
+	}
+	for i, err := range each {
+		b.sends[i].answered(err)
+	}
+}

@@ -1,0 +1,227 @@
+package coord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"bigset"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/peer"
+	"bigset/server/peer/local"
+)
+
+// manySender is a replica that takes several deltas at once, in a way of its own.
+type manySender struct {
+	*local.Replica
+	how    string // "sends", "waits": ApplyMany is the way; "loses": no answer comes; "refuses": one element; "unknown": one element, of which nobody knows
+	mu     sync.Mutex
+	frames []int // how many deltas were in each call of several
+	single int
+}
+
+// bad is the element that replicas refuse.
+var bad = []byte("bad")
+
+func (s *manySender) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
+	s.mu.Lock()
+	s.single++
+	s.mu.Unlock()
+	if err := s.fails(&d); err != nil {
+		return s.Member(), err
+	}
+	return s.Replica.Apply(ctx, d, durability)
+}
+
+// fails returns the error of a delta.
+func (s *manySender) fails(d *bigset.Delta) error {
+	is := slices.ContainsFunc(d.Items, func(it bigset.Item) bool { return string(it.Element) == string(bad) })
+	switch {
+	case s.how == "loses":
+		return errors.New("connection reset")
+	case is && s.how == "refuses":
+		return fmt.Errorf("%w: not that one", bigset.ErrDelta)
+	case is && s.how == "unknown":
+		return bigset.ErrFailed
+	}
+	return nil
+}
+
+func (s *manySender) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) ([]error, peer.Member, error) {
+	s.mu.Lock()
+	s.frames = append(s.frames, len(all))
+	s.mu.Unlock()
+	if s.how == "loses" {
+		return nil, s.Member(), errors.New("connection reset")
+	}
+	each := make([]error, len(all))
+	for i := range all {
+		if each[i] = s.fails(&all[i]); each[i] == nil {
+			_, each[i] = s.Replica.Apply(ctx, all[i], durability)
+		}
+	}
+	if !slices.ContainsFunc(each, func(err error) bool { return err != nil }) {
+		each = nil
+	}
+	return each, s.Member(), nil
+}
+
+func (s *manySender) SendDeltas(ctx context.Context, all []bigset.Delta, durability bigset.Durability, done func([]error, error)) bool {
+	if s.how == "waits" {
+		return false
+	}
+	go func() {
+		each, _, err := s.ApplyMany(ctx, all, durability)
+		done(each, err)
+	}()
+	return true
+}
+
+// together is a replica whose writers share a sync: Applied is called for each when all of them have come.
+type together struct {
+	*local.Replica
+	mu   sync.Mutex
+	tell []func(*bigset.Group)
+	told chan struct{} // closed when all were told
+}
+
+func (r *together) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	applied := o.Applied
+	o.Applied = nil
+	result, m, err := r.Replica.Write(ctx, set, ops, o)
+	r.mu.Lock()
+	if r.tell = append(r.tell, func(g *bigset.Group) { applied(result, g) }); len(r.tell) == bundleWriters {
+		var g bigset.Group
+		for _, tell := range r.tell {
+			tell(&g)
+		}
+		g.Done()
+		close(r.told)
+	}
+	r.mu.Unlock()
+	<-r.told
+	return result, m, err
+}
+
+// bundleCase is a run of TestBundles.
+type bundleCase struct {
+	how    string
+	bad    error  // of the write of the bad element
+	missed string // events of the other replica, sorted
+	hints  int
+}
+
+// bundleWriters is how many writers share a sync.
+const bundleWriters = 12
+
+// TestBundles: the deltas of writers who share a sync go to each replica in one frame, and each write is told its own outcome: one delta that fails leaves the
+// others acknowledged, and leaves the only hint.
+func TestBundles(t *testing.T) {
+	t.Parallel()
+	const writers = bundleWriters
+	for _, c := range []bundleCase{
+		{"sends", nil, "", 0},
+		{"waits", nil, "", 0},
+		{"refuses", coord.ErrUnknown, "refused", 0},
+		{"unknown", coord.ErrUnknown, "not-sent", 1},
+		{"loses", coord.ErrUnknown, strings.TrimSpace(strings.Repeat("not-sent ", writers)), writers},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			t.Parallel()
+			c.run(t)
+		})
+	}
+}
+
+// run has writers write who share a sync.
+func (c *bundleCase) run(t *testing.T) {
+	const writers = bundleWriters
+	to, list := c.replicas(t)
+	folder, err := coord.OSFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hints, err := coord.OpenHints(folder, coord.HintOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hints.Close()
+	var mu sync.Mutex
+	var missed []string
+	co, err := coord.New(coord.Options{Quorum: coord.Quorum{N: 2, R: 1, W: 2, DW: 2}, Place: coord.List(func([]byte) []peer.Replica { return list }), Hints: hints,
+		HintInterval: -1, Events: func(e coord.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			missed = append(missed, string(e.Kind))
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, writers)
+	for i := range writers {
+		element := fmt.Appendf(nil, "e%02d", i)
+		if i == writers/2 {
+			element = bad
+		}
+		wg.Go(func() {
+			_, errs[i] = co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: element}}})
+		})
+	}
+	wg.Wait()
+	if err := co.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range errs {
+		want := error(nil)
+		if i == writers/2 || c.how == "loses" {
+			want = c.bad
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("write %d: %v, want %v", i, err, want)
+		}
+	}
+	slices.Sort(missed)
+	if got := strings.Join(missed, " "); got != c.missed {
+		t.Errorf("events %q, want %q", got, c.missed)
+	}
+	if n, _ := hints.Pending("node1"); n != c.hints {
+		t.Errorf("%d hints, want %d", n, c.hints)
+	}
+	sent := to.single
+	for _, n := range to.frames {
+		sent += n
+	}
+	if sent != writers || len(to.frames) != 1 {
+		t.Errorf("frames of %v deltas and %d alone, want one of %d", to.frames, to.single, writers)
+	}
+}
+
+// replicas returns one in this process, and one that takes deltas in the way of the case.
+func (c *bundleCase) replicas(t *testing.T) (to *manySender, list []peer.Replica) {
+	for i := range 2 {
+		store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		rep, err := local.New(fmt.Sprintf("node%d", i), store, peer.Normal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			list = append(list, &together{Replica: rep, told: make(chan struct{})})
+			continue
+		}
+		to = &manySender{Replica: rep, how: c.how}
+		list = append(list, to)
+	}
+	return to, list
+}
