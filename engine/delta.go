@@ -17,11 +17,11 @@ import (
 
 // ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
 // that the delta is as durable as asked for, also when nothing changed.
-func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.Durability) error {
+func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.ApplyOptions) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	return s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o))
+	return s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o.Durability))
 }
 
 // delivery is a delta of another replica as work.

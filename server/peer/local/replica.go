@@ -144,7 +144,7 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, durability))
+	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: durability}))
 }
 
 // ApplyFacts implements peer.Replica.
@@ -152,7 +152,7 @@ func (l *Replica) ApplyFacts(ctx context.Context, f bigset.Facts, durability big
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.store.ApplyFacts(ctx, f, durability)
+	r, err := l.store.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: durability})
 	return r, l.Member(), l.outcome(err)
 }
 
