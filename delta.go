@@ -36,6 +36,11 @@ type Item struct {
 // WideBytes returns the size of the item's wide context in memory, 0 without one.
 func (it *Item) WideBytes() int { return Context{Wide: it.Wide}.WideBytes() }
 
+// ApplyOptions say how a delta, or facts, of another replica are applied. The zero value is the store's durability.
+type ApplyOptions struct {
+	Durability Durability
+}
+
 // Check returns what is wrong with a delta, for any store: ErrLimit, ErrRequest for its names, or ErrDelta.
 func (d Delta) Check() error {
 	if err := CheckName(d.Set); err != nil {

@@ -62,6 +62,13 @@ type Group struct {
 	Done func()
 }
 
+// DropOptions say how a whole set is deleted. The zero value is all of it, with the store's durability.
+type DropOptions struct {
+	// Seen, if it is not nil, is the clock of the set when the author of the delete had read it: what was added later, or elsewhere, stays.
+	Seen       *clock.Clock
+	Durability Durability
+}
+
 // Durability says what an acknowledgement means.
 type Durability byte
 

@@ -417,14 +417,14 @@ func TestCancel(t *testing.T) {
 	cancel()
 	name, e := []byte("s"), []byte("x")
 	_, write := p.store.Add(ctx, name, [][]byte{e}, bigset.WriteOptions{})
-	_, drop := p.store.Drop(ctx, name, nil, bigset.Sync)
+	_, drop := p.store.Drop(ctx, name, bigset.DropOptions{Durability: bigset.Sync})
 	_, contains := p.store.Look(ctx, name, e)
 	_, count := p.store.Count(ctx, name, engine.CountOptions{})
 	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
 	_, seen := p.store.Seen(ctx, name)
 	calls := map[string]error{
 		"add": write, "drop": drop, "contains": contains, "count": count, "compact": compact, "context": seen,
-		"apply": p.store.ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.Sync),
+		"apply": p.store.ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.Sync}),
 		"flush": p.store.Flush(ctx),
 	}
 	for chunk, err := range p.store.Read(ctx, name, bigset.ReadOptions{}) {

@@ -12,18 +12,18 @@ import (
 	"bigset/keyscheme"
 )
 
-// Drop deletes a whole set: everything that the context has seen, or with a nil context everything that this store has,
+// Drop deletes a whole set: everything that its author has seen (bigset.DropOptions.Seen), or without that everything that this store has,
 // including writes that were queued before. It costs the same whatever the set's size; adds concurrent with it live. The
 // set stays known, empty, with its clock, so that no counter starts again and no old delta comes back; the space comes back
 // in the background. The delta is to be applied by the other replicas.
-func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d bigset.Durability) (bigset.Delta, error) {
+func (s *Store) Drop(ctx context.Context, name []byte, o bigset.DropOptions) (bigset.Delta, error) {
 	if err := bigset.CheckName(name); err != nil {
 		return bigset.Delta{}, err
 	}
-	if err := bigset.CheckClock(seen); err != nil {
+	if err := bigset.CheckClock(o.Seen); err != nil {
 		return bigset.Delta{}, err
 	}
-	r := newRequest(&dropping{context: seen}, d)
+	r := newRequest(&dropping{context: o.Seen}, o.Durability)
 	if err := s.writeTo(ctx, name, r); err != nil {
 		return bigset.Delta{}, err
 	}

@@ -100,6 +100,23 @@ func ExampleStore_Tokens() {
 	// keyscheme: token: of another element
 }
 
+// Bloom filters live in the same store: a key that was marked is never denied.
+func ExampleStore_Filters() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+
+	seen, err := store.Filters().Create(ctx, []byte("seen"), bigset.FilterOptions{Durability: bigset.FilterSync})
+	check(err)
+	added, err := seen.Mark(ctx, []byte("paul"))
+	check(err)
+	again, err := seen.Mark(ctx, []byte("paul"))
+	check(err)
+	present, err := seen.Check([]byte("yoko"))
+	check(err)
+	fmt.Println(added, again, present)
+	// Output: true false false
+}
+
 // Removing what is absent is no event.
 func ExampleStore_Remove() {
 	ctx, store := context.Background(), exampleStore()
@@ -124,16 +141,16 @@ func ExampleStore_ApplyDelta() {
 
 	added, err := here.Add(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
-	check(there.ApplyDelta(ctx, added.Delta, bigset.Sync))
+	check(there.ApplyDelta(ctx, added.Delta, bigset.ApplyOptions{}))
 
 	removed, err := here.Remove(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
 	again, err := there.Add(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
 
-	check(there.ApplyDelta(ctx, removed.Delta, bigset.Sync))
-	check(there.ApplyDelta(ctx, removed.Delta, bigset.Sync))
-	check(here.ApplyDelta(ctx, again.Delta, bigset.Sync))
+	check(there.ApplyDelta(ctx, removed.Delta, bigset.ApplyOptions{}))
+	check(there.ApplyDelta(ctx, removed.Delta, bigset.ApplyOptions{}))
+	check(here.ApplyDelta(ctx, again.Delta, bigset.ApplyOptions{}))
 	for _, store := range []*engine.Store{here, there} {
 		found, err := store.Look(ctx, set, []byte("paul"))
 		check(err)
@@ -183,9 +200,9 @@ func ExampleStore_Drop() {
 	set := []byte("friends")
 	_, err := store.Add(ctx, set, [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
-	_, err = store.Drop(ctx, set, nil, bigset.Sync)
+	_, err = store.Drop(ctx, set, bigset.DropOptions{})
 	check(err)
-	for info, err := range store.Sets(ctx, true) {
+	for info, err := range store.Sets(ctx, engine.SetsOptions{Empty: true}) {
 		check(err)
 		fmt.Printf("%s: %d live of %d seen\n", info.Name, info.Live, info.Seen)
 	}
@@ -243,7 +260,7 @@ func ExampleStore_Checkpoint() {
 	_, err = store.Add(bg, friends, [][]byte{[]byte("paul")}, bigset.WriteOptions{})
 	check(err)
 	check(store.Checkpoint(bg, "monday"))
-	_, err = store.Drop(bg, friends, nil, bigset.Sync)
+	_, err = store.Drop(bg, friends, bigset.DropOptions{})
 	check(err)
 
 	_, err = engine.Restore(bg, "monday", "restored", &engine.RestoreOptions{FS: fs})

@@ -69,7 +69,7 @@ func TestExciseOverDamage(t *testing.T) {
 				}
 				continue
 			}
-			_, err = s.Drop(bg, []byte("u"), nil, bigset.NoSync) // once more, so that it is excised
+			_, err = s.Drop(bg, []byte("u"), bigset.DropOptions{Durability: bigset.NoSync}) // once more, so that it is excised
 			if excised := errors.Join(err, exciseSome(s)); excised == nil {
 				done++
 			} else if refused++; !errors.Is(excised, bigset.ErrCorrupt) {

@@ -13,12 +13,12 @@ import (
 // whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
 // No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
 // with another one nothing has changed, unless it wraps bigset.ErrFailed.
-func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, error) {
+func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, o bigset.ApplyOptions) (bigset.FactsResult, error) {
 	if err := f.Check(); err != nil {
 		return bigset.FactsResult{}, err
 	}
 	w := &facts{Facts: f}
-	if err := s.writeTo(ctx, f.Set, newRequest(w, d)); err != nil {
+	if err := s.writeTo(ctx, f.Set, newRequest(w, o.Durability)); err != nil {
 		return bigset.FactsResult{}, err
 	}
 	return w.result, nil

@@ -86,7 +86,7 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 	if err := p.tryWrite(0); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next write: %v", label, err)
 	}
-	if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.NoSync); !errors.Is(err, bigset.ErrFailed) {
+	if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next delta: %v", label, err)
 	}
 	if got, err := p.store.Look(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
@@ -381,7 +381,7 @@ func (p *pair) faultyScript(t *testing.T) copied {
 	do(keyscheme.OpRemove, 0, 20, bigset.Sync)
 	_, _ = p.store.Compact(bg, engine.CompactOptions{})
 	if before := p.store.Failed(); before == nil {
-		d, err := p.store.Drop(bg, []byte("t"), nil, bigset.Sync)
+		d, err := p.store.Drop(bg, []byte("t"), bigset.DropOptions{Durability: bigset.Sync})
 		if err == nil || p.store.Failed() != nil {
 			if want, _ := p.model.Set("t").Drop([]byte("t"), nil); err != nil {
 				d = want

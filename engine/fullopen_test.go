@@ -72,9 +72,12 @@ func (p *pair) refusesWrites(t *testing.T) {
 	defer cancel()
 	set, element := []byte("s"), [][]byte{[]byte("refused")}
 	for what, do := range map[string]func() error{
-		"add":        func() error { _, err := p.store.Add(ctx, set, element, bigset.WriteOptions{}); return err },
-		"remove":     func() error { _, err := p.store.Remove(ctx, set, element, bigset.WriteOptions{}); return err },
-		"drop":       func() error { _, err := p.store.Drop(ctx, set, nil, bigset.Sync); return err },
+		"add":    func() error { _, err := p.store.Add(ctx, set, element, bigset.WriteOptions{}); return err },
+		"remove": func() error { _, err := p.store.Remove(ctx, set, element, bigset.WriteOptions{}); return err },
+		"drop": func() error {
+			_, err := p.store.Drop(ctx, set, bigset.DropOptions{Durability: bigset.Sync})
+			return err
+		},
 		"flush":      func() error { return p.store.Flush(ctx) },
 		"compact":    func() error { _, err := p.store.Compact(ctx, engine.CompactOptions{}); return err },
 		"checkpoint": func() error { return p.store.Checkpoint(ctx, "copy") },

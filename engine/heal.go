@@ -46,7 +46,7 @@ func (s *Store) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) 
 		return res, err
 	}
 	if !f.Dead.Empty() {
-		if _, err := s.ApplyFacts(ctx, bigset.Facts{Set: f.Set, Dead: f.Dead}, bigset.Sync); err != nil {
+		if _, err := s.ApplyFacts(ctx, bigset.Facts{Set: f.Set, Dead: f.Dead}, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
 			return res, err
 		}
 	}

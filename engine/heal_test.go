@@ -64,7 +64,7 @@ func TestHeal(t *testing.T) {
 			if must(t, err, "status of a dot"); found.Statuses[0] != bigset.Lost {
 				t.Errorf("%s: a lost dot is %v", p.label, found.Statuses[0])
 			}
-			if r, err := p.store.ApplyFacts(bg, lost, bigset.Sync); err != nil || r != (bigset.FactsResult{}) {
+			if r, err := p.store.ApplyFacts(bg, lost, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil || r != (bigset.FactsResult{}) {
 				t.Errorf("%s: facts changed %+v, %v", p.label, r, err)
 			}
 			all := lost

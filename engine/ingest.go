@@ -217,7 +217,7 @@ func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 	if err := in.checkOwn(own, in.st.view().seen.Max(own)); err != nil { // also of keys that are left out
 		return bigset.FactsResult{}, err
 	}
-	return in.s.ApplyFacts(ctx, f, bigset.Sync)
+	return in.s.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: bigset.Sync})
 }
 
 // checkOwn refuses a portion with dots of this store's own actor after the last one that it issued.

@@ -40,7 +40,7 @@ func (p *pair) copyFrom(t *testing.T, from *pair) {
 	must(t, err, "export")
 	f, err := portion.Facts()
 	must(t, err, "facts")
-	_, err = p.store.ApplyFacts(bg, f, bigset.NoSync)
+	_, err = p.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "facts")
 }
 
@@ -76,7 +76,7 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	}
 	b.keep(t, all, 0) // none of the events is here
 	st := a.known(t, "s")
-	_, err := b.store.ApplyFacts(bg, bigset.Facts{Set: []byte("s"), Dead: clock.Of(slices.Collect(st.Dead.Dots())[:1]...)}, bigset.NoSync)
+	_, err := b.store.ApplyFacts(bg, bigset.Facts{Set: []byte("s"), Dead: clock.Of(slices.Collect(st.Dead.Dots())[:1]...)}, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "a death")
 	b.keep(t, all, 0)
 	keysOnly, err := a.store.ExportPortion(bg, []byte("s"), nil, 0)
@@ -84,7 +84,7 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	keysOnly.Dead = nil
 	f, err := keysOnly.Facts()
 	must(t, err, "facts")
-	_, err = b.store.ApplyFacts(bg, f, bigset.NoSync)
+	_, err = b.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "keys")
 	b.keep(t, all, 0) // what they killed is not dead here
 	b.copyFrom(t, a)

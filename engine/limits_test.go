@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 			for i := range items {
 				items[i].Kind = keyscheme.OpAdd
 			}
-			return p.store.ApplyDelta(bg, bigset.Delta{Set: set, Actor: "elsewhere", First: 1, Items: items}, bigset.Sync)
+			return p.store.ApplyDelta(bg, bigset.Delta{Set: set, Actor: "elsewhere", First: 1, Items: items}, bigset.ApplyOptions{Durability: bigset.Sync})
 		}
 	}
 	items := func(n, size int) []bigset.Item {
@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	apply := func(d bigset.Delta) func() error {
-		return func() error { return p.store.ApplyDelta(bg, d, bigset.Sync) }
+		return func() error { return p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.Sync}) }
 	}
 	add := keyscheme.OpAdd
 	item := []bigset.Item{{Kind: add, Element: []byte("x")}}
@@ -153,8 +153,14 @@ func TestRefused(t *testing.T) {
 		{"a delta without an actor", apply(bigset.Delta{Set: name, First: 1, Items: item}), bigset.ErrDelta},
 		{"a delta past the last counter", apply(bigset.Delta{Set: name, Actor: "x", First: math.MaxUint64, Items: append(item, item...)}), bigset.ErrDelta},
 		{"a delta of no kind", apply(bigset.Delta{Set: name, Actor: "x", First: 1, Items: []bigset.Item{{}}}), bigset.ErrDelta},
-		{"a drop of our future", func() error { _, err := p.store.Drop(bg, name, clock.Of(ahead), bigset.Sync); return err }, bigset.ErrContext},
-		{"a drop of nothing", func() error { _, err := p.store.Drop(bg, []byte("never"), nil, bigset.Sync); return err }, bigset.ErrNotFound},
+		{"a drop of our future", func() error {
+			_, err := p.store.Drop(bg, name, bigset.DropOptions{Seen: clock.Of(ahead), Durability: bigset.Sync})
+			return err
+		}, bigset.ErrContext},
+		{"a drop of nothing", func() error {
+			_, err := p.store.Drop(bg, []byte("never"), bigset.DropOptions{Durability: bigset.Sync})
+			return err
+		}, bigset.ErrNotFound},
 		{"a read of nothing", func() error { _, err := readAll(p.store, "never", bigset.ReadOptions{}); return err }, bigset.ErrNotFound},
 		{"a count of nothing", func() error { _, err := p.store.Count(bg, []byte("never"), engine.CountOptions{}); return err }, bigset.ErrNotFound},
 		{"a context of nothing", func() error { _, err := p.store.Seen(bg, []byte("never")); return err }, bigset.ErrNotFound},
@@ -171,7 +177,7 @@ func TestRefused(t *testing.T) {
 		p.check(t)
 	}
 	var sets int
-	for range p.store.Sets(bg, true) {
+	for range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
 		sets++
 	}
 	if sets != 1 {

@@ -37,7 +37,7 @@ func TestStatsOfSets(t *testing.T) {
 	for want(270).BytesTombstones <= small { // it is brought up to date a moment after a write
 		time.Sleep(time.Millisecond)
 	}
-	_, err := p.store.Drop(bg, []byte("s1"), nil, bigset.Sync)
+	_, err := p.store.Drop(bg, []byte("s1"), bigset.DropOptions{Durability: bigset.Sync})
 	must(t, err, "drop")
 	want(200)
 	p.close(t)

@@ -210,7 +210,7 @@ func TestLocateSiblings(t *testing.T) {
 	want := &clock.Clock{}
 	for _, actor := range []clock.Actor{"z", "a", "m"} {
 		d := bigset.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
-		must(t, p.store.ApplyDelta(bg, d, bigset.NoSync), "apply")
+		must(t, p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 		want.Add(clock.Dot{Actor: actor, Counter: 1})
 	}
 	found := p.located(t, "s", want)

@@ -273,10 +273,10 @@ func (m *metaRun) step(i int, s metaStep) {
 		m.write(p, i, s, d)
 	case "deliver":
 		if delta := m.deltas[s.from]; !delta.Empty() {
-			must(m.t, p.store.ApplyDelta(bg, delta, d), "deliver")
+			must(m.t, p.store.ApplyDelta(bg, delta, bigset.ApplyOptions{Durability: d}), "deliver")
 		}
 	case "drop":
-		delta, err := p.store.Drop(bg, []byte(s.set), nil, d)
+		delta, err := p.store.Drop(bg, []byte(s.set), bigset.DropOptions{Durability: d})
 		m.deltas[i] = delta
 		fmt.Fprint(&m.log, err != nil, delta.Clear.Len())
 	case "ask":

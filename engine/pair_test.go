@@ -155,7 +155,7 @@ func (p *pair) all(t rapid.TB, set string, kind keyscheme.Op, elements []string,
 // apply applies a delta of another store, or of this one's past.
 func (p *pair) apply(t rapid.TB, d bigset.Delta, sync bigset.Durability) {
 	t.Helper()
-	if err := p.store.ApplyDelta(bg, d, sync); err != nil {
+	if err := p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: sync}); err != nil {
 		t.Fatalf("%s: apply %+v: %v", p.label, d, err)
 	}
 	if p.model.Apply(d) {
@@ -169,7 +169,7 @@ func (p *pair) apply(t rapid.TB, d bigset.Delta, sync bigset.Durability) {
 // drop deletes a set. It reports whether there was one.
 func (p *pair) drop(t rapid.TB, set string, seen *clock.Clock, sync bigset.Durability) (bigset.Delta, bool) {
 	t.Helper()
-	got, err := p.store.Drop(bg, []byte(set), seen, sync)
+	got, err := p.store.Drop(bg, []byte(set), bigset.DropOptions{Seen: seen, Durability: sync})
 	model := p.model.Set(set)
 	before := model.Clone()
 	want, wantErr := model.Drop([]byte(set), seen)

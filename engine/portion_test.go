@@ -176,7 +176,7 @@ func TestIngestWhileWritten(t *testing.T) {
 	go func() {
 		done <- func() error {
 			for _, i := range rand.Perm(len(*deltas)) {
-				if err := b.store.ApplyDelta(bg, (*deltas)[i], bigset.NoSync); err != nil {
+				if err := b.store.ApplyDelta(bg, (*deltas)[i], bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 					return err
 				}
 				if _, err := readAll(b.store, "s", bigset.ReadOptions{}); err != nil {

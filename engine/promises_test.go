@@ -98,18 +98,18 @@ func TestPromises(t *testing.T) {
 		{"one after a synced one", func(t *testing.T, p promising) { p.add(t, bigset.Sync); p.add(t, bigset.NoSync) }, false, true, false},
 		{"what another replica tells", func(t *testing.T, p promising) {
 			f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("told"), Dots: []clock.Dot{{Actor: "another", Counter: 1}}}}}
-			if _, err := p.ApplyFacts(t.Context(), f, bigset.NoSync); err != nil {
+			if _, err := p.ApplyFacts(t.Context(), f, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 		}, true, false, false},
 		{"what another replica tells, and then writes", func(t *testing.T, p promising) {
 			dot := clock.Dot{Actor: "another", Counter: 1}
 			f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("told"), Dots: []clock.Dot{dot}}}}
-			if _, err := p.ApplyFacts(t.Context(), f, bigset.NoSync); err != nil {
+			if _, err := p.ApplyFacts(t.Context(), f, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 			d := bigset.Delta{Set: []byte("s"), Actor: dot.Actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("told")}}}
-			if err := p.ApplyDelta(t.Context(), d, bigset.NoSync); err != nil {
+			if err := p.ApplyDelta(t.Context(), d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 		}, true, true, false},

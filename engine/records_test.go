@@ -77,7 +77,7 @@ func (m *pagedMachine) delta(t *rapid.T) {
 		}
 		d.Items = append(d.Items, it)
 	}
-	must(t, m.store.ApplyDelta(bg, d, bigset.NoSync), "apply")
+	must(t, m.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 	m.did(d)
 }
 
@@ -86,7 +86,7 @@ func (m *pagedMachine) clear(t *rapid.T) {
 	from, to, k := drawDot(t), drawCounter(t), &clock.Clock{}
 	k.AddRange(from.Actor, min(from.Counter, to), max(from.Counter, to))
 	d := bigset.Delta{Set: pagedSet, Clear: k}
-	must(t, m.store.ApplyDelta(bg, d, bigset.NoSync), "clear")
+	must(t, m.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "clear")
 	m.did(d)
 	if rapid.Bool().Draw(t, "excised") {
 		must(t, m.store.RunnerTick(bg), "tick")
@@ -108,7 +108,7 @@ func (m *pagedMachine) drop(t *rapid.T) {
 	if m.seen.Empty() || rapid.IntRange(0, 3).Draw(t, "really") > 0 {
 		t.Skip("not so often")
 	}
-	d, err := m.store.Drop(bg, pagedSet, nil, bigset.NoSync)
+	d, err := m.store.Drop(bg, pagedSet, bigset.DropOptions{Durability: bigset.NoSync})
 	must(t, err, "drop")
 	m.did(d)
 	if rapid.Bool().Draw(t, "excised") {
@@ -164,7 +164,7 @@ func (m *pagedMachine) check(t *rapid.T) {
 			t.Fatalf("%s says\n%v seen, want\n%v;\n%v dead, want\n%v", what, seen, m.seen, dead, m.dead)
 		}
 	}
-	for info, err := range m.store.Sets(bg, true) {
+	for info, err := range m.store.Sets(bg, engine.SetsOptions{Empty: true}) {
 		must(t, err, "sets")
 		if info.Seen != m.seen.Len() || info.Live != m.seen.Len()-m.dead.Len() {
 			t.Fatalf("listed with %d seen, %d live, want %d, %d", info.Seen, info.Live, m.seen.Len(), m.seen.Len()-m.dead.Len())

@@ -25,7 +25,7 @@ import (
 func (p *pair) facts(t rapid.TB, f bigset.Facts, sync bigset.Durability) bigset.FactsResult {
 	t.Helper()
 	p.absorb(t, string(f.Set))
-	got, err := p.store.ApplyFacts(bg, f, sync)
+	got, err := p.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: sync})
 	must(t, err, p.label+": apply facts")
 	want := p.model.ApplyFacts(f)
 	if got != want {
@@ -110,7 +110,10 @@ func TestFactsAndWrites(t *testing.T) {
 	results := make(chan error, 2)
 	must(t, p.store.HoldingWriters([]byte("s"), func() error { // both queue up behind
 		f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: 1})}}
-		go func() { _, err := p.store.ApplyFacts(bg, f, bigset.NoSync); results <- err }()
+		go func() {
+			_, err := p.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
+			results <- err
+		}()
 		<-settled(p)
 		go func() {
 			_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{})
@@ -163,20 +166,20 @@ func TestFactsRefused(t *testing.T) {
 		if c.want == bigset.ErrRequest {
 			d = 9
 		}
-		if _, err := p.store.ApplyFacts(bg, c.f, d); !errors.Is(err, c.want) {
+		if _, err := p.store.ApplyFacts(bg, c.f, bigset.ApplyOptions{Durability: d}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 		p.check(t)
 	}
 	sets := 0
-	for range p.store.Sets(bg, true) {
+	for range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
 		sets++
 	}
 	if sets != 1 {
 		t.Errorf("%d sets, want the one", sets)
 	}
 	p.close(t)
-	if _, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set}, bigset.Sync); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set}, bigset.ApplyOptions{Durability: bigset.Sync}); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -158,7 +158,7 @@ func (w *minters) write(t *rapid.T) {
 		w.minted[id] = true
 	}
 	w.deltas = append(w.deltas, r.Delta)
-	must(t, w.replica.ApplyDelta(bg, r.Delta, bigset.NoSync), "the replica applies a delta")
+	must(t, w.replica.ApplyDelta(bg, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "the replica applies a delta")
 }
 
 // drop drops the range of some sets.
@@ -231,7 +231,7 @@ func (w *minters) deliver(t *rapid.T) {
 		t.Skip("no delta yet")
 	}
 	m := w.store(t)
-	must(t, m.store.ApplyDelta(bg, rapid.SampledFrom(w.deltas).Draw(t, "delta"), drawDurability(t)), m.label+": apply")
+	must(t, m.store.ApplyDelta(bg, rapid.SampledFrom(w.deltas).Draw(t, "delta"), bigset.ApplyOptions{Durability: drawDurability(t)}), m.label+": apply")
 }
 
 // close closes a store in order and opens it again.
@@ -333,18 +333,18 @@ func TestOwnDotsAfterDrop(t *testing.T) {
 			return err
 		}},
 		{"a drop", bigset.ErrContext, func(a clock.Actor, n uint64) error {
-			_, err := p.store.Drop(bg, set, clock.Of(clock.Dot{Actor: a, Counter: n}), bigset.NoSync)
+			_, err := p.store.Drop(bg, set, bigset.DropOptions{Seen: clock.Of(clock.Dot{Actor: a, Counter: n}), Durability: bigset.NoSync})
 			return err
 		}},
 		{"a delta", bigset.ErrDelta, func(a clock.Actor, n uint64) error {
-			return p.store.ApplyDelta(bg, bigset.Delta{Set: set, Actor: a, First: n, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("d")}}}, bigset.NoSync)
+			return p.store.ApplyDelta(bg, bigset.Delta{Set: set, Actor: a, First: n, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("d")}}}, bigset.ApplyOptions{Durability: bigset.NoSync})
 		}},
 		{"facts", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Keys: []fold.Element{element("f", clock.Dot{Actor: a, Counter: n})}}, bigset.NoSync)
+			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Keys: []fold.Element{element("f", clock.Dot{Actor: a, Counter: n})}}, bigset.ApplyOptions{Durability: bigset.NoSync})
 			return err
 		}},
 		{"a death", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: a, Counter: n})}, bigset.NoSync)
+			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: a, Counter: n})}, bigset.ApplyOptions{Durability: bigset.NoSync})
 			return err
 		}},
 		{"a portion of few keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {

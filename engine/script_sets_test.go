@@ -107,7 +107,7 @@ func (p *scriptStore) dropCmd(l *scriptLine) string {
 	as := l.value("as", "")
 	durability := oneOf(l, "durability", scriptDurabilities)
 	return p.during(l, func() string {
-		d, err := p.Drop(bg, set, ctx.Wide, durability)
+		d, err := p.Drop(bg, set, bigset.DropOptions{Seen: ctx.Wide, Durability: durability})
 		if err != nil {
 			return p.failedBy(err)
 		}
@@ -137,7 +137,7 @@ func (p *scriptStore) applyCmd(l *scriptLine) string {
 		l.fatal("no such delta")
 	}
 	before := p.state(d.Set)
-	if err := p.ApplyDelta(bg, d, oneOf(l, "durability", scriptDurabilities)); err != nil {
+	if err := p.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: oneOf(l, "durability", scriptDurabilities)}); err != nil {
 		return p.failedBy(err)
 	}
 	return p.sc.grownText(before, p.state(d.Set))
@@ -164,7 +164,7 @@ func (p *scriptStore) learnCmd(l *scriptLine) string {
 			return p.failedBy(err)
 		}
 		fmt.Fprintf(&out, "keys %s dead %s\n", p.sc.elementsText(f.Keys), p.sc.clockText(f.Dead))
-		res, err := p.ApplyFacts(bg, f, bigset.Sync)
+		res, err := p.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.Sync})
 		if err != nil {
 			return out.String() + p.failedBy(err)
 		}
@@ -306,7 +306,7 @@ func (p *scriptStore) contextCmd(l *scriptLine) string {
 
 func (p *scriptStore) setsCmd(l *scriptLine) string {
 	var names []string
-	for i, err := range p.Sets(bg, oneOf(l, "all", map[string]bool{"yes": true})) {
+	for i, err := range p.Sets(bg, engine.SetsOptions{Empty: oneOf(l, "all", map[string]bool{"yes": true})}) {
 		if err != nil {
 			return p.failedBy(err)
 		}

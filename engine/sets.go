@@ -21,22 +21,24 @@ type SetInfo struct {
 	Seen uint64
 }
 
-// Sets lists the sets of which this store has ever heard, in the order of their slots (a hash of the name). Those without
-// a live dot, dropped or emptied, come only with all: they keep their clock for ever, so that nothing comes back.
-func (s *Store) Sets(ctx context.Context, all bool) iter.Seq2[SetInfo, error] {
-	return s.SetsAfter(ctx, all, nil)
+// SetsOptions say which sets are listed. The zero value is all that have a live dot.
+type SetsOptions struct {
+	// Empty lists those without a live dot too, dropped or emptied: they keep their clock for ever, so that nothing comes back.
+	Empty bool
+	// After continues a list after a name, which need not be that of a set. An empty one is the beginning.
+	After []byte
 }
 
-// SetsAfter is Sets from behind a name on, which need not be that of a set. An empty one is the beginning.
-func (s *Store) SetsAfter(ctx context.Context, all bool, name []byte) iter.Seq2[SetInfo, error] {
+// Sets lists the sets of which this store has ever heard, in the order of their slots (a hash of the name).
+func (s *Store) Sets(ctx context.Context, o SetsOptions) iter.Seq2[SetInfo, error] {
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
-	if len(name) > 0 {
-		b.Lower = keyscheme.NewPrefix(name).AppendEnd(nil)
+	if len(o.After) > 0 {
+		b.Lower = keyscheme.NewPrefix(o.After).AppendEnd(nil)
 	}
 	return func(yield func(SetInfo, error) bool) {
 		stopped := false
 		err := s.eachRecordIn(ctx, b, func(r setRecord) bool {
-			stopped = (all || r.Live > 0) && !yield(r.SetInfo, nil)
+			stopped = (o.Empty || r.Live > 0) && !yield(r.SetInfo, nil)
 			return !stopped
 		})
 		if err != nil && !stopped {

@@ -265,7 +265,7 @@ func TestSweepReaders(t *testing.T) {
 	}
 	listing := func(*rand.Rand, int) error {
 		sets := 0
-		for _, err := range p.store.Sets(bg, true) {
+		for _, err := range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
 			if err != nil {
 				return err
 			}

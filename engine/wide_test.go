@@ -261,12 +261,12 @@ func TestWideRefused(t *testing.T) {
 	}
 	for what, c := range map[string]struct{ err, want error }{
 		"a dot that was never issued":            {write(own), bigset.ErrContext},
-		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, bigset.NoSync), bigset.ErrDelta},
+		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, bigset.ApplyOptions{Durability: bigset.NoSync}), bigset.ErrDelta},
 		"a huge context":                         {write(huge), bigset.ErrLimit},
 		"a remove that has seen nothing at all":  {write(&clock.Clock{}), nil},
 		"a strategy that deletes by point":       {pointDeletesUnresolved(), compaction.ErrStrategy},
 		"a wide delta where none is to be open":  {resolvedApply(t, delta), bigset.ErrDelta},
-		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, bigset.NoSync), nil},
+		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, bigset.ApplyOptions{Durability: bigset.NoSync}), nil},
 	} {
 		if !errors.Is(c.err, c.want) || (c.err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", what, c.err, c.want)
@@ -284,7 +284,7 @@ func resolvedApply(t *testing.T, d bigset.Delta) error {
 	p := newPair("closed")
 	p.open(t)
 	defer p.close(t)
-	return p.store.ApplyDelta(bg, d, bigset.NoSync)
+	return p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync})
 }
 
 // TestFoldPassCrashes crashes at every disk operation of a fold pass: the answers are the same after it, and the pass that

@@ -301,7 +301,7 @@ func (d *clusterDisk) Certified(_ context.Context, sets, filters bool) error {
 
 // HasData reports whether there is a set, also an empty one, or a filter.
 func (d *clusterDisk) HasData(ctx context.Context) (bool, error) {
-	for _, err := range d.store.Sets(ctx, true) {
+	for _, err := range d.store.Sets(ctx, engine.SetsOptions{Empty: true}) {
 		return err == nil, err
 	}
 	list, err := d.store.Filters().List(nil)

@@ -113,7 +113,7 @@ func (b *Bigset) Fill(elements [][]byte) error {
 	if err := b.store.Flush(b.ctx); err != nil {
 		return err
 	}
-	if _, err := b.store.Drop(b.ctx, name, nil, bigset.Sync); err != nil {
+	if _, err := b.store.Drop(b.ctx, name, bigset.DropOptions{Durability: bigset.Sync}); err != nil {
 		return err
 	}
 	_, err := b.store.Compact(b.ctx, engine.CompactOptions{Set: name}) // cuts it out
@@ -178,7 +178,7 @@ func (b *Bigset) Usage() (Usage, error) {
 		WAL: st.BytesWAL, Flush: st.BytesFlush, Compact: st.BytesCompact, Rewrite: st.BytesRewrite,
 		Read: st.BytesRead, Tables: st.BytesTables, Stalls: b.stalls.Load(), KeysTabled: st.KeysTabled, Counted: true, Keys: st.KeysInTables,
 	}
-	for info, err := range b.store.Sets(b.ctx, false) {
+	for info, err := range b.store.Sets(b.ctx, engine.SetsOptions{}) {
 		if err != nil {
 			return Usage{}, err
 		}
@@ -195,7 +195,7 @@ func (b *Bigset) Compact(ctx context.Context, name string) error {
 
 // Drop implements System.
 func (b *Bigset) Drop(name string) error {
-	_, err := b.store.Drop(b.ctx, []byte(name), nil, bigset.Sync)
+	_, err := b.store.Drop(b.ctx, []byte(name), bigset.DropOptions{Durability: bigset.Sync})
 	return err
 }
 

@@ -48,7 +48,7 @@ func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (name
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for info, err := range s.Sets(cmd.Context(), false) {
+	for info, err := range s.Sets(cmd.Context(), engine.SetsOptions{}) {
 		if err != nil || len(names) == namesMax {
 			break
 		}

@@ -67,7 +67,7 @@ func seenBy(tokens *bigset.Tokens, text string) (*clock.Clock, error) {
 
 // drop drops a set, says so as soon as it is done, and gives the space back if that is cheap.
 func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock.Clock, d bigset.Durability) error {
-	if _, err := s.Drop(ctx, set, seen, d); err != nil {
+	if _, err := s.Drop(ctx, set, bigset.DropOptions{Seen: seen, Durability: d}); err != nil {
 		return err
 	}
 	left, err := s.Live(ctx, set)

@@ -19,7 +19,7 @@ func (a *app) setNames() *cobra.Command {
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.either(cmd, atRest, func() error { return a.namesAway(cmd.Context(), n, all) }, func(s *engine.Store) error {
-				for info, err := range s.Sets(cmd.Context(), all) {
+				for info, err := range s.Sets(cmd.Context(), engine.SetsOptions{Empty: all}) {
 					if err != nil {
 						return err
 					}

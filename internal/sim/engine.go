@@ -169,16 +169,16 @@ func (s *engineStore) Write(ops []bigset.Op, d bigset.Durability) (bigset.Result
 
 func (s *engineStore) Drop(seen *clock.Clock, d bigset.Durability) (bigset.Delta, error) {
 	s.torn = nil
-	return s.host.Drop(bg, s.set, seen, s.durability(d))
+	return s.host.Drop(bg, s.set, bigset.DropOptions{Seen: seen, Durability: s.durability(d)})
 }
 
 func (s *engineStore) ApplyDelta(m bigset.Delta, d bigset.Durability) error {
-	return s.midway(d == bigset.Sync, func() error { return s.host.ApplyDelta(bg, m, s.durability(d)) })
+	return s.midway(d == bigset.Sync, func() error { return s.host.ApplyDelta(bg, m, bigset.ApplyOptions{Durability: s.durability(d)}) })
 }
 
 func (s *engineStore) ApplyFacts(m bigset.Facts, d bigset.Durability) error {
 	return s.midway(d == bigset.Sync, func() error {
-		_, err := s.host.ApplyFacts(bg, m, s.durability(d))
+		_, err := s.host.ApplyFacts(bg, m, bigset.ApplyOptions{Durability: s.durability(d)})
 		return err
 	})
 }

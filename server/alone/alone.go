@@ -260,7 +260,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 			return 0, failure(err, durability)
 		}
 	}
-	if _, err := b.store.Drop(ctx, d.Set, seen, durability); err != nil {
+	if _, err := b.store.Drop(ctx, d.Set, bigset.DropOptions{Seen: seen, Durability: durability}); err != nil {
 		return 0, failure(err, durability)
 	}
 	return left, nil
@@ -269,7 +269,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 // Names implements door.Backend.
 func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
 	return func(yield func(door.Name, error) bool) {
-		for s, err := range b.store.SetsAfter(ctx, all, after) {
+		for s, err := range b.store.Sets(ctx, engine.SetsOptions{Empty: all, After: after}) {
 			if err != nil {
 				yield(door.Name{}, failure(err, 0))
 				return

@@ -115,7 +115,7 @@ func (w *world) client() {
 }
 
 func (w *world) apply(n *node, o *op) {
-	must(w.t, n.store.ApplyDelta(bg, o.d, bigset.NoSync), "delta")
+	must(w.t, n.store.ApplyDelta(bg, o.d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	n.wait = append(n.wait, o)
 }
 

@@ -48,7 +48,7 @@ func TestRequestsMove(t *testing.T) {
 	}
 	early := first["set 3 id 3"].Delta
 	early.Request = nil
-	must(t, b.store.ApplyDelta(bg, early, bigset.NoSync), "delta") // its keys are here, by anti-entropy say
+	must(t, b.store.ApplyDelta(bg, early, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta") // its keys are here, by anti-entropy say
 	c := start(t, a.local, b, transfer.Options{ChunkBytes: 1})
 	finish(t, c, func() {
 		if r := c.Report(); r.Sets < 7 && r.Requests > 0 {

@@ -83,7 +83,7 @@ func finish(t testing.TB, c *transfer.Copy, f func()) {
 func TestElementsStayPresent(t *testing.T) {
 	a, b := newNode(t, "a"), newNode(t, "b")
 	names := []string{"c", "d", "e", "f", "g", "h"}
-	must(t, b.store.ApplyDelta(bg, a.add(t, names...), bigset.NoSync), "delta")
+	must(t, b.store.ApplyDelta(bg, a.add(t, names...), bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	a.add(t, "h") // which replaces the dot that b knows
 	c := start(t, a.local, b, transfer.Options{ChunkBytes: 1})
 	for step := 0; ; step++ {
@@ -254,7 +254,7 @@ func TestRefusedAnswers(t *testing.T) {
 // TestIncomplete copies from a sender that has lost a key: the set is not called complete until another sender has brought it.
 func TestIncomplete(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
-	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.NoSync), "delta")
+	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	damaged := &moving{Replica: a.local, locate: func(bigset.Facts) bigset.Facts { return bigset.Facts{Set: set} }}
 	damaged.portion = func(s *bigset.Portion) {
 		f, err := s.Facts()
@@ -311,7 +311,7 @@ func TestTwoSendersAtOnce(t *testing.T) {
 			names = append(names, fmt.Sprintf("e%05d", k*20+i))
 		}
 		d := a.add(t, names...)
-		must(t, b.store.ApplyDelta(bg, d, bigset.NoSync), "delta")
+		must(t, b.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 		deltas = append(deltas, d)
 	}
 	b.add(t, "only b has it")
@@ -326,7 +326,7 @@ func TestTwoSendersAtOnce(t *testing.T) {
 		})
 	}
 	for _, d := range deltas[10:] {
-		must(t, c.store.ApplyDelta(bg, d, bigset.NoSync), "delta")
+		must(t, c.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	}
 	wg.Wait()
 	_, err = c.store.Compact(bg, engine.CompactOptions{})

@@ -235,7 +235,7 @@ func newLive(ctx context.Context, store *engine.Store) (*live, error) {
 		return l, nil
 	}
 	sets := uint64(0)
-	for _, err := range store.Sets(ctx, false) {
+	for _, err := range store.Sets(ctx, engine.SetsOptions{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +254,7 @@ func (l *live) count(st *engine.Stats) float64 {
 		return l.dots
 	}
 	dots := uint64(0)
-	for info, err := range l.store.Sets(l.ctx, false) {
+	for info, err := range l.store.Sets(l.ctx, engine.SetsOptions{}) {
 		if err != nil {
 			return math.NaN()
 		}

@@ -145,7 +145,7 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, durability))
+	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: durability}))
 }
 
 // ApplyMany implements peer.ManyDeltas.
@@ -153,7 +153,7 @@ func (l *Replica) ApplyMany(ctx context.Context, all []bigset.Delta, durability 
 	if err := errors.Join(peer.CheckDeltas(all), l.ready()); err != nil {
 		return nil, l.Member(), err
 	}
-	each := l.store.ApplyDeltas(ctx, all[0].Set, all, durability)
+	each := l.store.ApplyDeltas(ctx, all[0].Set, all, bigset.ApplyOptions{Durability: durability})
 	for i := range each {
 		each[i] = l.outcome(each[i])
 	}
@@ -165,7 +165,7 @@ func (l *Replica) ApplyFacts(ctx context.Context, f bigset.Facts, durability big
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.store.ApplyFacts(ctx, f, durability)
+	r, err := l.store.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: durability})
 	return r, l.Member(), l.outcome(err)
 }
 
