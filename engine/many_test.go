@@ -119,7 +119,9 @@ func TestApplyDeltasFails(t *testing.T) {
 	p.open(t)
 	log := holdLog(p.disk)
 	done := make(chan []error)
-	go func() { done <- p.store.ApplyDeltas(bg, []byte("s"), foreign("s", 1, 3), bigset.ApplyOptions{Durability: bigset.Sync}) }()
+	go func() {
+		done <- p.store.ApplyDeltas(bg, []byte("s"), foreign("s", 1, 3), bigset.ApplyOptions{Durability: bigset.Sync})
+	}()
 	log.let(errors.New("no sync"))
 	for i, err := range <-done {
 		if !errors.Is(err, bigset.ErrFailed) {
