@@ -148,6 +148,9 @@ func TestGoldenTokens(t *testing.T) {
 		{"wide", keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set"), Dots: seen}},
 		{"cursor", keyscheme.Context{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")}},
 		{"cursor-reverse", keyscheme.Context{Form: keyscheme.Cursor, Set: []byte("set"), Element: nil, Reverse: true}},
+		{"follower", keyscheme.Context{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Dead: clock.Of(clock.Dot{Actor: "a", Counter: 1})}}},
+		{"follower-listed", keyscheme.Context{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Listed: true, After: []byte("element")}}},
+		{"follower-kept", keyscheme.Context{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{ID: []byte("0123456789abcdef")}}},
 	} {
 		token, err := ring.Seal(nil, c.ctx)
 		if err != nil {

@@ -31,7 +31,7 @@ type Keyring struct {
 }
 
 // Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors
-// are ErrTokenTooLarge, ErrTokenForm (not one form), ErrTokenKey, and that of the names; then dst comes back as it was.
+// are ErrTokenTooLarge, ErrTokenForm (not one form, or a position and another form), ErrTokenKey, and that of the names; then dst comes back as it was.
 func (r *Keyring) Seal(dst []byte, ctx Context) ([]byte, error) {
 	return r.seal(dst, &ctx, ctx.appendPayload)
 }
@@ -63,7 +63,7 @@ func (r *Keyring) sealable(ctx *Context) error {
 	if r.Current == (SealKey{}) {
 		return ErrTokenKey
 	}
-	if !ctx.Form.known() {
+	if !ctx.Form.known() || (ctx.Form == Follower) != (ctx.At != nil) {
 		return ErrTokenForm
 	}
 	if err := CheckSetName(ctx.Set); err != nil {
@@ -75,7 +75,7 @@ func (r *Keyring) sealable(ctx *Context) error {
 // Unseal returns the context of a token that was issued for the set and, if it is narrow, for the element. forms says which
 // forms will do; the element matters to Narrow alone. Its errors all wrap ErrToken and say what is wrong with the token as
 // it stands; only after the seal was checked is anything in it believed. Of a Cursor the context's Element aliases the
-// token, else it and Set alias the arguments.
+// token, of a Follower its position does, else it and Set alias the arguments.
 func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (Context, error) {
 	ctx := Context{Set: set}
 	if err := ctx.checkHead(token, forms, r.Domain); err != nil {
