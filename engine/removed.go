@@ -17,6 +17,9 @@ func (s *Store) KeepRemoved() { s.removed.on.Store(true) }
 // operation on their element. Of the others nothing is said. It belongs to the caller, and is in no order.
 func (s *Store) Removed(ctx context.Context, name []byte, dots *clock.Clock) (found []fold.Element, err error) {
 	s.KeepRemoved()
+	if dots.Empty() {
+		return nil, nil
+	}
 	err = s.usingSet(ctx, name, func(st *set) error {
 		at, prefixLen := map[string]int{}, len(st.prefix)
 		for key := range s.removed.of(st.prefix) {

@@ -11,12 +11,14 @@ import (
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/server/door"
+	"bigset/server/follow"
 )
 
 // Backend is a door.Backend over one store.
 type Backend struct {
 	store    *engine.Store
 	unsynced bool // changes that name no DW wait for no disk
+	kept     follow.Kept
 }
 
 // New returns the backend of a store, which the caller closes after all requests have ended. Changes that name no DW are on disk when they are acknowledged.

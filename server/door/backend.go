@@ -281,6 +281,11 @@ func (s *Sealer) Cursor(last []byte, reverse bool) (Token, error) {
 	return s.seal(keyscheme.Context{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
 }
 
+// Follower returns the token of a position of a follower.
+func (s *Sealer) Follower(at *keyscheme.Position) (Token, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Follower, At: at})
+}
+
 func (s *Sealer) seal(c keyscheme.Context) (Token, error) {
 	c.Set = s.Set
 	token, err := s.Ring.Seal(nil, c)
