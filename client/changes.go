@@ -10,13 +10,13 @@ import (
 	"bigset/server/api"
 )
 
-// Changes says what has happened to a set since a follower was told last: see door.Changed. The last part, and only that, is Done. Another node takes the place of one
+// Changes says what has happened to a set since the last answer to a follower: see door.Changed. The last part, and only that, is Done. Another node takes the place of one
 // that fails before it has answered; an answer that breaks off later is an error, and what was taken of it is void. Leaving the loop ends the answer at the node, too.
 //
 //	var set client.Followed
 //	for c, err := range to.Changes(ctx, client.Changes{Set: name, Since: set.Since(), Wait: 30 * time.Second}) {
 //		if err != nil {
-//			break // ask again: with the same Followed, everything is told again where that is needed
+//			break // ask again: with the same Followed, the next answer has everything if it must
 //		}
 //		set.Apply(&c, func(element string, present bool) { ... })
 //	}

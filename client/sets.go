@@ -45,7 +45,7 @@ const (
 	NotDurable = door.NotDurable
 )
 
-// Why a follower has to forget what it was told: Changed.Reset.
+// Why a follower has to forget what it has: Changed.Reset.
 const (
 	ResetBegin   = door.ResetBegin
 	ResetLost    = door.ResetLost

@@ -11,7 +11,7 @@ const PositionIDBytes = 16
 
 // Position is how far a follower of a set has come: what it was given. It is in a token, or the node keeps it and the token has its ID.
 type Position struct {
-	// Seen are the events that the follower was given, or that were dead before it could be; Dead are those of them of which it was told that they are dead. Nil is none.
+	// Seen are the events that the follower was given, or that were dead before it could be; Dead are those of them that it knows to be dead. Nil is none.
 	Seen, Dead *clock.Clock
 	// Listed says that the follower is in the middle of a listing of the set, which goes on after the element After.
 	Listed bool

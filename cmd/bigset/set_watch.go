@@ -40,10 +40,11 @@ func (a *app) setWatch() *cobra.Command {
 		SuggestFor: []string{"follow", "changes", "tail"},
 		Short:      "Print what is added to a set and removed from it",
 		Long: `Print the elements of a set, and then each that is added (+) or removed (-), as it happens: until it is interrupted, or with --once until there is
-nothing more to print. All elements are kept in memory. What cannot be told, because a restore or a crash took it back, is printed as what it comes to.
+nothing more to print. All elements are kept in memory. After a restore, or a crash that took
+events back, the difference is printed.
 
 With --json each answer of the node is printed as it is, for a program that keeps elements with their dots: first {"reset": ...} if all that was
-told before is void, then {"added": [...]}, {"removed": [...]}, {"dead": [...]}, and at last {"next": TOKEN}. --since TOKEN goes on there.
+printed before is void, then {"added": [...]}, {"removed": [...]}, {"dead": [...]}, and at last {"next": TOKEN}. --since TOKEN goes on there.
 
 In a folder nothing else can happen while it is read: there --once is understood.`,
 		Example: `  bigset set watch friends --addr 127.0.0.1:8691
@@ -149,7 +150,7 @@ func (a *app) watched(ctx context.Context, w *watching) (last client.Changed, er
 		})
 	}
 	if err == nil && last.Unconfirmed > 0 {
-		err = a.note("in doubt: replicas that answer do not know %s of those that were told, and some do not answer", count(last.Unconfirmed, "event"))
+		err = a.note("in doubt: replicas that answer do not know %s that were reported before, and some do not answer", count(last.Unconfirmed, "event"))
 	}
 	return last, err
 }

@@ -18,7 +18,7 @@ import (
 func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Changed, error] {
 	err := replicas(q.R)
 	if err == nil && b.store.OpenContexts() {
-		err = fmt.Errorf("%w: changes of %.64q are not told by a store with open contexts", bigset.ErrOpenKey, q.Set)
+		err = fmt.Errorf("%w: a store with open contexts reports no changes of %.64q", bigset.ErrOpenKey, q.Set)
 	}
 	if err != nil {
 		return func(yield func(door.Changed, error) bool) { yield(door.Changed{}, err) }

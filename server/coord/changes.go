@@ -13,8 +13,8 @@ import (
 	"bigset/server/peer"
 )
 
-// Whole returns what all replicas of a set that answer know together, nothing of a set of which they have never heard, and whether all have answered who read or
-// write it. Replicas that are joining do not count as such.
+// Whole returns what all replicas of a set that answer know together, nothing of a set that they have never heard of, and whether all that read or
+// write it have answered. Replicas that are joining do not count as such.
 func (c *Coordinator) Whole(ctx context.Context, set []byte) (s bigset.State, all bool, err error) {
 	_, l, err := c.plan(set, Quorum{})
 	if err != nil {
@@ -49,8 +49,8 @@ func (l *placed[R]) all() []R {
 	return all
 }
 
-// Locate calls f with what replicas know of dots: keys of those that are live, and deaths. It asks one replica after the other, the nearest first, about those of
-// which nothing is known yet. Dots of which no replica says anything are left out; that is a *QuorumError where a replica did not answer. An error of f ends it.
+// Locate calls f with what replicas know of dots: keys of those that are live, and deaths. It asks one replica after the other, the nearest first, about those that
+// are still unknown. Dots that no replica knows are left out; that is a *QuorumError where a replica did not answer. An error of f ends it.
 func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock, f func(bigset.Facts) error) error {
 	if err := c.beginRead(ctx); err != nil {
 		return err

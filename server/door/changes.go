@@ -6,15 +6,15 @@ import (
 	"bigset/clock"
 )
 
-// Changes asks what has happened to a set since a follower was told last.
+// Changes asks what has happened to a set since the last answer to a follower.
 type Changes struct {
 	Set []byte
-	// Since is Changed.Next of the answer before; empty is from the beginning: everything that the set has is told.
+	// Since is Changed.Next of the answer before; empty is from the beginning: the answer has everything that the set has.
 	Since Token
 	// Limit is about how many elements and runs of dead dots the answer has at most; 0 is no limit. After an answer that ended at its limit Changed.More is set.
 	Limit int
 	R     int // replicas to ask; 0 is the default
-	// Wait is how long an answer waits for something to tell, if nothing has happened; 0 is not at all.
+	// Wait is how long an answer waits if nothing has happened; 0 is not at all.
 	Wait time.Duration
 }
 
@@ -22,10 +22,10 @@ type Changes struct {
 // takes the dots in Removed and in Dead away; an element without dots is not in the set. After the last part of an answer without More it has what a read shows that begins
 // then, but for what happens while the answer is made.
 //
-// An answer without its last part is void: what it told may be taken back by a crash, without a word, because the token does not know of it. A follower keeps the parts until all have
+// An answer without its last part is void: a crash may take back what it said, and no later answer would say so, because the token does not have it. A follower keeps the parts until all have
 // come, or asks without a token after an answer of which it has taken some. Followed is such a follower.
 type Changed struct {
-	// Reset, in the first part only, is why everything is told, and all that was told before is void: ResetBegin, ResetLost or ResetExpired. Empty is none.
+	// Reset, in the first part only, is why everything before is void and the answer has everything: ResetBegin, ResetLost or ResetExpired. Empty is none.
 	Reset string
 	// Added are elements with dots by which they are in the set.
 	Added []Dotted
@@ -36,21 +36,21 @@ type Changed struct {
 
 	// Done says that this is the last part. The other fields are of the last part only.
 	Done bool
-	// Next is the token to go on with. It says what the follower has been told up to here.
+	// Next is the token to go on with. It has what the follower was given up to here.
 	Next Token
 	// Expires is for how long at least the node that gave the token takes it; 0 is for ever, at every node of the cluster. A token that has expired, or that another node kept, is answered by ResetExpired.
 	Expires time.Duration
 	// More says that the answer ended at its limit.
 	More bool
-	// Unconfirmed is the number of events of the token that no replica that answered knows, while some replicas did not answer: what was told of them may be lost.
+	// Unconfirmed is the number of events of the token that no replica that answered knows, while some replicas did not answer: they may be lost.
 	Unconfirmed uint64
 }
 
-// Why a follower has to forget what it was told.
+// Why a follower has to forget what it has.
 const (
 	// ResetBegin says that there was no token.
 	ResetBegin = "begin"
-	// ResetLost says that the follower was told of events which the set has no more: it was restored from an older copy, or a crash took what no disk had yet.
+	// ResetLost says that the follower was given events that the set has no longer: it was restored from an older copy, or a crash took what no disk had yet.
 	ResetLost = "lost"
 	// ResetExpired says that nobody keeps what the token stands for.
 	ResetExpired = "expired"

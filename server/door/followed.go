@@ -8,17 +8,17 @@ import (
 )
 
 // Followed is what a follower of a set keeps: its elements with their dots, and the token to go on with. It takes the parts of the answers of Backend.Changes in
-// their order. The zero value is a follower that was told nothing. It belongs to one goroutine, and has all elements in memory.
+// their order. The zero value is a follower that has nothing. It belongs to one goroutine, and has all elements in memory.
 type Followed struct {
 	since    Token
 	begun    bool                 // parts of an answer were taken, and not its last one
-	dots     map[clock.Dot]string // each dot that was told, with its element
+	dots     map[clock.Dot]string // each live dot, with its element
 	elements map[string]int       // how many dots it has
-	stale    map[string]struct{}  // what was there before a reset, and was not told since
+	stale    map[string]struct{}  // what was there before a reset, and was not given again since
 }
 
 // Apply takes a part. It calls f, if that is not nil, with each element that has come into the set or has left it, in no order. After a reset an element that was
-// there and was not told again leaves with the last part of the first answer that has not ended at its limit.
+// there and was not given again leaves with the last part of the first answer that has not ended at its limit.
 func (w *Followed) Apply(c *Changed, f func(element string, present bool)) {
 	if f == nil {
 		f = func(string, bool) {}
@@ -49,8 +49,8 @@ func (w *Followed) Apply(c *Changed, f func(element string, present bool)) {
 	}
 }
 
-// Since returns the token of the last answer: Changes.Since of the next question. It is empty after an answer that broke off: then everything is told again. Who keeps the
-// parts of an answer until all have come, and takes none before, loses nothing where it breaks off.
+// Since returns the token of the last answer: Changes.Since of the next question. It is empty after an answer that broke off: then the next answer has everything. A caller that applies
+// the parts only when all have come loses nothing when an answer breaks off.
 func (w *Followed) Since() Token {
 	if w.begun {
 		return nil

@@ -17,7 +17,7 @@ import (
 
 // Source is what replicas know of one set. What a function returns or yields may be kept, and must not change afterwards.
 type Source struct {
-	// State returns what R replicas know together; nothing of a set of which they have never heard.
+	// State returns what R replicas know together; nothing of a set that they have never heard of.
 	State func(ctx context.Context) (bigset.State, error)
 	// Whole returns what all replicas that answer know together, and whether all have answered.
 	Whole func(ctx context.Context) (s bigset.State, all bool, err error)
@@ -75,12 +75,12 @@ type run struct {
 	reset string
 	part  door.Changed
 	size  int // bytes of the part
-	told  bool
+	begun bool
 	left  int // items that the answer may still have, if it is limited
 	bytes int // and bytes
 }
 
-// answer tells what there is to tell.
+// answer reports what has happened.
 func (r *run) answer() error {
 	if r.q.Limit < 0 || r.q.Wait < 0 || r.q.Wait > WaitMax {
 		return fmt.Errorf("%w: limit %d, wait %v (0 to %v)", bigset.ErrRequest, r.q.Limit, r.q.Wait, WaitMax)
@@ -100,7 +100,7 @@ func (r *run) answer() error {
 	if err := r.wait(); err != nil {
 		return err
 	}
-	switch err := r.tell(); {
+	switch err := r.report(); {
 	case errors.Is(err, errFull):
 		r.part.More = true
 	case err != nil:
@@ -154,12 +154,12 @@ func (r *run) look() (err error) {
 	return nil
 }
 
-// covered reports whether the replicas know all that the follower was told.
+// covered reports whether the replicas know all that the follower was given.
 func (r *run) covered() bool {
 	return r.state.Seen.Descends(r.seen) && r.state.Dead.Descends(r.dead)
 }
 
-// lacking returns the dots that are live and that the follower was not told. Those that were dead once stay so.
+// lacking returns the dots that are live and that the follower was not given. Dots that were dead once stay dead.
 func (r *run) lacking() *clock.Clock {
 	dots := difference(r.state.Seen, r.state.Dead)
 	dots.Subtract(r.seen)
@@ -174,10 +174,10 @@ func (r *run) died() *clock.Clock {
 	return dots
 }
 
-// wait waits for something to tell.
+// wait waits for something to report.
 func (r *run) wait() error {
 	if r.q.Wait == 0 || r.reset != "" {
-		return nil // there is something to tell: that, at least
+		return nil // the reset is something to report
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
@@ -195,8 +195,8 @@ func (r *run) wait() error {
 	return nil
 }
 
-// tell tells what was added, then what is dead, and takes all of the state into the position.
-func (r *run) tell() error {
+// report gives what was added, then what is dead, and takes all of the state into the position.
+func (r *run) report() error {
 	want := r.lacking()
 	if r.listed || want.Len() > r.kept.locateDots() && (r.q.Limit > 0 || want.Len()*4 >= difference(r.state.Seen, r.state.Dead).Len()) {
 		if err := r.list(); err != nil {
@@ -210,7 +210,7 @@ func (r *run) tell() error {
 	return r.bury()
 }
 
-// list tells the elements of the set in order, from where the listing was, but for dots that the follower was told.
+// list gives the elements of the set in order, from where the listing was, without dots that the follower was given before.
 func (r *run) list() error {
 	r.listed = true
 	err := r.src.Read(r.ctx, r.after, func(elements []fold.Element) error {
@@ -232,7 +232,7 @@ func (r *run) list() error {
 	return nil
 }
 
-// locate tells the elements of dots. All of them have to be found, or to have died.
+// locate gives the elements of dots. All of them have to be found, or to have died.
 func (r *run) locate(want *clock.Clock) error {
 	if want.Empty() {
 		return nil
@@ -244,7 +244,7 @@ func (r *run) locate(want *clock.Clock) error {
 				return err
 			}
 		}
-		r.diedUntold(f.Dead, open)
+		r.diedUnseen(f.Dead, open)
 		return nil
 	})
 	if err != nil {
@@ -256,13 +256,13 @@ func (r *run) locate(want *clock.Clock) error {
 	return r.unfound(open)
 }
 
-// diedUntold takes dots that are dead out of those that are to be told. Their deaths enter the position: if the replicas lose them, so that the dots are live again, the
+// diedUnseen takes dots that are dead out of those that are to be given. Their deaths enter the position: if the replicas lose them, so that the dots are live again, the
 // position is void.
-func (r *run) diedUntold(dead, dots *clock.Clock) {
+func (r *run) diedUnseen(dead, dots *clock.Clock) {
 	died := dead.Clone()
 	died.Intersect(dots)
 	dots.Subtract(died)
-	died.Subtract(r.seen) // the follower is told of the others: see died
+	died.Subtract(r.seen) // bury reports the others
 	r.dead.Union(died)
 }
 
@@ -274,7 +274,7 @@ func (r *run) unfound(dots *clock.Clock) error {
 	}
 	r.state.Seen = difference(r.state.Seen, difference(dots, now.Seen))
 	dots.Intersect(now.Seen)
-	r.diedUntold(now.Dead, dots)
+	r.diedUnseen(now.Dead, dots)
 	switch {
 	case dots.Empty():
 		return nil
@@ -284,7 +284,7 @@ func (r *run) unfound(dots *clock.Clock) error {
 	return fmt.Errorf("%w: %d elements of %.64q that were added are at replicas that do not answer", door.ErrUnavailable, dots.Len(), r.q.Set)
 }
 
-// add tells an element with those dots that the follower was not told; if want is not nil, only those that it holds.
+// add gives an element with those dots that the follower was not given before; if want is not nil, only those that it holds.
 func (r *run) add(e *fold.Element, want *clock.Clock) error {
 	var fresh []clock.Dot
 	for _, d := range e.Dots {
@@ -305,12 +305,12 @@ func (r *run) add(e *fold.Element, want *clock.Clock) error {
 	return r.grew(len(e.Name) + bigset.BatchDotBytes*len(fresh))
 }
 
-// bury tells what is dead.
+// bury reports what is dead.
 func (r *run) bury() error {
 	gone := r.died()
 	seen, dead := union(r.seen, r.state.Seen), union(r.dead, r.state.Dead)
 	left := gone.Clone()
-	// Whatever of it is not told stays out of the position, also if the answer is full.
+	// What was not reported stays out of the position, also if the answer is full.
 	defer func() {
 		r.seen, r.dead = seen, dead
 		r.dead.Subtract(left)
@@ -338,7 +338,7 @@ func (r *run) bury() error {
 	return r.buryNameless(left)
 }
 
-// buryNameless tells dead dots whose elements are not known, and takes them out of left.
+// buryNameless reports dead dots whose elements are not known, and takes them out of left.
 func (r *run) buryNameless(left *clock.Clock) error {
 	runs := 0
 	for run := range left.Clone().Runs() {
@@ -349,9 +349,9 @@ func (r *run) buryNameless(left *clock.Clock) error {
 			r.part.Dead, runs = &clock.Clock{}, 0
 		}
 		r.part.Dead.AddRange(run.Actor, run.First, run.Last)
-		told := &clock.Clock{}
-		told.AddRange(run.Actor, run.First, run.Last)
-		left.Subtract(told)
+		reported := &clock.Clock{}
+		reported.AddRange(run.Actor, run.First, run.Last)
+		left.Subtract(reported)
 		if runs++; runs >= partRuns {
 			if err := r.give(); err != nil {
 				return err
@@ -384,10 +384,10 @@ func (r *run) grew(bytes int) error {
 
 // give gives the follower what was gathered.
 func (r *run) give() error {
-	if !r.told {
+	if !r.begun {
 		r.part.Reset = r.reset
 	}
-	r.told = true
+	r.begun = true
 	if !r.yield(r.part, nil) {
 		return errStopped
 	}
@@ -395,7 +395,7 @@ func (r *run) give() error {
 	return nil
 }
 
-// last gives the last part, with the token of what was told.
+// last gives the last part, with the token of what was given.
 func (r *run) last() error {
 	at := &keyscheme.Position{Seen: r.seen, Dead: r.dead, Listed: r.listed, After: r.after}
 	if len(at.Append(nil)) > r.kept.tokenBytes() {

@@ -15,7 +15,7 @@ type Options struct {
 	TokenBytes int
 	// BytesMax is about how much memory the positions of a node take; 64 MiB. Those that were used least lately go first.
 	BytesMax int64
-	// LocateDots is up to how many events that were not told are looked for one by one, where the answer has a limit or they are a quarter of the set; 10,000. More of them
+	// LocateDots is up to how many events that the follower lacks are looked for one by one, where the answer has a limit or they are a quarter of the set; 10,000. More of them
 	// are read from a listing of the set.
 	LocateDots uint64
 	// Now is the clock; default time.Now.
