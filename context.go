@@ -8,13 +8,13 @@ import (
 
 // Context is what the author of an operation had seen: of its element, the dots by which that was present (narrow), or the
 // clock of the whole set (wide). The zero Context is none; see Policy. Narrow ones come from Contains and from the elements
-// of a read, wide ones from engine.Store.Context and the chunks of a read. They are trusted here: bytes from outside are unsealed
+// of a read, wide ones from engine.Store.Seen and the chunks of a read. They are trusted here: bytes from outside are unsealed
 // by keyscheme first.
 type Context struct {
 	Given bool
 	Dots  []clock.Dot
 	// Wide, if it is not nil, is the clock of a whole set that the author had read, and Dots is not looked at. It kills the
-	// dots of the operation's element that it covers. It must not change afterwards. See engine.Options.OpenContexts.
+	// dots of the operation's element that it covers. It must not change afterwards. See engine.Options.KeepContexts.
 	Wide *clock.Clock
 }
 

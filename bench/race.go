@@ -19,9 +19,9 @@ type RaceConfig struct {
 	Dir   string  // where the temporary folder is made, which is always removed; "" is as in Config
 	// Tick is how often the stores are sampled; 0 is 250 ms.
 	Tick time.Duration
-	// Tell is given the leg that runs, after each sample and once when the leg ends. It is called from one goroutine at a time, may keep
+	// Show is given the leg that runs, after each sample and once when the leg ends. It is called from one goroutine at a time, may keep
 	// what it is given but must not change it, and should not block. nil is nobody.
-	Tell func(Leg)
+	Show func(Leg)
 
 	quiet time.Duration // how long nothing may happen for a store to count as at rest; 0 is churnRest
 }
@@ -120,8 +120,8 @@ func Race(ctx context.Context, c RaceConfig) (_ []Leg, err error) {
 	if c.quiet == 0 {
 		c.quiet = system.RestQuiet
 	}
-	if c.Tell == nil {
-		c.Tell = func(Leg) {}
+	if c.Show == nil {
+		c.Show = func(Leg) {}
 	}
 	root, err := os.MkdirTemp(place(c.Dir), "bigset-race-")
 	if err != nil {

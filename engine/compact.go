@@ -21,19 +21,19 @@ type CompactOptions struct {
 
 // CompactReport says what Compact has done.
 type CompactReport struct {
-	Sets        int    // sets looked at
-	Spans       int    // spans swapped
-	SpansLeft   int    // spans left because they were being written
-	KeysRead    uint64 // element keys read by the rewriter
-	KeysDropped uint64 // of them those left out
-	KeysClosed  uint64 // open keys resolved
-	BytesOut    uint64 // bytes of tables that the rewriter wrote
-	DiskBefore  uint64 // bytes in tables before and after
-	DiskAfter   uint64
+	Sets         int    // sets looked at
+	Spans        int    // spans swapped
+	SpansLeft    int    // spans left because they were being written
+	KeysRead     uint64 // element keys read by the rewriter
+	KeysDropped  uint64 // of them those left out
+	KeysResolved uint64 // unresolved keys resolved
+	BytesOut     uint64 // bytes of tables that the rewriter wrote
+	DiskBefore   uint64 // bytes in tables before and after
+	DiskAfter    uint64
 }
 
 // Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
-// by compacting everything through the filter. It returns when that is done; writers go on meanwhile. When ctx is done Compact
+// by compacting everything through the drop filter. It returns when that is done; writers go on meanwhile. When ctx is done Compact
 // returns, and a compaction of Pebble that was asked for goes on until it is over or the store is closed.
 func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
 	if err := s.db.Enter(); err != nil {
@@ -107,7 +107,7 @@ func (r *CompactReport) add(res *passResult) {
 	case res.Swapped:
 		r.Spans++
 		r.KeysDropped += uint64(res.Dropped)
-		r.KeysClosed += uint64(res.Closed)
+		r.KeysResolved += uint64(res.Resolved)
 		r.BytesOut += uint64(res.Bytes)
 	}
 }
@@ -127,7 +127,7 @@ func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte
 	return names, err
 }
 
-// settle makes everything durable, hands all tombstones that can be to the filter, and flushes through it.
+// settle makes everything durable, hands all tombstones that can be to the drop filter, and flushes through it.
 func (s *Store) settle(ctx context.Context) error {
 	for range 3 { // a candidate may be waiting already; then the newest, then what was put back
 		if err := s.publisher.round(); err != nil {
@@ -153,7 +153,7 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
 	}
-	if st.live() == 0 && st.openKeys() == 0 && s.reclaims() {
+	if st.live() == 0 && st.unresolvedKeys() == 0 && s.reclaims() {
 		if err := s.exciseEmptied(ctx, st); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func crashHistory(t *testing.T, p *pair, first int, step func()) {
 		remove("s", round*20, round*20+15, bigset.NoSync)
 		add("s", 10, 25, bigset.NoSync)
 		do(func() { publish(t, p) })
-		do(func() { must(t, p.store.FlushTables(), "flush through the filter") })
+		do(func() { must(t, p.store.FlushTables(), "flush through the drop filter") })
 		remove("s", round*20+30, round*20+50, bigset.NoSync)
 		do(func() { must(t, p.store.CompactTables(bg), "compact") })
 		do(func() { rewriteAll(t, p) })
@@ -86,7 +86,7 @@ func crashAtEveryOperation(t *testing.T, history int) {
 	p.opt.Strategy = eager(compaction.Default())
 	var acked, written atomic.Int64
 	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
-	stop := testkit.Crashing[crashPoint]{Short: 9, Push: 3, Seed: uint64(history) << 20, Known: known}.On(t, p.disk)
+	stop := testkit.Crashing[crashPoint]{Short: 9, Push: 6, Seed: uint64(history) << 20, Known: known}.On(t, p.disk)
 	crashHistory(t, p, history*crashRounds, func() {
 		acked.Store(int64(p.model.AcknowledgedCount()))
 		written.Store(int64(p.batches()))

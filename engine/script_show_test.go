@@ -154,7 +154,7 @@ func (sc *script) grownText(before, after bigset.State) string {
 	seen, dead := after.Seen.Clone(), after.Dead.Clone()
 	seen.Subtract(before.Seen)
 	dead.Subtract(before.Dead)
-	if seen.Empty() && dead.Empty() && before.Open == after.Open {
+	if seen.Empty() && dead.Empty() && before.Unresolved == after.Unresolved {
 		return "nothing new\n"
 	}
 	return fmt.Sprintf("new: %s%s\n", sc.clockText(seen), sc.deathsText(dead))
@@ -165,13 +165,13 @@ func (p *scriptStore) event(e engine.Event) {
 	text := ""
 	switch e.Kind {
 	case engine.EventPublish:
-		text = fmt.Sprintf("the filter has %d more dead dots of %s", e.Dots, e.Set)
+		text = fmt.Sprintf("the drop filter has %d more dead dots of %s", e.Dots, e.Set)
 	case engine.EventRewrite:
-		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Closed)
+		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Resolved)
 	case engine.EventRewriteLeft:
 		text = fmt.Sprintf("rewrite of %s was given up", orSmall(e.Set))
 	case engine.EventExcise:
-		text = fmt.Sprintf("elements of %s cut out", e.Set)
+		text = fmt.Sprintf("elements of %s excised", e.Set)
 	case engine.EventIncarnation:
 		text = "a new actor"
 	case engine.EventFailed:
@@ -208,16 +208,16 @@ func (p *scriptStore) dumpCmd(l *scriptLine) string {
 	if err != nil {
 		return p.failedBy(err)
 	}
-	open, err := p.OpenCount(set)
-	must(l.t, err, "open keys")
+	unresolved, err := p.UnresolvedCount(set)
+	must(l.t, err, "unresolved keys")
 	flags, err := p.ClockFlags(set)
 	must(l.t, err, "flags")
 	siblings := ""
 	if flags&keyscheme.FlagSiblings != 0 {
 		siblings = ", may have siblings"
 	}
-	return fmt.Sprintf("seen %s\ndead %s\nlive %d, open %d%s\nthe filter has %s\n", p.sc.clockText(seen), p.sc.clockText(dead),
-		seen.Len()-dead.Len(), open, siblings, p.sc.clockText(p.Published(set, dead)))
+	return fmt.Sprintf("seen %s\ndead %s\nlive %d, unresolved %d%s\nthe drop filter has %s\n", p.sc.clockText(seen), p.sc.clockText(dead),
+		seen.Len()-dead.Len(), unresolved, siblings, p.sc.clockText(p.Published(set, dead)))
 }
 
 // scriptKey is a key as ls prints it.
@@ -285,7 +285,7 @@ func placeText(r engine.TableRecord) string {
 	return fmt.Sprintf("L%d %s", r.Level, kindText(r.Kind))
 }
 
-// scriptKey describes a key. Without its value it is one that the filter hides.
+// scriptKey describes a key. Without its value it is one that the drop filter hides.
 func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey {
 	at := &scriptKey{set: string(k.Set), sort: bytes.Clone(key[:comparator.Split(key)])}
 	switch k.Kind {
@@ -298,7 +298,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 			at.state = "dead"
 		}
 		if wide, err := keyscheme.DecodeElementValue(value); value != nil && err == nil && wide != nil {
-			at.state += " open " + p.sc.clockText(wide)
+			at.state += " unresolved " + p.sc.clockText(wide)
 		}
 	case keyscheme.KindClock:
 		v, err := keyscheme.DecodeClockValue(value)
@@ -326,7 +326,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 	case keyscheme.KindDirectory:
 		e, _ := keyscheme.DecodeDirectoryKey(k.Rest)
 		at.text = fmt.Sprintf("directory: filter %s is %s", p.filterText(e.Generation), map[keyscheme.EntryKind]string{
-			keyscheme.EntryPresent: "present", keyscheme.EntryLeft: "to be cut out"}[e.Kind])
+			keyscheme.EntryPresent: "present", keyscheme.EntryLeft: "to be excised"}[e.Kind])
 	case keyscheme.KindStoreMeta:
 		at.text = "store: " + storeKeys[string(k.Rest)]
 	}

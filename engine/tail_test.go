@@ -18,7 +18,7 @@ import (
 )
 
 // A kill that was acknowledged unsynced may be lost with the tail of the log. Then what it killed must be there again: so
-// nothing durable may have relied on it. These tests make a kill unsynced, let the filter, the rewriter or the excise act on
+// nothing durable may have relied on it. These tests make a kill unsynced, let the drop filter, the rewriter or the excise act on
 // it, and cut the power before every single operation on the disk.
 
 // tailCase is a way in which a dead key leaves the disk.
@@ -137,7 +137,7 @@ func tick(t *testing.T, p *pair) { must(t, p.store.RunnerTick(bg), "tick") }
 func TestLostTail(t *testing.T) {
 	t.Parallel()
 	merge, set := compaction.Merge, compaction.Set
-	share := tier.ShareOf(t, 3, 3)
+	share := tier.ShareOf(t, 6, 6)
 	for i, c := range []tailCase{
 		{"filter, flush", merge, compaction.Filter(), false, killHalf, publishAndFlush},
 		{"filter, flush, replaced", merge, compaction.Filter(), false, replaceHalf, publishAndFlush},
@@ -156,9 +156,9 @@ func TestLostTail(t *testing.T) {
 		{"excise, dropped", merge, eager(compaction.Default()), true, dropAll, tick},
 		{"excise, dropped, fresh", merge, eager(compaction.Default()), false, dropAll, tick},
 		{"excise, dropped, set records", set, eager(compaction.Rewriter()), true, dropAll, tick},
-		{"open keys, removed", merge, eager(compaction.Default()), true, killWidely, rewriteAll},
-		{"open keys, replaced", merge, eager(compaction.Default()), true, replaceWidely, rewriteWhileKilled},
-		{"open keys, fresh, set records", set, eager(compaction.Rewriter()), false, killWidely, rewriteAll},
+		{"unresolved keys, removed", merge, eager(compaction.Default()), true, killWidely, rewriteAll},
+		{"unresolved keys, replaced", merge, eager(compaction.Default()), true, replaceWidely, rewriteWhileKilled},
+		{"unresolved keys, fresh, set records", set, eager(compaction.Rewriter()), false, killWidely, rewriteAll},
 		{"point deletes", set, compaction.PointDeletes(), true, killHalf, publishAndCompact},
 	} {
 		if share.Has(i) {
@@ -170,8 +170,8 @@ func TestLostTail(t *testing.T) {
 func (c tailCase) run(t *testing.T) {
 	p := newPair(c.name)
 	p.opt.Record, p.opt.Strategy = c.record, c.strategy
-	p.opt.OpenContexts = strings.HasPrefix(c.name, "open keys")
-	p.model.KeepsOpen = p.opt.OpenContexts
+	p.opt.KeepContexts = strings.HasPrefix(c.name, "unresolved keys")
+	p.model.KeepsContexts = p.opt.KeepContexts
 	if strings.HasPrefix(c.name, "sweep") {
 		p.opt.SpanBytes = 1 << 20
 	}
@@ -200,7 +200,7 @@ func (c tailCase) run(t *testing.T) {
 	crashes, before := p.disk.CrashEverywhere(0, 50), p.store.Filtered()
 	c.act(t, p)
 	if filter && p.store.Filtered() == before {
-		t.Error("the filter left nothing out")
+		t.Error("the drop filter left nothing out")
 	}
 	p.check(t)
 	left := crashes()

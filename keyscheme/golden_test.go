@@ -123,8 +123,8 @@ func TestGoldenValues(t *testing.T) {
 	checkVectors(t, "values.txt", []vector{
 		{"element-closed", keyscheme.AppendElementValue(nil, nil)},
 		{"element-open", keyscheme.AppendElementValue(nil, seen)},
-		{"clock", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen, Open: 300, Flags: keyscheme.FlagSiblings})},
-		{"clock-operand", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Open: -1})},
+		{"clock", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen, Unresolved: 300, Flags: keyscheme.FlagSiblings})},
+		{"clock-operand", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Unresolved: -1})},
 		{"clock-empty", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{})},
 		{"clock-with-pages", keyscheme.AppendClockValue(nil, paged)},
 		{"clock-with-tombstone", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Flags: keyscheme.FlagTombstone})},
@@ -141,16 +141,16 @@ func TestGoldenTokens(t *testing.T) {
 	var vectors []vector
 	for _, c := range []struct {
 		name string
-		ctx  keyscheme.Context
+		ctx  keyscheme.TokenContent
 	}{
-		{"narrow", keyscheme.Context{Form: keyscheme.Narrow, Set: []byte("set"), Element: []byte("element"), Dots: seen}},
-		{"narrow-empty", keyscheme.Context{Form: keyscheme.Narrow}},
-		{"wide", keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set"), Dots: seen}},
-		{"cursor", keyscheme.Context{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")}},
-		{"cursor-reverse", keyscheme.Context{Form: keyscheme.Cursor, Set: []byte("set"), Element: nil, Reverse: true}},
-		{"follower", keyscheme.Context{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Dead: clock.Of(clock.Dot{Actor: "a", Counter: 1})}}},
-		{"follower-listed", keyscheme.Context{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Listed: true, After: []byte("element")}}},
-		{"follower-kept", keyscheme.Context{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{ID: []byte("0123456789abcdef")}}},
+		{"narrow", keyscheme.TokenContent{Form: keyscheme.Narrow, Set: []byte("set"), Element: []byte("element"), Dots: seen}},
+		{"narrow-empty", keyscheme.TokenContent{Form: keyscheme.Narrow}},
+		{"wide", keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set"), Dots: seen}},
+		{"cursor", keyscheme.TokenContent{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")}},
+		{"cursor-reverse", keyscheme.TokenContent{Form: keyscheme.Cursor, Set: []byte("set"), Element: nil, Reverse: true}},
+		{"follower", keyscheme.TokenContent{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Dead: clock.Of(clock.Dot{Actor: "a", Counter: 1})}}},
+		{"follower-listed", keyscheme.TokenContent{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Listed: true, After: []byte("element")}}},
+		{"follower-kept", keyscheme.TokenContent{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{ID: []byte("0123456789abcdef")}}},
 	} {
 		token, err := ring.Seal(nil, c.ctx)
 		if err != nil {

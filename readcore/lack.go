@@ -8,7 +8,7 @@ import (
 )
 
 // Lack is what the replica of one stream lacks of what a result is about. It is of the moments of the reads: whoever sends it has
-// the receiver judge it by its state when it is applied, and joins no clock.
+// the receiver check it against its state when it is applied, and joins no clock.
 type Lack struct {
 	Stream int
 	// Missing are elements with surviving dots that the replica has not seen: it is sent key and dot together.
@@ -25,8 +25,8 @@ type Suspect struct {
 	Element fold.Element
 }
 
-// note records who lacks what of a dot of the element at hand, and moves on behind that dot.
-func (m *Merge) note(name []byte, dot clock.Dot, witness int) {
+// lackOf records who lacks what of a dot of the element at hand, and moves on behind that dot.
+func (m *Merge) lackOf(name []byte, dot clock.Dot, witness int) {
 	for i := range m.streams {
 		l := &m.lacks[i]
 		switch shown := m.shows(i, dot); {

@@ -4,7 +4,7 @@
 //	     ├─ drill   internal/sim: three replicas over real engines, and faults
 //	     └─ Result  figures with their ratios, what the checks found, pass or fail
 //
-// While it runs, a Config's Tell is given States, which View draws in place on a terminal and Lines writes as plain lines. When it has
+// While it runs, a Config's Show is given States, which View draws in place on a terminal and Lines writes as plain lines. When it has
 // ended, WriteText prints the verdict, and WritePage the report. Nothing here measures or checks by itself: the figures are those of
 // package bench, the checks those of the simulation.
 //

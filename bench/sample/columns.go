@@ -26,7 +26,7 @@ const (
 
 	Stalls      = "stalls"       // growth: times that writes had to wait for flushes or compactions
 	Stalled     = "stalled"      // s, growth: the time of these; a second it is a share of time
-	FilterDrops = "filter_drops" // keys, growth: times that the filter left a key out, for readers and for tables
+	FilterDrops = "filter_drops" // keys, growth: times that the drop filter left a key out, for readers and for tables
 	CacheHit    = "cache_hit"    // 1: blocks found in the block cache, of those looked for since the last tick
 
 	WriteAmp = "write_amp" // 1: bytes written, of the bytes that clients named, since the phase began

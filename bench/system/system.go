@@ -142,8 +142,8 @@ type Options struct {
 	// FilterCacheBytes is bytes of pages of bloom filters in memory; 0 is the engine's default.
 	FilterCacheBytes int64
 	Warm             bool // with the memtables of a long run, where bigset and raw Pebble stand side by side
-	// OpenContexts keeps wide contexts open.
-	OpenContexts bool
+	// KeepContexts keeps wide contexts unresolved.
+	KeepContexts bool
 	// Strategy takes the place of the ready one of the name; nil does not.
 	Strategy compaction.Strategy
 	Deletes  bool // raw Pebble deletes the keys of what is removed, and does not only note it

@@ -106,7 +106,7 @@ func (h *filterHistory) run(t *testing.T) {
 			return err
 		})
 		h.drop(t, "b")
-		h.same(t, func() error { h.p.store.own.Cut(); return nil })
+		h.same(t, func() error { h.p.store.own.Excised(); return nil })
 		h.same(t, func() error { return h.p.store.CompactTables(bg) })
 		h.same(t, func() error { return errors.Join(h.p.store.Close(), h.reopen()) })
 	}
@@ -127,7 +127,7 @@ func TestFilterCrashes(t *testing.T) {
 	type states struct{ before, after filterStates }
 	var now atomic.Pointer[states]
 	now.Store(&states{})
-	stop := testkit.Crashing[*states]{Short: 7, Push: 3, Rates: []int{0, 60}, Known: now.Load}.On(t, p.disk)
+	stop := testkit.Crashing[*states]{Short: 7, Push: 6, Rates: []int{0, 60}, Known: now.Load}.On(t, p.disk)
 	h := &filterHistory{p: p, now: filterStates{}, step: func(before, after filterStates) { now.Store(&states{before, after}) }}
 	h.run(t)
 	points, operations := stop()
@@ -145,7 +145,7 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 	t.Helper()
 	q := &room{label: label, disk: disk, opt: h.p.opt}
 	q.open(t)
-	q.store.own.Cut()
+	q.store.own.Excised()
 	listed, entries := 0, 0
 	for _, name := range []string{"a", "b"} {
 		was, wasThere := before[name]

@@ -11,7 +11,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Counts are what a Verifier has met. Filters that were dropped and are still to be cut out are checked, and not counted.
+// Counts are what a Verifier has met. Filters that were dropped and are still to be excised are checked, and not counted.
 type Counts struct {
 	Filters      int    `json:"filters"`
 	FilterSlices int    `json:"filter_slices"` // of them in this store
@@ -40,7 +40,7 @@ type Verifier struct {
 
 	at     *sliceOf // the slice and generation at hand, nil before the first
 	torn   bool     // some of it can't be read
-	left   bool     // it was dropped, and is still to be cut out
+	left   bool     // it was dropped, and is still to be excised
 	head   bool
 	owners bool                                     // replicas fill it: a layer may come before those that are below it
 	memory bool                                     // it is in memory only
@@ -119,9 +119,9 @@ func (v *Verifier) bad(format string, err error) {
 	v.problem(v.at.of.name, format, err)
 }
 
-// directory takes the directory in, and at the end says what is wrong with it.
-func (v *Verifier) directory(tell bool) error {
-	err := lsm.DiskError(v.readDirectory(tell))
+// directory takes the directory in, and at the end reports what is wrong with it.
+func (v *Verifier) directory(report bool) error {
+	err := lsm.DiskError(v.readDirectory(report))
 	if errors.Is(err, bigset.ErrCorrupt) && !v.blind {
 		v.blind = true
 		v.problem(nil, "directory of filters: %v", err)
@@ -132,7 +132,7 @@ func (v *Verifier) directory(tell bool) error {
 	return err
 }
 
-func (v *Verifier) readDirectory(tell bool) error {
+func (v *Verifier) readDirectory(report bool) error {
 	return v.fs.db.Each(keyscheme.Directory(), func(raw, value []byte) error {
 		key, err := keyscheme.Decode(raw)
 		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
@@ -141,7 +141,7 @@ func (v *Verifier) readDirectory(tell bool) error {
 		} else if err == nil && len(value) > 0 {
 			err = fmt.Errorf("entry %x has a value", raw)
 		}
-		if tell && err != nil {
+		if report && err != nil {
 			v.problem(nil, "directory of filters: %v", err)
 		}
 		v.known[string(raw)] = true

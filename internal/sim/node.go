@@ -338,11 +338,11 @@ func (o *own) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (b
 	return o.Replica.Heal(ctx, f, wrong)
 }
 
-func (o *own) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
+func (o *own) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
 	if err := o.begin(bigset.Sync); err != nil {
 		return bigset.FactsResult{}, o.Member(), err
 	}
-	return o.Replica.Ingest(ctx, span)
+	return o.Replica.Ingest(ctx, portion)
 }
 
 func (o *own) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {
@@ -352,11 +352,11 @@ func (o *own) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigs
 	return o.Replica.Lookup(ctx, set, elements)
 }
 
-func (o *own) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+func (o *own) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
 	if err := o.begin(bigset.Sync); err != nil {
-		return bigset.Judgement{}, o.Member(), err
+		return bigset.DotStatuses{}, o.Member(), err
 	}
-	return o.Replica.Judge(ctx, set, element, dots)
+	return o.Replica.DotStatus(ctx, set, element, dots)
 }
 
 // memberDisk is a store as a member keeps its records in it.

@@ -14,11 +14,11 @@ import (
 	"bigset/server/follow"
 )
 
-// Changes implements door.Backend. A store with open contexts is refused with bigset.ErrOpenKey: there an element can be removed while its dot is not dead.
+// Changes implements door.Backend. A store with unresolved contexts is refused with bigset.ErrUnresolved: there an element can be removed while its dot is not dead.
 func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Changed, error] {
 	err := replicas(q.R)
-	if err == nil && b.store.OpenContexts() {
-		err = fmt.Errorf("%w: a store with open contexts reports no changes of %.64q", bigset.ErrOpenKey, q.Set)
+	if err == nil && b.store.KeepsContexts() {
+		err = fmt.Errorf("%w: a store with unresolved contexts reports no changes of %.64q", bigset.ErrUnresolved, q.Set)
 	}
 	if err != nil {
 		return func(yield func(door.Changed, error) bool) { yield(door.Changed{}, err) }

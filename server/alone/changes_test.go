@@ -367,7 +367,7 @@ func TestChangesRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := open(t, nil)
 	other, _ := open(t, nil)
-	open, _ := open(t, &engine.Options{OpenContexts: true})
+	open, _ := open(t, &engine.Options{KeepContexts: true})
 	var f follower
 	f.next(t, other, 0)
 	_, wide, _ := read(t, func() *Backend { write(t, b, adds("set", "a")); return b }(), door.Read{Set: []byte("set")})
@@ -377,7 +377,7 @@ func TestChangesRefused(t *testing.T) {
 		want error
 	}{
 		"two replicas":               {b, door.Changes{Set: []byte("set"), R: 2}, door.ErrQuorum},
-		"open contexts":              {open, door.Changes{Set: []byte("set")}, bigset.ErrOpenKey},
+		"unresolved contexts":        {open, door.Changes{Set: []byte("set")}, bigset.ErrUnresolved},
 		"the token of another store": {b, door.Changes{Set: []byte("set"), Since: f.Since()}, keyscheme.ErrTokenDomain},
 		"a context":                  {b, door.Changes{Set: []byte("set"), Since: wide}, keyscheme.ErrTokenForm},
 		"no name":                    {b, door.Changes{}, bigset.ErrRequest},

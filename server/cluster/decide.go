@@ -25,14 +25,14 @@ const (
 	verbDecide  wire.Verb = 246 // a decision that the first member is to make
 	verbChanged wire.Verb = 247 // an entry that the first member has decided on
 	verbOrder   wire.Verb = 248 // an order
-	verbTell    wire.Verb = 249 // names of filters: what is known of them
+	verbFigures wire.Verb = 249 // names of filters: what is known of them
 )
 
 // Decides reports whether a verb asks the first member for a change. Simulations send one at a time.
 func Decides(v wire.Verb) bool { return v == verbDecide }
 
 // aboutFilters reports whether a verb is one of those.
-func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbTell }
+func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbFigures }
 
 // What is decided, and what is ordered. They are on the wire.
 const (
@@ -78,13 +78,13 @@ type readiness struct {
 // question asks what is known of filters.
 type question struct {
 	Names []Hex    `json:"names"`
-	Asked []string `json:"asked"` // members that are asked: the first that holds a slice tells its figures
-	// Exact has each member tell of every slice that it holds: one that is behind the others does not count then.
+	Asked []string `json:"asked"` // members that are asked: the first that holds a slice has its figures
+	// Exact asks each member for every slice that it holds: one that is behind the others does not count then.
 	Exact bool `json:"exact"`
 }
 
-// told is what a member knows of a filter.
-type told struct {
+// filterFigures are what a member knows of a filter.
+type filterFigures struct {
 	door.FilterInfo                // of its slices, and what its clients have asked
 	Slices          []sliceFigures `json:"slices,omitempty"` // of an exact question
 }
@@ -144,7 +144,7 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	next, refused := f.next(&d, was, all)
 	if next == nil {
 		if was != nil && differ { // what is said of it has to be so everywhere
-			if err := f.tellAll(ctx, was); err != nil {
+			if err := f.announce(ctx, was); err != nil {
 				return r, err
 			}
 		}
@@ -156,20 +156,20 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	if err := f.take(ctx, []FilterEntry{*next}); err != nil {
 		return r, &door.UnknownError{Err: err}
 	}
-	if err := f.tellAll(ctx, next); err != nil {
+	if err := f.announce(ctx, next); err != nil {
 		return r, err
 	}
 	return decided{Created: d.Do == doCreate}, nil
 }
 
-// tellAll tells all other members what was decided.
-func (f *Filters) tellAll(ctx context.Context, e *FilterEntry) error {
+// announce sends all other members what was decided.
+func (f *Filters) announce(ctx context.Context, e *FilterEntry) error {
 	r := f.m.View().Record
 	if _, errs := toAll[struct{}](ctx, f.m, nil, verbChanged, decree{r.Generation, r.Restored, *e}); len(errs) > 0 {
 		return &door.UnknownError{Err: joined(errs)}
 	}
 	if x, err := f.find(e.Name); err == nil && x.spec.Generation == e.Generation {
-		x.told.Store(true)
+		x.announced.Store(true)
 	}
 	return nil
 }
@@ -382,8 +382,8 @@ func (f *Filters) follow(ctx context.Context, o order) error {
 	return fmt.Errorf("%w: no order %q", ErrRecord, o.Do)
 }
 
-// tell asks members what they know of filters. Each answer has all filters, in the order of the names.
-func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]told, error) {
+// askFigures asks members what they know of filters. Each answer has all filters, in the order of the names.
+func (f *Filters) askFigures(ctx context.Context, names []Hex, absolute bool) ([][]filterFigures, error) {
 	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
 	for {
@@ -400,19 +400,19 @@ func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]tol
 		if err != nil {
 			return nil, err
 		}
-		answers, errs := toAll[[]told](ctx, f.m, q.Asked, verbTell, q)
-		all, again := [][]told{here}, false
+		answers, errs := toAll[[]filterFigures](ctx, f.m, q.Asked, verbFigures, q)
+		all, again := [][]filterFigures{here}, false
 		for _, id := range q.Asked[1:] {
 			a, ok := answers[id]
 			switch {
 			case ok && len(a) == len(names):
 				all = append(all, a)
 			case ok:
-				return nil, fmt.Errorf("%w: node %s tells of %d filters, asked for %d", ErrRecord, id, len(a), len(names))
+				return nil, fmt.Errorf("%w: node %s answers for %d filters, asked for %d", ErrRecord, id, len(a), len(names))
 			case !unreachable(errs[id]) || ctx.Err() != nil || absolute:
 				return nil, errs[id]
 			default:
-				again = true // without it another one tells of its slices
+				again = true // without it another one answers for its slices
 			}
 		}
 		if !again {
@@ -422,9 +422,9 @@ func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]tol
 	}
 }
 
-// answer answers a question: with the figures of the slices that this member is to tell of, and with what its clients have asked.
-func (f *Filters) answer(q question) ([]told, error) {
-	all := make([]told, len(q.Names))
+// answer answers a question: with the figures of the slices that this member is to answer for, and with what its clients have asked.
+func (f *Filters) answer(q question) ([]filterFigures, error) {
+	all := make([]filterFigures, len(q.Names))
 	for i, name := range q.Names {
 		have, err := f.figures(name, q.Asked)
 		if err == nil && q.Exact {
@@ -477,7 +477,7 @@ func (f *Filters) control(ctx context.Context, r *wire.Request) ([]byte, error) 
 		})
 	case verbOrder:
 		return answered(r.Body, func(o order) (struct{}, error) { return struct{}{}, f.follow(ctx, o) })
-	case verbTell:
+	case verbFigures:
 		return answered(r.Body, f.answer)
 	}
 	return nil, fmt.Errorf("%w: verb %d", ErrRecord, r.Verb)

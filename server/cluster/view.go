@@ -25,7 +25,7 @@ type live struct {
 	view     View
 	epoch    uint64
 	self     int
-	bits     int                  // slots are cut into 1 << bits buckets
+	bits     int                  // slots are split into 1 << bits buckets
 	owners   [][]int              // of each bucket, in the order of the map: places in the record
 	replicas []replica            // by place in the record: the one here is gated
 	origin   int                  // the member that alone answers reads, or -1

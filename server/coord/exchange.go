@@ -35,17 +35,17 @@ func (e *Exchanged) add(s Exchanged) {
 	e.Pages += s.Pages
 }
 
-// The shape of a comparison: into how many parts a range is cut at most, how many sets there are in a part of the last cut, about, and
-// in a range that is not cut any more.
+// The shape of a comparison: into how many parts a range is split at most, how many sets there are in a part of the last split, about, and
+// in a range that is not split any more.
 const (
-	cutsMax    = 64
-	cutSets    = 8
+	splitsMax  = 64
+	splitSets  = 8
 	listedSets = 16
 )
 
 // Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
 // compare digests of parts of the range, of smaller parts where these differ, and there at last of sets; then, of sets whose digests
-// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is judged by its receiver, and no clock is
+// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is checked by its receiver, and no clock is
 // joined: so it may go on while both are written, be broken off, and be done again. What it brings is not synced of itself. Equal
 // digests say nothing about damage.
 //
@@ -66,7 +66,7 @@ type exchange struct {
 }
 
 func (e *exchange) run(ctx context.Context, first, last keyscheme.Slot) (Exchanged, error) {
-	err := e.ranges(ctx, first, last, cutsMax)
+	err := e.ranges(ctx, first, last, splitsMax)
 	return e.sum, errors.Join(append(e.errs, err)...)
 }
 
@@ -92,7 +92,7 @@ func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts
 		case most <= listedSets || a.Sets == 0 || b.Sets == 0 || a.First == a.Last:
 			err = e.sets(ctx, a.First, a.Last)
 		default:
-			err = e.ranges(ctx, a.First, a.Last, int(min(cutsMax, most/cutSets)))
+			err = e.ranges(ctx, a.First, a.Last, int(min(splitsMax, most/splitSets)))
 		}
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts
 func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	all, m, err := rep.RangeDigests(ctx, first, last, parts)
 	if err == nil {
-		err = peer.CheckCut(all, first, last, parts)
+		err = peer.CheckSplit(all, first, last, parts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("coord: exchange with %s: %w", m.Node, err)
@@ -151,13 +151,13 @@ func (e *exchange) both(ctx context.Context, set []byte) error {
 		return err
 	}
 	return errors.Join(
-		e.tell(ctx, &telling{set: set, from: e.a, to: e.b, has: sa, by: ma, lacks: sb}),
-		e.tell(ctx, &telling{set: set, from: e.b, to: e.a, has: sb, by: mb, lacks: sa}))
+		e.send(ctx, &sending{set: set, from: e.a, to: e.b, has: sa, by: ma, lacks: sb}),
+		e.send(ctx, &sending{set: set, from: e.b, to: e.a, has: sb, by: mb, lacks: sa}))
 }
 
-// tell tells one replica all that another knows of a set and it does not.
-func (e *exchange) tell(ctx context.Context, t *telling) error {
-	t.told = &clock.Clock{}
+// send tells one replica all that another knows of a set and it does not.
+func (e *exchange) send(ctx context.Context, t *sending) error {
+	t.sent = &clock.Clock{}
 	err := t.run(ctx, t.missing())
 	e.sum.Keys += t.keys
 	e.sum.Dead += t.dead

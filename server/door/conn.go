@@ -39,7 +39,7 @@ type Conn struct {
 	raw        net.Conn // what the listener gave; with TLS what is below nc. Not the handler's
 	tls        *tls.Conn
 	remote     net.Addr
-	seat       seat // in a loop; nil where there is none
+	station    station // in a loop; nil where there is none
 	in         []byte
 	begin, end int
 	reserved   int64       // of the limits' bytes for long requests
@@ -57,7 +57,7 @@ type Conn struct {
 	idleUntil             time.Time  // where there is an idle time
 	requestBegun          time.Time  // since when the server waits for the rest of a long request; zero where it does not
 	lastRead              bool       // nc's deadline is the end of what is read before a shutdown
-	mu                    sync.Mutex // guards the change of draining, of nc and of seat, and nc's deadline for reading
+	mu                    sync.Mutex // guards the change of draining, of nc and of station, and nc's deadline for reading
 	draining              atomic.Bool
 }
 
@@ -68,8 +68,8 @@ type stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// seat is a connection's place in a loop, which executes the requests of many. Only cut may be called by any goroutine.
-type seat interface {
+// station is a connection's place in a loop, which executes the requests of many. Only cut may be called by any goroutine.
+type station interface {
 	// park has the loop wait for the next request, and serve the connection then. It reports false where it must not or can't.
 	park() bool
 	// holds reports whether the loop does nothing else until the caller returns.
@@ -131,7 +131,7 @@ func (c *Conn) serve(ctx context.Context) (parked bool) {
 }
 
 // park has the connection wait for its next request in a loop, where it has one.
-func (c *Conn) park() bool { return c.seat != nil && c.seat.park() }
+func (c *Conn) park() bool { return c.station != nil && c.station.park() }
 
 // turn reads once, executes and answers, and reports false at the end. All whole requests that were read are executed and answered; one
 // without its end is not. Where the handler defers work, resume goes on.
@@ -200,8 +200,8 @@ func (c *Conn) countEnd(err error) {
 func (c *Conn) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.seat != nil {
-		c.seat.cut()
+	if c.station != nil {
+		c.station.cut()
 	} else {
 		c.raw.Close()
 	}
@@ -210,17 +210,17 @@ func (c *Conn) cut() {
 // Settle gives the connection a goroutine of its own for good: its requests wait, and to leave an event loop at each takes more than it saves.
 // Where that can't be had, it does what MayWait does.
 func (c *Conn) Settle() {
-	if c.seat == nil {
+	if c.station == nil {
 		return
 	}
-	defer c.MayWait() // where it still has a seat
+	defer c.MayWait() // where it still has a station
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.draining.Load() {
 		return // its last deadline is set
 	}
-	if nc := c.seat.settle(); nc != nil {
-		c.nc, c.raw, c.seat = nc, nc, nil
+	if nc := c.station.settle(); nc != nil {
+		c.nc, c.raw, c.station = nc, nc, nil
 		c.s.counters.settled.Add(1)
 		c.readUntil, c.writeUntil = time.Time{}, time.Time{}
 	}
@@ -228,14 +228,14 @@ func (c *Conn) Settle() {
 
 // MayWait is called before what may wait, or takes long: an event loop goes on without the connection.
 func (c *Conn) MayWait() {
-	if c.seat != nil {
-		c.seat.leave()
+	if c.station != nil {
+		c.station.leave()
 	}
 }
 
 // Now returns how many of so many pieces of work, each of about a microsecond, may be done without a call of MayWait, and counts them.
 func (c *Conn) Now(pieces int) int {
-	if c.seat == nil || !c.seat.holds() {
+	if c.station == nil || !c.station.holds() {
 		return pieces
 	}
 	pieces = min(pieces, turnWorkMax-c.turnWork)

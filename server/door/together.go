@@ -41,7 +41,7 @@ type Together func(ctx context.Context, list []Handler)
 //
 // Defer reports false where the handler is to do the work itself, after a call of MayWait: in no loop, or for much work.
 func (c *Conn) Defer(w Work) bool {
-	if c.seat == nil || c.s.opt.Together == nil || w.Pieces > workPiecesMax || w.Bytes > workBytesMax || !c.seat.holds() {
+	if c.station == nil || c.s.opt.Together == nil || w.Pieces > workPiecesMax || w.Bytes > workBytesMax || !c.station.holds() {
 		return false
 	}
 	c.work, c.deferred = w, true

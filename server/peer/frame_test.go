@@ -55,15 +55,15 @@ func samples() []sample {
 			{Name: []byte("y"), Dots: []clock.Dot{dot("A1", 2)}}, {Name: []byte("x"), Dots: []clock.Dot{dot("A1", 1)}}}}},
 		{"chunk-of-dead", peer.Chunk{Clock: seen, Bound: []byte("z")}},
 		{"chunk-last", peer.Chunk{Clock: seen, Done: true}},
-		{"state", peer.State{Seen: seen, Dead: clock.Of(dot("B1", 7)), Open: 2}},
+		{"state", peer.State{Seen: seen, Dead: clock.Of(dot("B1", 7)), Unresolved: 2}},
 		{"digests", peer.Digests{{Slot: 1, Name: []byte("b"), Sum: [16]byte{1, 2}}, {Slot: 1, Name: []byte("aa"), Sum: [16]byte{3}}, {Slot: 0xFFFFFFFF, Name: []byte("a")}}},
 		{"digests-none", peer.Digests{}},
 		{"ask", peer.Ask{Set: []byte("set"), Element: []byte("x"), Dots: []clock.Dot{dot("A1", 1), dot("A1", 1<<63)}}},
 		{"export", peer.Export{Set: []byte("set"), After: []byte{}, Bytes: 1 << 20}},
 		{"export-first", peer.Export{Set: []byte("set")}},
-		{"span", peer.Span{Set: []byte("set"), Bound: []byte("xy"), Count: 2, Keys: []byte("\x00\x01x\x00\x02A1\x04\x01\x01y\x00\x02"), Seen: seen}},
-		{"span-last", peer.Span{Set: []byte("set"), Done: true, Keys: []byte{}, Seen: seen, Dead: clock.Of(dot("A1", 1))}},
-		{"span-between", peer.Span{Set: []byte("set"), Bound: []byte{}, Count: 1, Keys: []byte("\x00\x00\x00\x02A1\x04")}},
+		{"portion", peer.Portion{Set: []byte("set"), Bound: []byte("xy"), Count: 2, Keys: []byte("\x00\x01x\x00\x02A1\x04\x01\x01y\x00\x02"), Seen: seen}},
+		{"portion-last", peer.Portion{Set: []byte("set"), Done: true, Keys: []byte{}, Seen: seen, Dead: clock.Of(dot("A1", 1))}},
+		{"portion-between", peer.Portion{Set: []byte("set"), Bound: []byte{}, Count: 1, Keys: []byte("\x00\x00\x00\x02A1\x04")}},
 		{"range-digests", peer.RangeDigests{{First: 2, Last: 4, Sets: 300, Sum: [16]byte{1, 2}}, {First: 5, Last: 8}, {First: 9, Last: 12, Sets: 1, Sum: [16]byte{15: 3}}}},
 		{"element-range", peer.ElementRange{Set: []byte("set"), Range: bigset.ElementRange{After: []byte("x"), UpTo: []byte{}, Mean: 300, Within: seen}}},
 		{"element-range-of-all", peer.ElementRange{Set: []byte("set"), Range: bigset.ElementRange{Mean: 1}}},
@@ -74,8 +74,8 @@ func samples() []sample {
 			Wrong: []fold.Element{{Name: []byte("y"), Dots: []clock.Dot{dot("A1", 2), dot("B1", 7)}}}}},
 		{"heal-result", peer.HealResult{Healed: 1, Present: 300, Dead: 2, NotSeen: 3, Left: 4, Taken: 5}},
 		{"lost", peer.Lost{Set: []byte("set"), Dots: seen}},
-		{"judgement-of-nothing", peer.Judgement{}},
-		{"judgement", peer.Judgement{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Verdicts: []bigset.Verdict{bigset.Live, bigset.Dead, bigset.NotSeen, bigset.Lost}}},
+		{"statuses-of-nothing", peer.DotStatuses{}},
+		{"statuses", peer.DotStatuses{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Statuses: []bigset.DotStatus{bigset.Live, bigset.Dead, bigset.NotSeen, bigset.Lost}}},
 	}
 }
 
@@ -152,8 +152,8 @@ func TestDecodedValues(t *testing.T) {
 		t.Fatalf("chunk %+v", c)
 	}
 	m, _, _ = peer.Decode(encode(t, alice, samples()[len(samples())-1].m))
-	if v := m.(peer.Judgement); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
-		t.Fatalf("judgement %v", v)
+	if v := m.(peer.DotStatuses); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
+		t.Fatalf("statuses %v", v)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestRefusedFrames(t *testing.T) {
 		{"more parts of elements than may be", seal(append(head('K'), "\x01\x81\x20"+strings.Repeat("\x00", 9000)...)), peer.ErrFrameTooLarge},
 		{"more keys healed than a frame holds", seal(append(head('N'), "\x81\x80\x80\x20\x00\x00\x00\x00\x00"...)), peer.ErrFrame},
 		{"wrong keys without dots", seal(append(head('M'), "\x01s\x00\x00\x01\x02bb\x00"...)), peer.ErrFrame},
-		{"unknown verdict", seal(append(head('V'), "\x00\x01?"...)), peer.ErrFrame},
+		{"unknown status of a dot", seal(append(head('V'), "\x00\x01?"...)), peer.ErrFrame},
 		{"live dots in no order", seal(append(head('V'), "\x02\x00\x01A\x02\x00\x01\x00"...)), peer.ErrFrame},
 		{"range of no parts", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x00"...)), peer.ErrFrame},
 		{"more parts than slots", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x03\x00\x00\x00"...)), peer.ErrFrame},
@@ -231,12 +231,12 @@ func TestRefusedFrames(t *testing.T) {
 		{"dead beyond seen", seal(append(head('S'), "\x02\x01\x00\x03\x03\x01A\x00"...)), peer.ErrFrame},
 		{"digests in no order", seal(append(head('G'), "\x02\x00\x00\x00\x01\x01a0123456789abcdef\x00\x00\x00\x01\x01a0123456789abcdef"...)), peer.ErrFrame},
 		{"items that run over", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x02\x00\x01A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a\x00\x00a\x00\x00"...)), peer.ErrFrame},
-		{"span of more than may be asked for", seal(append(head('E'), "\x01s\x00\x81\x80\x80\x20"...)), peer.ErrFrameTooLarge},
+		{"portion of more than may be asked for", seal(append(head('E'), "\x01s\x00\x81\x80\x80\x20"...)), peer.ErrFrameTooLarge},
 		{"position that is neither there nor not", seal(append(head('E'), "\x01s\x02\x00"...)), peer.ErrFrame},
-		{"unknown flag of a span", seal(append(head('P'), "\x01s\x09\x00\x00"...)), peer.ErrFrame},
+		{"unknown flag of a portion", seal(append(head('P'), "\x01s\x09\x00\x00"...)), peer.ErrFrame},
 		{"more keys than bytes", seal(append(head('P'), "\x01s\x01\x02\x04\x00\x00\x00\x02"...)), peer.ErrFrame},
 		{"keys of no number", seal(append(head('P'), "\x01s\x01\x00\x04\x00\x00\x00\x02"...)), peer.ErrFrame},
-		{"span whose dead were not seen", seal(append(head('P'), "\x01s\x07\x00\x00\x02\x01\x00\x03\x03\x01A"...)), peer.ErrFrame},
+		{"portion whose dead were not seen", seal(append(head('P'), "\x01s\x07\x00\x00\x02\x01\x00\x03\x03\x01A"...)), peer.ErrFrame},
 		{"item of no kind", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x01\x00\x01A\x01z\x00\x00"...)), peer.ErrFrame},
 	} {
 		m, from, err := peer.Decode(c.frame)
@@ -276,7 +276,7 @@ func TestUnsendable(t *testing.T) {
 		want error
 	}{
 		{"over the frame", alice, many, peer.ErrFrameTooLarge},
-		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrOpenContexts},
+		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrUnresolvedContexts},
 		{"request id", alice, peer.Delta{Set: []byte("s"), Request: make([]byte, peer.RequestBytesMax+1)}, peer.ErrFrameTooLarge},
 		{"sender", peer.Member{}, peer.Digests{}, peer.ErrMember},
 		{"no dot", alice, peer.Ask{Set: []byte("s"), Dots: []clock.Dot{{}}}, peer.ErrFrame},
@@ -287,7 +287,7 @@ func TestUnsendable(t *testing.T) {
 		{"count of parts of no elements", alice, peer.AskCount{Set: []byte("s")}, peer.ErrFrame},
 		{"counts that go on behind nothing", alice, peer.PartCounts{}, peer.ErrFrame},
 		{"fewer than no keys", alice, peer.HealResult{Left: -1}, peer.ErrFrame},
-		{"live dots in no order", alice, peer.Judgement{Live: []clock.Dot{dot("b", 1), dot("a", 1)}}, peer.ErrFrame},
+		{"live dots in no order", alice, peer.DotStatuses{Live: []clock.Dot{dot("b", 1), dot("a", 1)}}, peer.ErrFrame},
 		{"element without dots", alice, peer.Facts{Set: []byte("s"), Keys: []fold.Element{{}}}, peer.ErrFrame},
 	} {
 		if b, err := peer.Append([]byte("kept"), c.from, c.m); !errors.Is(err, c.want) || string(b) != "kept" {

@@ -37,13 +37,13 @@ type pull struct {
 
 // pullState is what a restart forgets.
 type pullState struct {
-	after   *bigset.PagePlace  // up to where pages were compared
-	all     bool               // all were
-	due     []bigset.PagePlace // compared, and to be fetched
-	here    run
-	told    bool // the receiver has the slice, with these layers at least
-	layers  []bloomslice.Layer
-	damaged []error
+	after     *bigset.PagePlace  // up to where pages were compared
+	all       bool               // all were
+	due       []bigset.PagePlace // compared, and to be fetched
+	here      run
+	announced bool // the receiver has the slice, with these layers at least
+	layers    []bloomslice.Layer
+	damaged   []error
 }
 
 // run is a part of the receiver's sums, of which those before the page at hand are gone.
@@ -99,7 +99,7 @@ func (p *pull) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.tell(ctx, there.Layers); err != nil {
+	if err := p.announce(ctx, there.Layers); err != nil {
 		return err
 	}
 	due, err := p.lacking(ctx, there.Sums)
@@ -121,7 +121,7 @@ func (p *pull) pass(ctx context.Context) error {
 	if err := errors.Join(err, p.is(m)); err != nil {
 		return p.wrap(err)
 	}
-	if err := p.tell(ctx, there.Layers); err != nil {
+	if err := p.announce(ctx, there.Layers); err != nil {
 		return err
 	}
 	p.due = p.next(there.Layers)
@@ -199,7 +199,7 @@ func (p *pull) ask(ctx context.Context) error {
 	h := &p.here
 	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
 	if errors.Is(err, bigset.ErrNoFilter) || damage(err) {
-		// It comes to be, or tell is told why not; and of what is damaged all is due: what can be joined of it is, and the rest is told of.
+		// The slice is created when the layers arrive, or announce returns why not. Of a damaged slice all pages are due: what can be joined is, and the rest is reported.
 		h.asked, h.done, h.sums = true, true, nil
 		return nil
 	}
@@ -213,19 +213,19 @@ func (p *pull) ask(ctx context.Context) error {
 	if len(r.Sums) > 0 {
 		h.after = &r.Sums[len(r.Sums)-1].PagePlace
 	}
-	p.told, p.layers = true, r.Layers
+	p.announced, p.layers = true, r.Layers
 	return nil
 }
 
-// tell joins the sender's layers into the receiver, unless it has them. A layer that counts more keys than there are bits is no harm.
-func (p *pull) tell(ctx context.Context, layers []bloomslice.Layer) error {
-	if p.told && covers(p.layers, layers) {
+// announce joins the sender's layers into the receiver, unless it has them. A layer that counts more keys than there are bits is no harm.
+func (p *pull) announce(ctx context.Context, layers []bloomslice.Layer) error {
+	if p.announced && covers(p.layers, layers) {
 		return nil
 	}
 	if _, err := p.to.MergePages(ctx, bigset.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
 		return p.wrap(err)
 	}
-	p.told, p.layers = true, layers
+	p.announced, p.layers = true, layers
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 // historyMax is how many ticks a view keeps of each of its rows.
 const historyMax = 256
 
-// Live draws ticks in place on a terminal: what runs, how far it is, and how it goes. Its method Tell is for Options.Watch. One goroutine at a time
+// Live draws ticks in place on a terminal: what runs, how far it is, and how it goes. Its method Show is for Options.Watch. One goroutine at a time
 // uses a Live; after Stop has returned, Clear erases it, on Ctrl-C too: it sets no mode of the terminal.
 type Live struct {
 	screen.Screen
@@ -75,8 +75,8 @@ var states = []row{
 	{label: "disk busy", name: sample.DiskBusy, colour: screen.Blue, most: 1, text: share},
 }
 
-// Tell draws a tick over the one before it.
-func (v *Live) Tell(t *sample.Tick) { v.Draw(v.lines(t, v.Width())) }
+// Show draws a tick over the one before it.
+func (v *Live) Show(t *sample.Tick) { v.Draw(v.lines(t, v.Width())) }
 
 // Columns of the parts of a line.
 const (
@@ -208,7 +208,7 @@ func skippedText(list []sample.Skip) string {
 	return "ticks skipped, for a figure was too slow to read: " + strings.Join(parts, ", ")
 }
 
-// Lines writes ticks as plain lines, where there is no terminal: one when a phase begins, and one every few seconds. Its method Tell is for
+// Lines writes ticks as plain lines, where there is no terminal: one when a phase begins, and one every few seconds. Its method Show is for
 // Options.Watch.
 type Lines struct {
 	Out   io.Writer
@@ -219,8 +219,8 @@ type Lines struct {
 	last  time.Duration
 }
 
-// Tell writes a line if it is time for one.
-func (p *Lines) Tell(t *sample.Tick) {
+// Show writes a line if it is time for one.
+func (p *Lines) Show(t *sample.Tick) {
 	every := p.Every
 	if every == 0 {
 		every = 5 * time.Second

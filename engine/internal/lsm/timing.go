@@ -18,8 +18,8 @@ type Timing struct {
 	buckets [TimingBuckets]atomic.Uint64
 }
 
-// Note counts something that began at that time and has ended.
-func (t *Timing) Note(began time.Time) { t.Add(time.Since(began)) }
+// Observe counts something that began at that time and has ended.
+func (t *Timing) Observe(began time.Time) { t.Add(time.Since(began)) }
 
 // Add counts something that took so long.
 func (t *Timing) Add(d time.Duration) {

@@ -69,15 +69,15 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"facts of another set": func(b []byte) []byte { return frame(peer.Facts{Set: []byte("other")}) },
 		"too few answers":      func(b []byte) []byte { return frame(peer.KeyAnswers{true}) },
 		"too few contexts":     func(b []byte) []byte { return frame(peer.Contexts{bigset.Saw()}) },
-		"too few verdicts":     func(b []byte) []byte { return frame(peer.Judgement{}) },
+		"too few statuses":     func(b []byte) []byte { return frame(peer.DotStatuses{}) },
 		"too few dots":         func(b []byte) []byte { return frame(peer.Written{}) },
 		"marks of another": func(b []byte) []byte {
 			return frame(peer.Marked{Marks: marksOf(t, 5, "a", "b"), Added: []bool{true, true}})
 		},
-		"pages of another":      func(b []byte) []byte { return frame(peer.SlicePages{SliceSpec: spec(5)}) },
-		"another range":         func(b []byte) []byte { return frame(peer.RangeDigests{{First: 2, Last: 9}}) },
-		"a span of another set": func(b []byte) []byte { return frame(peer.Span{Set: []byte("other"), Done: true, Keys: []byte{}}) },
-		"too few groups":        func(b []byte) []byte { return frame(peer.AnswersMany{{Answers: []bool{true}}}) },
+		"pages of another":         func(b []byte) []byte { return frame(peer.SlicePages{SliceSpec: spec(5)}) },
+		"another range":            func(b []byte) []byte { return frame(peer.RangeDigests{{First: 2, Last: 9}}) },
+		"a portion of another set": func(b []byte) []byte { return frame(peer.Portion{Set: []byte("other"), Done: true, Keys: []byte{}}) },
+		"too few groups":           func(b []byte) []byte { return frame(peer.AnswersMany{{Answers: []bool{true}}}) },
 		"groups of others": func(b []byte) []byte {
 			return frame(peer.MarkedMany{{Added: []bool{true, true}}, {Added: []bool{true}}})
 		},

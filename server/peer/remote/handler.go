@@ -158,8 +158,8 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 		})
 	case peer.Ask:
 		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {
-			a, by, err := rep.Judge(ctx, m.Set, m.Element, m.Dots)
-			return peer.Judgement(a), by, err
+			a, by, err := rep.DotStatus(ctx, m.Set, m.Element, m.Dots)
+			return peer.DotStatuses(a), by, err
 		})
 	case peer.AskCount:
 		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {
@@ -197,7 +197,7 @@ func (v *visit) serveRepair(m peer.Message) ([]byte, error) {
 			if err != nil {
 				return nil, by, err
 			}
-			return peer.Span(*a), by, nil
+			return peer.Portion(*a), by, nil
 		})
 	case peer.AskRangeDigests:
 		return v.once(Compare, m.First, m.Last, func() (peer.Message, peer.Member, error) {

@@ -275,8 +275,8 @@ func calls(t fataler) []call {
 			a, by, err := r.CountParts(ctx, set, bigset.CountRange{From: []byte("g"), Mean: 1, Clock: true})
 			return answers{a, by}, err
 		}},
-		{"Judge", remote.Answer, false, false, func(r remote.Local) (any, error) {
-			a, by, err := r.Judge(ctx, set, []byte("p"), []clock.Dot{dot("F1", 5), dot("F1", 3), dot("Z", 1)})
+		{"DotStatus", remote.Answer, false, false, func(r remote.Local) (any, error) {
+			a, by, err := r.DotStatus(ctx, set, []byte("p"), []clock.Dot{dot("F1", 5), dot("F1", 3), dot("Z", 1)})
 			return answers{a, by}, err
 		}},
 		{"Export", remote.Copy, false, false, func(r remote.Local) (any, error) {
@@ -386,9 +386,9 @@ func plain(n *node, v any, err error) string {
 	if s, ok := v.(answers); ok {
 		text = ""
 		for _, x := range s {
-			if span, ok := x.(*bigset.Span); ok && span != nil {
-				f, e := span.Facts()
-				x = fmt.Sprintf("%q bound %q done %v count %d seen %v dead %v keys %v %v", span.Set, span.Bound, span.Done, span.Count, span.Seen, span.Dead, names(f.Keys), e)
+			if portion, ok := x.(*bigset.Portion); ok && portion != nil {
+				f, e := portion.Facts()
+				x = fmt.Sprintf("%q bound %q done %v count %d seen %v dead %v keys %v %v", portion.Set, portion.Bound, portion.Done, portion.Count, portion.Seen, portion.Dead, names(f.Keys), e)
 			}
 			text += fmt.Sprintf("%+v; ", x)
 		}

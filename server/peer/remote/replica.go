@@ -175,22 +175,22 @@ func answers(w *peer.Written, set []byte, ops []bigset.Op) bool {
 // writeAhead is Write that calls o.Applied with what the replica has applied, while that waits for its disk.
 func (r *Replica) writeAhead(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
 	var result bigset.Result
-	told := false
+	reported := false
 	err := r.stream(ctx, VerbWriteAhead, peer.Write{Set: set, Ops: ops, Options: o}, func(part []byte, from *sender) (bool, error) {
 		w, err := decodePart[peer.Written](bytes.Clone(part), from) // the result refers to it
 		switch {
 		case err != nil:
 			return true, err
-		case told || !answers(&w, set, ops):
+		case reported || !answers(&w, set, ops):
 			return true, errors.New("a result that was not asked for")
 		}
-		result, told = bigset.Result(w), true
+		result, reported = bigset.Result(w), true
 		if !result.Delta.Empty() {
 			o.Applied(result)
 		}
 		return true, nil
 	})
-	if err == nil && !told {
+	if err == nil && !reported {
 		err = r.strange("no result")
 	}
 	return result, r.Member(), err
@@ -273,25 +273,25 @@ func (r *Replica) CountParts(ctx context.Context, set []byte, c bigset.CountRang
 	return fit(r, bigset.PartCounts(a), by, err, (a.Clock != nil) == c.Clock, "a clock, or none,")
 }
 
-// Judge implements peer.Replica.
-func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
-	a, by, err := ask[peer.Judgement](ctx, r, VerbJudge, peer.Ask{Set: set, Element: element, Dots: dots})
-	return fit(r, bigset.Judgement(a), by, err, len(a.Verdicts) == len(dots), "verdicts")
+// DotStatus implements peer.Replica.
+func (r *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
+	a, by, err := ask[peer.DotStatuses](ctx, r, VerbDotStatus, peer.Ask{Set: set, Element: element, Dots: dots})
+	return fit(r, bigset.DotStatuses(a), by, err, len(a.Statuses) == len(dots), "statuses of dots")
 }
 
 // Export implements peer.Replica.
-func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	a, by, err := ask[peer.Span](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
+func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	a, by, err := ask[peer.Portion](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
 	if err != nil {
 		return nil, by, err
 	}
-	return fit(r, (*bigset.Span)(&a), by, nil, bytes.Equal(a.Set, set), "a span of a set")
+	return fit(r, (*bigset.Portion)(&a), by, nil, bytes.Equal(a.Set, set), "a portion of a set")
 }
 
 // RangeDigests implements peer.Replica.
 func (r *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
 	a, by, err := ask[peer.RangeDigests](ctx, r, VerbRangeDigests, peer.AskRangeDigests{First: first, Last: last, Parts: parts})
-	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckCut(a, first, last, len(keyscheme.CutSlots(first, last, parts))) == nil, "a range")
+	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckSplit(a, first, last, len(keyscheme.SplitSlots(first, last, parts))) == nil, "a range")
 }
 
 // sender checks whom the parts of a stream are from: all from the member that was asked, in one incarnation.
