@@ -73,6 +73,11 @@ func (t *Tokens) Cursor(last []byte, reverse bool) (Token, error) {
 	return t.seal(keyscheme.TokenContent{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
 }
 
+// Follower returns the token of a position of a follower of the set.
+func (t *Tokens) Follower(at *keyscheme.Position) (Token, error) {
+	return t.seal(keyscheme.TokenContent{Form: keyscheme.Follower, At: at})
+}
+
 func (t *Tokens) seal(c keyscheme.TokenContent) (Token, error) {
 	c.Set = t.set
 	token, err := t.ring.Seal(nil, c)
@@ -151,6 +156,15 @@ func (t *Tokens) After(token Token, reverse bool) ([]byte, error) {
 		return nil, ErrCursor
 	}
 	return append([]byte{}, c.Element...), nil
+}
+
+// Position opens the token of a follower: it returns how far the follower has come. nil for an empty token.
+func (t *Tokens) Position(token Token) (*keyscheme.Position, error) {
+	if len(token) == 0 {
+		return nil, nil
+	}
+	c, err := t.open(token, keyscheme.Follower, nil)
+	return c.At, err
 }
 
 func (t *Tokens) open(token Token, forms keyscheme.Form, element []byte) (keyscheme.TokenContent, error) {

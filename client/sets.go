@@ -32,6 +32,10 @@ type (
 	Stats    = door.Stats
 	Drop     = door.Drop
 	Name     = door.Name
+	Changes  = door.Changes
+	Changed  = door.Changed
+	Dotted   = door.Dotted
+	Followed = door.Followed
 )
 
 // Kinds of operations, and the DW of a write that no disk needs to have.
@@ -39,6 +43,13 @@ const (
 	OpAdd      = keyscheme.OpAdd
 	OpRemove   = keyscheme.OpRemove
 	NotDurable = door.NotDurable
+)
+
+// Why a follower has to forget what it has: Changed.Reset.
+const (
+	ResetBegin   = door.ResetBegin
+	ResetLost    = door.ResetLost
+	ResetExpired = door.ResetExpired
 )
 
 var _ door.Backend = (*Client)(nil)

@@ -49,6 +49,7 @@ type builder struct {
 	runs           *deadRuns                 // the set's, nil when it has none
 	puts           []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
 	recent         []byte                    // those of them that are closed adds, for the log of recent writes
+	removed        []byte                    // keys of dots that die by an operation on their element, for Removed
 	added          int
 	buf            []byte
 	scratch        []byte
@@ -96,7 +97,7 @@ func (b *builder) release() {
 		b.s.requestLog.gone(b.remembers)
 	}
 	b.killed.reset()
-	*b = builder{recent: reusable(b.recent), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
+	*b = builder{recent: reusable(b.recent), removed: reusable(b.removed), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
 }
 
@@ -141,7 +142,11 @@ func (b *builder) addDead(dot clock.Dot) bool {
 func (b *builder) kill(element []byte, dots []clock.Dot) {
 	for _, dot := range dots {
 		unseen := b.learn(dot)
-		if b.addDead(dot) && !unseen && b.s.deletes && b.st.unresolved+b.unresolved == 0 {
+		if !b.addDead(dot) {
+			continue
+		}
+		b.remove(element, dot)
+		if !unseen && b.s.deletes && b.st.unresolved+b.unresolved == 0 {
 			b.delete(element, dot)
 		}
 	}
@@ -312,6 +317,7 @@ func (b *builder) publish() {
 	}
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
+	b.s.removed.add(b.removed) // before Dead: whoever finds a dot in it finds the name, too
 	st.mu.Lock()
 	st.seen.AddRange(b.actor, b.first+1, b.counter)
 	for _, d := range b.learned {

@@ -53,6 +53,7 @@
 //	foldpass.go                                              wide contexts are resolved
 //	heal.go holes.go                                         keys that were lost come back
 //	replica.go locate.go recent.go digests.go elementdigests.go   what replicas ask of each other
+//	removed.go                                               names of what was removed last
 //	portion.go ingest.go droprange.go                        copies of ranges, and their end
 //	verify.go verifydamage.go damage.go                      damage: looked for, and remembered
 //	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events

@@ -36,6 +36,7 @@ type Store struct {
 	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys
+	removed    recentKeys // of dots that have died: see removed.go
 	requestLog requestLog
 	notes      notes
 	filters    *filters.Owner

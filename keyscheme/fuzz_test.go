@@ -121,6 +121,7 @@ func FuzzUnseal(f *testing.F) {
 		{Form: keyscheme.Narrow, Set: set, Element: element, Dots: clock.Of(clock.Dot{Actor: "a", Counter: 1})},
 		{Form: keyscheme.Wide, Set: set},
 		{Form: keyscheme.Cursor, Set: set, Element: element},
+		{Form: keyscheme.Follower, Set: set, At: &keyscheme.Position{Seen: clock.Of(clock.Dot{Actor: "a", Counter: 1}), Listed: true, After: element}},
 	} {
 		token, err := ring.Seal(nil, ctx)
 		if err != nil {

@@ -148,6 +148,9 @@ func TestGoldenTokens(t *testing.T) {
 		{"wide", keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set"), Dots: seen}},
 		{"cursor", keyscheme.TokenContent{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")}},
 		{"cursor-reverse", keyscheme.TokenContent{Form: keyscheme.Cursor, Set: []byte("set"), Element: nil, Reverse: true}},
+		{"follower", keyscheme.TokenContent{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Dead: clock.Of(clock.Dot{Actor: "a", Counter: 1})}}},
+		{"follower-listed", keyscheme.TokenContent{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{Seen: seen, Listed: true, After: []byte("element")}}},
+		{"follower-kept", keyscheme.TokenContent{Form: keyscheme.Follower, Set: []byte("set"), At: &keyscheme.Position{ID: []byte("0123456789abcdef")}}},
 	} {
 		token, err := ring.Seal(nil, c.ctx)
 		if err != nil {

@@ -31,7 +31,7 @@ type Keyring struct {
 }
 
 // Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors are
-// ErrTokenTooLarge, ErrTokenForm (not exactly one form), ErrTokenKey, and those of the names; on an error it returns dst unchanged.
+// ErrTokenTooLarge, ErrTokenForm (not exactly one form, or a position and another form), ErrTokenKey, and those of the names; on an error it returns dst unchanged.
 func (r *Keyring) Seal(dst []byte, ctx TokenContent) ([]byte, error) {
 	return r.seal(dst, &ctx, ctx.appendPayload)
 }
@@ -64,7 +64,7 @@ func (r *Keyring) sealable(ctx *TokenContent) error {
 	if r.Current == (SealKey{}) {
 		return ErrTokenKey
 	}
-	if !ctx.Form.known() {
+	if !ctx.Form.known() || (ctx.Form == Follower) != (ctx.At != nil) {
 		return ErrTokenForm
 	}
 	if err := CheckSetName(ctx.Set); err != nil {
@@ -75,7 +75,7 @@ func (r *Keyring) sealable(ctx *TokenContent) error {
 
 // Unseal returns the context of a token that was issued for the set and, if it is narrow, for the element. forms says which forms
 // are accepted; the element matters only to Narrow. Its errors all wrap ErrToken and say what is wrong with the token. Nothing in a
-// token is trusted before its seal has been checked. The Element of a Cursor's context aliases the token; otherwise Element and Set
+// token is trusted before its seal has been checked. The Element of a Cursor's context and the position of a Follower's alias the token; otherwise Element and Set
 // alias the arguments.
 func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (TokenContent, error) {
 	ctx := TokenContent{Set: set}

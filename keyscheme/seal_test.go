@@ -21,26 +21,47 @@ var (
 	ring = keyscheme.Keyring{Current: key1, Domain: [8]byte{'d', 'o', 'm', 'a', 'i', 'n', '-', '1'}}
 )
 
-const anyForm = keyscheme.Narrow | keyscheme.Wide | keyscheme.Cursor
+const anyForm = keyscheme.Narrow | keyscheme.Wide | keyscheme.Cursor | keyscheme.Follower
 
 var contexts = rapid.Custom(func(t *rapid.T) keyscheme.TokenContent {
 	ctx := keyscheme.TokenContent{
-		Form: rapid.SampledFrom([]keyscheme.Form{keyscheme.Narrow, keyscheme.Wide, keyscheme.Cursor}).Draw(t, "form"),
+		Form: rapid.SampledFrom([]keyscheme.Form{keyscheme.Narrow, keyscheme.Wide, keyscheme.Cursor, keyscheme.Follower}).Draw(t, "form"),
 		Set:  names(0, 5).Draw(t, "set"),
 	}
-	if ctx.Form != keyscheme.Wide {
+	if ctx.Form == keyscheme.Narrow || ctx.Form == keyscheme.Cursor {
 		ctx.Element = names(0, 5).Draw(t, "element")
 	}
-	if ctx.Form != keyscheme.Cursor {
-		ctx.Dots = clocks.Draw(t, "dots")
-	} else {
+	switch ctx.Form {
+	case keyscheme.Follower:
+		ctx.At = positions.Draw(t, "position")
+	case keyscheme.Cursor:
 		ctx.Reverse = rapid.Bool().Draw(t, "reverse")
+	default:
+		ctx.Dots = clocks.Draw(t, "dots")
 	}
 	return ctx
 })
 
+var positions = rapid.Custom(func(t *rapid.T) *keyscheme.Position {
+	if rapid.Bool().Draw(t, "kept") {
+		return &keyscheme.Position{ID: rapid.SliceOfN(rapid.Byte(), keyscheme.PositionIDBytes, keyscheme.PositionIDBytes).Draw(t, "id")}
+	}
+	p := &keyscheme.Position{Seen: clocks.Draw(t, "seen"), Dead: clocks.Draw(t, "dead"), Listed: rapid.Bool().Draw(t, "listed")}
+	if p.Listed {
+		p.After = names(0, 5).Draw(t, "after")
+	}
+	return p
+})
+
+func samePosition(a, b *keyscheme.Position) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Seen.Equal(b.Seen) && a.Dead.Equal(b.Dead) && a.Listed == b.Listed && bytes.Equal(a.After, b.After) && bytes.Equal(a.ID, b.ID)
+}
+
 func sameContext(a, b keyscheme.TokenContent) bool {
-	return a.Form == b.Form && bytes.Equal(a.Set, b.Set) && bytes.Equal(a.Element, b.Element) && a.Reverse == b.Reverse && a.Dots.Equal(b.Dots)
+	return a.Form == b.Form && bytes.Equal(a.Set, b.Set) && bytes.Equal(a.Element, b.Element) && a.Reverse == b.Reverse && a.Dots.Equal(b.Dots) && samePosition(a.At, b.At)
 }
 
 func TestTokensRoundTrip(t *testing.T) {
@@ -110,6 +131,7 @@ func TestTokenErrors(t *testing.T) {
 	narrow := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Narrow, Set: set, Element: element})
 	wide := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Wide, Set: set})
 	cursor := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Cursor, Set: set, Element: element})
+	follower := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Follower, Set: set, At: &keyscheme.Position{Listed: true, After: element}})
 	edit := func(at int, b byte) []byte {
 		token := bytes.Clone(narrow)
 		token[at] = b
@@ -128,6 +150,9 @@ func TestTokenErrors(t *testing.T) {
 		{"narrow", ring, narrow, keyscheme.Narrow | keyscheme.Wide, set, element, nil},
 		{"wide", ring, wide, keyscheme.Narrow | keyscheme.Wide, set, element, nil},
 		{"cursor", ring, cursor, keyscheme.Cursor, set, nil, nil},
+		{"follower", ring, follower, keyscheme.Follower, set, nil, nil},
+		{"follower of another set", ring, follower, keyscheme.Follower, []byte("other"), nil, keyscheme.ErrTokenSet},
+		{"follower for context", ring, follower, keyscheme.Narrow | keyscheme.Wide, set, element, keyscheme.ErrTokenForm},
 		{"nothing", ring, nil, keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
 		{"short", ring, narrow[:41], keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
 		{"long", ring, make([]byte, keyscheme.TokenBytesMax+1), keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
@@ -226,6 +251,8 @@ func TestSealRefuses(t *testing.T) {
 	}{
 		{keyscheme.TokenContent{}, keyscheme.ErrTokenForm},
 		{keyscheme.TokenContent{Form: keyscheme.Narrow | keyscheme.Wide}, keyscheme.ErrTokenForm},
+		{keyscheme.TokenContent{Form: keyscheme.Follower}, keyscheme.ErrTokenForm},
+		{keyscheme.TokenContent{Form: keyscheme.Wide, At: &keyscheme.Position{}}, keyscheme.ErrTokenForm},
 		{keyscheme.TokenContent{Form: keyscheme.Wide, Set: long}, keyscheme.ErrNameTooLong},
 		{keyscheme.TokenContent{Form: keyscheme.Narrow, Element: long}, keyscheme.ErrNameTooLong},
 		{keyscheme.TokenContent{Form: keyscheme.Narrow, Dots: huge}, keyscheme.ErrTokenTooLarge},

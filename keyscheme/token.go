@@ -13,9 +13,10 @@ type Form byte
 
 // The forms of token.
 const (
-	Narrow Form = 1 << iota // the dots that a client saw of one element
-	Wide                    // the clock of a whole set that a client saw
-	Cursor                  // where in a set a page of elements ended
+	Narrow   Form = 1 << iota // the dots that a client saw of one element
+	Wide                      // the clock of a whole set that a client saw
+	Cursor                    // where in a set a page of elements ended
+	Follower                  // how far a follower of a set has come
 )
 
 // The longest tokens, in bytes; as text they are a third longer. They are part of the wire format.
@@ -54,9 +55,10 @@ const (
 type TokenContent struct {
 	Form    Form
 	Set     []byte
-	Element []byte       // Narrow: the element it is about; Cursor: the last element of the page; Wide: nil
+	Element []byte       // Narrow: the element it is about; Cursor: the last element of the page; else nil
 	Dots    *clock.Clock // Narrow, Wide: what the client saw; nil is the empty clock
 	Reverse bool         // Cursor: the pages run backwards
+	At      *Position    // Follower: how far it has come
 }
 
 // bound returns the element that the seal binds in addition to the token's own bytes.
@@ -79,8 +81,11 @@ func (c *TokenContent) appendHead(dst []byte, domain [domainBytes]byte) []byte {
 }
 
 func (c *TokenContent) appendPayload(dst []byte) []byte {
-	if c.Form != Cursor {
+	switch c.Form {
+	case Narrow, Wide:
 		return c.Dots.Append(dst)
+	case Follower:
+		return c.At.Append(dst)
 	}
 	direction := byte(cursorForward)
 	if c.Reverse {
@@ -90,14 +95,16 @@ func (c *TokenContent) appendPayload(dst []byte) []byte {
 }
 
 // decodePayload inverts appendPayload. The seal has been checked, so a payload that fails here was sealed by a faulty program.
-func (c *TokenContent) decodePayload(payload []byte) error {
-	if c.Form != Cursor {
-		dots, err := clock.Decode(payload)
-		if err != nil {
+func (c *TokenContent) decodePayload(payload []byte) (err error) {
+	switch c.Form {
+	case Narrow, Wide:
+		if c.Dots, err = clock.Decode(payload); err != nil {
 			return tokenFault(err)
 		}
-		c.Dots = dots
 		return nil
+	case Follower:
+		c.At, err = DecodePosition(payload)
+		return err
 	}
 	if len(payload) == 0 || payload[0] != cursorForward && payload[0] != cursorReverse || len(payload)-1 > ElementBytesMax {
 		return ErrTokenMalformed
@@ -107,7 +114,7 @@ func (c *TokenContent) decodePayload(payload []byte) error {
 }
 
 // known reports whether f is exactly one form.
-func (f Form) known() bool { return f == Narrow || f == Wide || f == Cursor }
+func (f Form) known() bool { return f == Narrow || f == Wide || f == Cursor || f == Follower }
 
 // headBytes returns how many bytes stand before the payload.
 func (f Form) headBytes() int {

@@ -23,7 +23,7 @@ read needs, and a change whose outcome nobody knows has exit status 3: the hint 
   bigset set add friends john --addr 127.0.0.1:8691`,
 	}
 	cmd.AddCommand(a.setAdd(), a.setRemove(), a.setHas(), a.setList(), a.setCount(), a.setDrop(), a.setNames(),
-		a.setContext(), a.setFigures(), a.setImport(), a.setExport())
+		a.setContext(), a.setFigures(), a.setWatch(), a.setImport(), a.setExport())
 	a.node.flags(cmd)
 	return chooser(cmd)
 }

@@ -44,7 +44,7 @@ var nodeFlags = []struct {
 }{
 	{"w", []string{"add", "rm", "drop", "import"}},
 	{"dw", []string{"add", "rm", "drop", "import"}},
-	{"r", []string{"has", "ls", "count", "context", "stats", "export"}},
+	{"r", []string{"has", "ls", "count", "context", "stats", "watch", "export"}},
 	{"request", []string{"add", "rm"}},
 }
 

@@ -65,6 +65,8 @@ func TestAway(t *testing.T) {
 		{"count friends", ""}, {"count friends --prefix j", ""}, {"count friends --json", ""}, {"count nobody", ""},
 		{"stats friends", ""}, {"stats --json friends", ""}, {"stats keys", ""}, {"stats nobody", ""}, {"stats", ""}, {"stats friends keys", ""},
 		{"names", ""}, {"names --json", ""}, {"names --base64", ""},
+		{"watch friends --once", ""}, {"watch keys --once --base64", ""}, {"watch nobody --once", ""}, {"watch friends --once --since x", ""}, {"watch friends --json --once --since x", ""},
+		{"watch friends keys", ""},
 		{"context friends", ""}, {"context --json friends", ""}, {"context nobody", ""}, {"context friends paul", ""},
 		{"add friends paul", ""}, {"rm friends paul --context $-1", ""}, {"has friends paul", ""}, // it was added after the token was made
 		{"context friends paul", ""}, {"rm friends paul george --context $-1", ""}, {"rm friends george --context $-1", ""}, {"has friends paul george", ""},

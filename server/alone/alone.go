@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/server/door"
+	"bigset/server/follow"
 )
 
 // Backend is a door.Backend over one store.
 type Backend struct {
 	store    *engine.Store
 	unsynced bool // changes that name no DW wait for no disk
+	kept     follow.Kept
 }
 
 // New returns the backend of a store, which the caller closes after all requests have ended. Changes that name no DW are on disk when they are acknowledged.
@@ -24,6 +27,13 @@ func New(s *engine.Store) *Backend { return &Backend{store: s} }
 
 // NewUnsynced is New, but changes that name no DW wait for no disk.
 func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced: true} }
+
+// NewOnce is New for a process that ends before its followers come back: no token expires, whatever its length, up to 1 MiB. A longer one is an error.
+func NewOnce(s *engine.Store) *Backend {
+	b := New(s)
+	b.kept.TokenBytes = math.MaxInt
+	return b
+}
 
 var _ door.Backend = (*Backend)(nil)
 

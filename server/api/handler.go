@@ -57,6 +57,8 @@ func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) 
 		return s.read(ctx, r.Body, send)
 	case VerbNames:
 		return s.names(ctx, r.Body, send)
+	case VerbChanges:
+		return s.changes(ctx, r.Body, send)
 	}
 	return nil, fmt.Errorf("%w: no verb %d", ErrBody, r.Verb)
 }

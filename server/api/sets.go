@@ -19,6 +19,7 @@ const (
 	VerbDrop    wire.Verb = 6
 	VerbNames   wire.Verb = 7 // a stream
 	VerbStats   wire.Verb = 8
+	VerbChanges wire.Verb = 9 // a stream
 )
 
 // Kinds of operations, as they are on the wire.

@@ -16,10 +16,12 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
+	"bigset/fold"
 	"bigset/internal/ring"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/door"
+	"bigset/server/follow"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
 	"bigset/server/tokens"
@@ -37,6 +39,8 @@ type Local interface {
 	SetStates(sets, filters peer.MemberState)
 	// SetSeats says from which seat the replica fills the slices of filters in a slot, and whether it has one there.
 	SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool))
+	// Removed returns elements that dead dots of a set had, as far as this process remembers them.
+	Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error)
 }
 
 // Config configures a member.
@@ -103,6 +107,7 @@ type Member struct {
 	live       atomic.Pointer[live] // nil while requests can't be routed
 	stats      peerStats
 	tokensMet  atomic.Bool // tokens were compared with those of the others once
+	followers  follow.Kept // how far followers of sets have come
 
 	life   context.Context
 	cancel context.CancelFunc

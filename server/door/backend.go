@@ -36,6 +36,8 @@ type Backend interface {
 	// Names lists sets: those with elements or, with all, also those that are empty. Their order is fixed and none of their names; with after, which need not
 	// be a set any more, it begins with the one that follows that name in it. No set comes twice.
 	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
+	// Changes says what has happened since a follower was told last. The last part, and only that, is Done. What a part holds may be kept.
+	Changes(ctx context.Context, q Changes) iter.Seq2[Changed, error]
 	// Remote reports whether requests wait for other nodes: else only for memory and a disk.
 	Remote() bool
 }

@@ -18,6 +18,7 @@ func ownCommands() []command {
 		{"bs.fetch", -2, reads, 1, 1, 1, aboutOwn, "Returns the context of a set, or for each of some elements whether it is there, and its context", asksRead, false, (*conn).bsFetch},
 		{"bs.add", -4, writes, 1, 1, 1, aboutOwn, "Adds elements: BS.ADD key [CONTEXT set] [REQUEST id] [RETRY] [W n] [DW n] ELEMENTS e [e ...] | PAIRS e context [...]", asksWrite, false, (*conn).bsAdd},
 		{"bs.rem", -4, writes, 1, 1, 1, aboutOwn, "Removes elements: BS.REM key and what BS.ADD takes", asksWrite, false, (*conn).bsRem},
+		{"bs.changes", -3, reads, 1, 1, 1, aboutOwn, "Returns what was added and removed since a token: BS.CHANGES key token [LIMIT n] [WAIT milliseconds] [R n]", asksRead, false, (*conn).bsChanges},
 		{"bs.stat", 2, reads, 1, 1, 1, aboutOwn, "Returns figures of a set", asksRead, false, (*conn).bsStat},
 	}
 }

@@ -13,7 +13,7 @@ var refusedFamilies = []struct{ why, names string }{
 	{"a node is not emptied by one command; use SCAN and DEL", "flushdb flushall swapdb"},
 	{"several commands are not one transaction; a command is atomic by itself, and SADD and SREM take up to 100000 elements", "multi exec discard watch unwatch"},
 	{"no scripts are run; send the commands themselves, in a pipeline", "eval evalsha eval_ro evalsha_ro script function fcall fcall_ro"},
-	{"nothing is published; compare contexts by BS.FETCH to see whether a set has changed", "subscribe unsubscribe psubscribe punsubscribe ssubscribe sunsubscribe publish spublish pubsub"},
+	{"nothing is published; BS.CHANGES key token WAIT 30000 waits until a set changes, and says what has changed", "subscribe unsubscribe psubscribe punsubscribe ssubscribe sunsubscribe publish spublish pubsub"},
 	{"keys are sets and bloom filters, not strings; use SADD", "get set setnx getset getdel mget mset msetnx append strlen incr incrby incrbyfloat decr decrby getrange setrange substr getbit setbit bitcount bitpos bitop bitfield bitfield_ro lcs " +
 		"pfadd pfcount pfmerge"},
 	{"keys are sets and bloom filters, not lists; use SADD", "lpush rpush lpushx rpushx lpop rpop llen lrange lindex linsert lset lrem ltrim lpos lmove rpoplpush blpop brpop blmove brpoplpush lmpop blmpop sort sort_ro"},

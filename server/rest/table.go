@@ -58,6 +58,8 @@ func init() {
 			params: list(ofReads, ofRanges, []string{"reverse", "limit", "after", "contexts", "include_context", "encoding"}), run: (*request).page},
 		{name: "stream", method: "GET", path: setPath + "/stream", verb: tokens.Read, stream: true,
 			params: list(ofReads[:2], ofRanges, []string{"reverse", "limit", "contexts"}), run: (*request).streamElements},
+		{name: "changes", method: "GET", path: setPath + "/changes", verb: tokens.Read, stream: true,
+			params: list(ofReads[:2], []string{"since", "limit", "wait"}), run: (*request).changesSince},
 		{name: "count", method: "GET", path: setPath + "/count", verb: tokens.Read, params: list(ofReads, ofRanges), run: (*request).count},
 		{name: "contains", method: "GET", path: setPath + "/contains", verb: tokens.Read, params: list(ofReads, []string{"element", "contexts"}), run: (*request).contains},
 		{name: "contains_many", method: "POST", path: setPath + "/contains", verb: tokens.Read, params: list(ofReads, []string{"contexts", "encoding"}), body: typeJSON, run: (*request).containsMany},

@@ -310,3 +310,8 @@ func (l *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, 
 	d, err := l.store.RangeDigests(ctx, first, last, parts)
 	return d, l.Member(), err
 }
+
+// Removed returns elements that dead dots of a set had, as far as the store remembers them: see engine.Store.Removed.
+func (r *Replica) Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error) {
+	return r.store.Removed(ctx, set, dots)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/client"
+)
+
+// TestWatch watches a set of a running node while it changes, and goes on with a token.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	addr := serveSets(t)
+	c, err := client.Open(client.Options{Addrs: []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	change := func(_ client.Written, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(c.Add(t.Context(), "friends", "paul", "ringo"))
+	first := call(t, "", "set", "watch", "friends", "--addr", addr, "--once", "--json")
+	lines := strings.Split(strings.TrimSpace(first.out), "\n")
+	var last struct{ Next string }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || len(lines) != 3 || lines[0] != `{"reset":"begin"}` || !strings.HasPrefix(lines[1], `{"added":[{"element":"paul","dots":["`) {
+		t.Fatalf("%v: %s", err, first.out)
+	}
+
+	cmd := command(t, "set", "watch", "friends", "--addr", addr)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	said := make(chan string, 100)
+	go func() {
+		for in := bufio.NewScanner(out); in.Scan(); {
+			said <- in.Text()
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	want := func(lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			select {
+			case got := <-said:
+				if got != line {
+					t.Errorf("%q, want %q", got, line)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%q was not printed", line)
+			}
+		}
+	}
+	want("+\tpaul", "+\tringo")
+	change(c.Remove(t.Context(), "friends", "paul"))
+	want("-\tpaul")
+	change(c.Add(t.Context(), "friends", "ringo")) // which changes nothing that is shown
+	change(c.Add(t.Context(), "friends", "john"))
+	want("+\tjohn")
+
+	r := call(t, "", "set", "watch", "friends", "--addr", addr, "--once", "--json", "--since", last.Next)
+	if r.code != 0 || strings.Contains(r.out, "reset") || !strings.Contains(r.out, `"element":"john"`) || !strings.Contains(r.out, `{"removed":[{"element":"paul","dots":["`) && !strings.Contains(r.out, `"element":"paul"`) {
+		t.Errorf("status %d, %s%s", r.code, r.out, r.errs)
+	}
+}

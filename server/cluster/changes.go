@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/server/coord"
+	"bigset/server/door"
+	"bigset/server/follow"
+)
+
+// Changes implements door.Backend: what R replicas know together. Names of what was removed are those that the replica of this member knows.
+func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Changed, error] {
+	return func(yield func(door.Changed, error) bool) {
+		l, err := b.ready()
+		var r coord.Quorum
+		if err == nil {
+			r, err = b.quorum(l, door.Quorum{}, q.R)
+		}
+		if err != nil {
+			yield(door.Changed{}, err)
+			return
+		}
+		for part, err := range b.m.followers.Changes(ctx, b.source(q.Set, r), l.tokens(q.Set), q) {
+			if !yield(part, failure(err)) {
+				return
+			}
+		}
+	}
+}
+
+// The times between two looks at whether a set has changed: the first, which doubles, and the last.
+const (
+	pollLeast = 50 * time.Millisecond
+	pollMost  = 400 * time.Millisecond
+)
+
+// source is what replicas know of a set, whatever the epoch.
+func (b *Backend) source(set []byte, q coord.Quorum) follow.Source {
+	state := func(ctx context.Context) (bigset.State, error) {
+		return again(ctx, b, always, func(*live) (bigset.State, error) {
+			s, err := b.m.co.State(ctx, set, q)
+			if errors.Is(err, bigset.ErrNotFound) {
+				return bigset.State{}, nil
+			}
+			return s, err
+		})
+	}
+	return follow.Source{
+		State: state,
+		Whole: func(ctx context.Context) (bigset.State, bool, error) {
+			type whole struct {
+				bigset.State
+				all bool
+			}
+			w, err := again(ctx, b, always, func(*live) (w whole, err error) {
+				w.State, w.all, err = b.m.co.Whole(ctx, set)
+				return w, err
+			})
+			return w.State, w.all, err
+		},
+		Locate: func(ctx context.Context, dots *clock.Clock, f func(bigset.Facts) error) error {
+			_, err := again(ctx, b, always, func(*live) (struct{}, error) { return struct{}{}, b.m.co.Locate(ctx, set, dots, f) })
+			return err
+		},
+		Read: func(ctx context.Context, after []byte, f func([]fold.Element) error) error {
+			_, err := again(ctx, b, always, func(*live) (struct{}, error) {
+				for part, err := range b.m.co.Read(ctx, coord.Read{Set: set, Quorum: q, Options: bigset.ReadOptions{After: after}}) {
+					if err == nil {
+						err = f(part.Elements)
+					}
+					if err != nil {
+						return struct{}{}, err
+					}
+					if n := len(part.Elements); n > 0 {
+						after = part.Elements[n-1].Name
+					}
+				}
+				return struct{}{}, nil
+			})
+			return err
+		},
+		Names: func(ctx context.Context, dots *clock.Clock) ([]fold.Element, error) {
+			return b.m.local.Removed(ctx, set, dots)
+		},
+		Changed: func(ctx context.Context, was *bigset.State) error { return b.changed(ctx, set, q, was, state) },
+	}
+}
+
+// changed waits until replicas say another sum of a set than that of a state, or another state.
+func (b *Backend) changed(ctx context.Context, set []byte, q coord.Quorum, was *bigset.State, state func(context.Context) (bigset.State, error)) error {
+	sum := func() ([]byte, error) {
+		return again(ctx, b, always, func(*live) ([]byte, error) { return b.m.co.Sum(ctx, set, q) })
+	}
+	first, err := sum()
+	if err != nil {
+		return err
+	}
+	s, err := state(ctx) // it is not older than the sum: what comes after it changes that
+	if err != nil || !s.Seen.Equal(was.Seen) || !s.Dead.Equal(was.Dead) {
+		return err
+	}
+	for pause := pollLeast; ; pause = min(2*pause, pollMost) {
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		case <-t.C:
+		}
+		if now, err := sum(); err != nil || !bytes.Equal(now, first) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+// changes asks a member what has happened since a follower was told last, and has it take the answer. It returns the resets and the names of what was removed.
+func (p *process) changes(t testing.TB, f *door.Followed, q door.Changes) (resets, removed []string, last door.Changed) {
+	t.Helper()
+	q.Set, q.Since = []byte("followed"), f.Since()
+	for c, err := range p.member.Backend().Changes(context.Background(), q) {
+		if err != nil {
+			t.Fatalf("node %d: %v", p.i, err)
+		}
+		if c.Reset != "" {
+			resets = append(resets, c.Reset)
+		}
+		for _, e := range c.Removed {
+			removed = append(removed, string(e.Name))
+		}
+		f.Apply(&c, nil)
+		last = c
+	}
+	return resets, removed, last
+}
+
+func (p *process) write(t testing.TB, kind keyscheme.Op, elements ...string) {
+	t.Helper()
+	w := door.Write{Set: []byte("followed")}
+	for _, e := range elements {
+		w.Ops = append(w.Ops, door.Op{Kind: kind, Element: []byte(e)})
+	}
+	_, err := p.member.Backend().Write(context.Background(), w)
+	must(t, err)
+}
+
+// same fails unless a follower has what a member reads.
+func (p *process) same(t testing.TB, f *door.Followed) {
+	t.Helper()
+	got, want := strings.Join(slices.Sorted(f.Elements()), " "), strings.Join(p.read(t, "followed"), " ")
+	if got != want {
+		t.Fatalf("node %d reads %q, and the follower has %q", p.i, want, got)
+	}
+}
+
+// TestChangesOfThree: a follower goes from member to member with its token: it is told what changed, by name as long as that is known, once, also after a member is gone, and after a disk is lost.
+func TestChangesOfThree(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	var f door.Followed
+	if resets, _, last := w.procs[0].changes(t, &f, door.Changes{}); f.Len() > 0 || fmt.Sprint(resets) != "[begin]" || last.Expires != 0 {
+		t.Fatalf("of nothing: %v, %+v", resets, last)
+	}
+	for i := range 3 { // from now on each remembers names
+		w.procs[i].changes(t, &f, door.Changes{})
+	}
+	for i := range 30 {
+		w.procs[i%3].write(t, keyscheme.OpAdd, fmt.Sprintf("e%02d", i))
+	}
+	w.procs[1].changes(t, &f, door.Changes{})
+	w.procs[1].same(t, &f)
+	w.procs[0].write(t, keyscheme.OpRemove, "e03", "e04")
+	w.procs[2].write(t, keyscheme.OpAdd, "e05", "e30")
+	resets, removed, _ := w.procs[0].changes(t, &f, door.Changes{Limit: 100})
+	slices.Sort(removed)
+	if len(resets) > 0 || fmt.Sprint(removed) != "[e03 e04 e05]" { // the dot of e05 was replaced
+		t.Errorf("resets %v, removed %q", resets, removed)
+	}
+	w.procs[2].same(t, &f)
+	for more, n := true, 0; more; n++ {
+		_, _, last := w.procs[n%3].changes(t, &f, door.Changes{Limit: 1})
+		more = last.More
+	}
+
+	w.procs[2].stop()
+	w.procs[0].write(t, keyscheme.OpRemove, "e10")
+	if resets, removed, last := w.procs[1].changes(t, &f, door.Changes{}); len(resets) > 0 || fmt.Sprint(removed) != "[e10]" || last.Unconfirmed > 0 {
+		t.Errorf("with a member away: resets %v, removed %q, %+v", resets, removed, last)
+	}
+	w.procs[1].same(t, &f)
+
+	_, err := w.procs[0].member.Backend().Drop(context.Background(), door.Drop{Set: []byte("followed")})
+	must(t, err)
+	w.procs[0].write(t, keyscheme.OpAdd, "after")
+	if resets, _, _ := w.procs[1].changes(t, &f, door.Changes{}); len(resets) > 0 || fmt.Sprint(slices.Collect(f.Elements())) != "[after]" {
+		t.Errorf("after a drop: resets %v, %q", resets, slices.Collect(f.Elements()))
+	}
+	w.start(2)
+	until(t, "a member that was away", w.whole)
+	w.procs[2].changes(t, &f, door.Changes{})
+	w.procs[2].same(t, &f)
+}
+
+// TestChangesWait: an answer waits for something to tell, and not longer than it is to.
+func TestChangesWait(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	var f door.Followed
+	w.procs[0].write(t, keyscheme.OpAdd, "a")
+	w.procs[0].changes(t, &f, door.Changes{})
+	begin := time.Now()
+	w.procs[0].changes(t, &f, door.Changes{Wait: 300 * time.Millisecond})
+	if took := time.Since(begin); took < 250*time.Millisecond {
+		t.Errorf("an answer came after %v, of nothing", took)
+	}
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		_ = w.procs[1].add(t, "followed", "b")
+	}()
+	begin = time.Now()
+	w.procs[0].changes(t, &f, door.Changes{Wait: 30 * time.Second})
+	if took := time.Since(begin); took > 10*time.Second || !f.Contains("b") {
+		t.Errorf("%v, %q", took, slices.Collect(f.Elements()))
+	}
+	w.procs[1].stop()
+	w.procs[2].stop()
+	for _, err := range w.procs[0].member.Backend().Changes(context.Background(), door.Changes{Set: []byte("followed"), Since: f.Since(), Wait: time.Second}) {
+		if !errors.Is(err, door.ErrUnavailable) {
+			t.Errorf("without the others: %v", err)
+		}
+	}
+	for _, err := range w.procs[0].member.Backend().Changes(context.Background(), door.Changes{Set: []byte("followed"), R: 4}) {
+		if !errors.Is(err, door.ErrQuorum) {
+			t.Errorf("of four: %v", err)
+		}
+	}
+}
+
+// TestChangesOfLostEvents: what no member knows any more, a follower is told to forget when all answer; as long as one does not, it is told how much is in doubt.
+func TestChangesOfLostEvents(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	var f door.Followed
+	w.procs[0].write(t, keyscheme.OpAdd, "a", "b")
+	w.procs[0].changes(t, &f, door.Changes{})
+	var ahead door.Token // of a follower that was told of an event which nobody has
+	at, err := w.procs[0].member.live.Load().tokens([]byte("followed")).Position(f.Since())
+	must(t, err)
+	at.Seen.AddRange("nobody", 1, 3)
+	ahead, err = w.procs[0].member.live.Load().tokens([]byte("followed")).Follower(at)
+	must(t, err)
+	ask := func(i int) (last door.Changed, resets string) {
+		for c, err := range w.procs[i].member.Backend().Changes(context.Background(), door.Changes{Set: []byte("followed"), Since: ahead}) {
+			must(t, err)
+			resets += c.Reset
+			last = c
+		}
+		return last, resets
+	}
+	if last, resets := ask(1); resets != door.ResetLost || len(last.Added) != 2 || last.Unconfirmed > 0 {
+		t.Errorf("%q, %+v", resets, last)
+	}
+	w.procs[2].stop()
+	last, resets := ask(1)
+	if resets != "" || last.Unconfirmed != 3 {
+		t.Errorf("with a member away: %q, %+v", resets, last)
+	}
+	ahead = last.Next
+	w.start(2)
+	until(t, "a member that was away", w.whole)
+	if _, resets := ask(1); resets != door.ResetLost {
+		t.Errorf("after it came back: %q", resets)
+	}
+	for _, err := range w.procs[0].member.Backend().Changes(context.Background(), door.Changes{Set: []byte("another"), Since: ahead}) {
+		if !errors.Is(err, keyscheme.ErrTokenSet) {
+			t.Errorf("the token of another set: %v", err)
+		}
+	}
+	for _, err := range w.procs[0].member.Backend().Changes(context.Background(), door.Changes{Set: []byte("followed"), Limit: -1}) {
+		if !errors.Is(err, bigset.ErrRequest) {
+			t.Errorf("a limit below 0: %v", err)
+		}
+	}
+}

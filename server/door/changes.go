@@ -1,0 +1,63 @@
+package door
+
+import (
+	"time"
+
+	"bigset/clock"
+)
+
+// Changes asks what has happened to a set since the last answer to a follower.
+type Changes struct {
+	Set []byte
+	// Since is Changed.Next of the answer before; empty is from the beginning: the answer has everything that the set has.
+	Since Token
+	// Limit is about how many elements and runs of dead dots the answer has at most; 0 is no limit. After an answer that ended at its limit Changed.More is set.
+	Limit int
+	R     int // replicas to ask; 0 is the default
+	// Wait is how long an answer waits if nothing has happened; 0 is not at all.
+	Wait time.Duration
+}
+
+// Changed is a part of what has happened. A follower that keeps elements with their dots does, in this order: forgets everything if there is a Reset, puts Added to what it has, and
+// takes the dots in Removed and in Dead away; an element without dots is not in the set. After the last part of an answer without More it has what a read shows that begins
+// then, but for what happens while the answer is made.
+//
+// An answer without its last part is void: a crash may take back what it said, and no later answer would say so, because the token does not have it. A follower keeps the parts until all have
+// come, or asks without a token after an answer of which it has taken some. Followed is such a follower.
+type Changed struct {
+	// Reset, in the first part only, is why everything before is void and the answer has everything: ResetBegin, ResetLost or ResetExpired. Empty is none.
+	Reset string
+	// Added are elements with dots by which they are in the set.
+	Added []Dotted
+	// Removed are elements with dots that are dead. The element is out of the set if it has no other dots.
+	Removed []Dotted
+	// Dead are dots that are dead, and whose elements this node cannot name any more; nil is none.
+	Dead *clock.Clock
+
+	// Done says that this is the last part. The other fields are of the last part only.
+	Done bool
+	// Next is the token to go on with. It has what the follower was given up to here.
+	Next Token
+	// Expires is for how long at least the node that gave the token takes it; 0 is for ever, at every node of the cluster. A token that has expired, or that another node kept, is answered by ResetExpired.
+	Expires time.Duration
+	// More says that the answer ended at its limit.
+	More bool
+	// Unconfirmed is the number of events of the token that no replica that answered knows, while some replicas did not answer: they may be lost.
+	Unconfirmed uint64
+}
+
+// Why a follower has to forget what it has.
+const (
+	// ResetBegin says that there was no token.
+	ResetBegin = "begin"
+	// ResetLost says that the follower was given events that the set has no longer: it was restored from an older copy, or a crash took what no disk had yet.
+	ResetLost = "lost"
+	// ResetExpired says that nobody keeps what the token stands for.
+	ResetExpired = "expired"
+)
+
+// Dotted is an element with some of its dots.
+type Dotted struct {
+	Name []byte
+	Dots []clock.Dot
+}

@@ -1,0 +1,115 @@
+package follow
+
+import (
+	"cmp"
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"bigset/keyscheme"
+)
+
+// Options are the limits of positions. Zero fields mean the default.
+type Options struct {
+	// TokenBytes is the longest encoding of a position that travels in a token; 32 KiB. As text in the head of a request it takes a third more.
+	TokenBytes int
+	// BytesMax is about how much memory the positions of a node take; 64 MiB. Those that were used least lately go first.
+	BytesMax int64
+	// LocateDots is up to how many events that the follower lacks are looked for one by one, where the answer has a limit or they are a quarter of the set; 10,000. More of them
+	// are read from a listing of the set.
+	LocateDots uint64
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// keptTime is for how long a position is kept after it was made or asked for last.
+const keptTime = 10 * time.Minute
+
+func (o *Options) tokenBytes() int    { return cmp.Or(o.TokenBytes, 32<<10) }
+func (o *Options) bytesMax() int64    { return cmp.Or(o.BytesMax, 64<<20) }
+func (o *Options) locateDots() uint64 { return cmp.Or(o.LocateDots, 10_000) }
+
+func (o *Options) time() time.Time {
+	if o.Now != nil {
+		return o.Now()
+	}
+	return time.Now()
+}
+
+// Kept are the positions that a node keeps because they are long. The zero value is ready. Its options may be set before it is used first.
+type Kept struct {
+	Options
+
+	mu    sync.Mutex
+	all   map[id]*kept
+	bytes int64
+}
+
+type id [keyscheme.PositionIDBytes]byte
+
+// kept is a position that is kept for the follower of one set.
+type kept struct {
+	set    string
+	at     *keyscheme.Position // immutable
+	bytes  int64
+	until  time.Time
+	before id // the one that the follower had: it goes when this one is used
+}
+
+// put keeps a position, which must not change afterwards, that follows another one, and returns the one that stands for it. A position that is
+// larger than all that may be kept is kept alone.
+func (k *Kept) put(set []byte, p *keyscheme.Position, before []byte) *keyscheme.Position {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := &kept{set: string(set), at: p, until: k.time().Add(keptTime), bytes: int64(len(set) + p.Seen.HeapBytes() + p.Dead.HeapBytes() + len(p.After) + 256)}
+	copy(e.before[:], before)
+	k.trim(e.bytes)
+	var n id
+	_, _ = rand.Read(n[:]) // never fails
+	if k.all == nil {
+		k.all = map[id]*kept{}
+	}
+	k.all[n], k.bytes = e, k.bytes+e.bytes
+	return &keyscheme.Position{ID: n[:]}
+}
+
+// get returns a position of a set, nil if it is not kept. The one before it is not needed any more: the follower has this one.
+func (k *Kept) get(set, number []byte) *keyscheme.Position {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trim(0)
+	e := k.all[id(number)]
+	if e == nil || e.set != string(set) {
+		return nil
+	}
+	e.until = k.time().Add(keptTime)
+	k.drop(e.before)
+	return e.at
+}
+
+// trim forgets what has expired, and what was used least lately until there is room for some bytes. It is called with mu held.
+func (k *Kept) trim(room int64) {
+	now := k.time()
+	for n, e := range k.all {
+		if !now.Before(e.until) {
+			k.drop(n)
+		}
+	}
+	for k.bytes+room > k.bytesMax() && len(k.all) > 0 {
+		var oldest id
+		var until time.Time
+		for n, e := range k.all {
+			if until.IsZero() || e.until.Before(until) {
+				oldest, until = n, e.until
+			}
+		}
+		k.drop(oldest)
+	}
+}
+
+func (k *Kept) drop(n id) {
+	if e := k.all[n]; e != nil {
+		k.bytes -= e.bytes
+		delete(k.all, n)
+	}
+}

@@ -1,0 +1,149 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// changesArgs reads what follows the key of BS.CHANGES.
+func changesArgs(q *door.Changes, args [][]byte) (err error) {
+	if q.Since, err = token(args[0]); err != nil {
+		return err
+	}
+	for args = args[1:]; len(args) > 0 && err == nil; args = args[2:] {
+		if len(args) == 1 {
+			return refusal(errSyntax)
+		}
+		n, e := count(args[1])
+		switch err = e; {
+		case e != nil:
+		case is(args[0], "LIMIT") && n == 0:
+			err = refusal(errPositive)
+		case is(args[0], "LIMIT"):
+			q.Limit = n
+		case is(args[0], "WAIT"):
+			q.Wait = time.Duration(n) * time.Millisecond
+		case is(args[0], "R"):
+			q.R = n
+		default:
+			err = refusal(errSyntax)
+		}
+	}
+	return err
+}
+
+// bsChanges answers what was added and removed since a token, as a map: added and removed are elements, each with its dots, dead are dots whose elements are not known.
+func (c *conn) bsChanges(ctx context.Context, args [][]byte) {
+	c.MayWait()
+	q := door.Changes{Set: nameOf(args[1]), Limit: pageDefault}
+	err := c.s.forSet(ctx, args[1])
+	if err == nil {
+		err = changesArgs(&q, args[2:])
+	}
+	a := &changed{c: c, added: c.gather("bs.changes"), removed: c.gather("bs.changes"), dead: c.gather("bs.changes")}
+	defer a.release()
+	if err == nil {
+		err = a.take(ctx, q)
+	}
+	if err == nil && !c.grant.Free() { // it may have waited for a while
+		err = c.grant.Check(tokens.Read, q.Set)
+	}
+	if err != nil {
+		c.failed("bs.changes", args[1], err)
+		return
+	}
+	a.answer()
+}
+
+// changed is an answer of BS.CHANGES.
+type changed struct {
+	c                    *conn
+	added, removed, dead *gathered
+	counts               [3]int
+	reset                string
+	last                 door.Changed
+}
+
+func (a *changed) release() {
+	a.added.release()
+	a.removed.release()
+	a.dead.release()
+}
+
+// take gathers the parts of the answer.
+func (a *changed) take(ctx context.Context, q door.Changes) error {
+	for part, err := range a.c.s.sets.Changes(ctx, q) {
+		if err != nil {
+			return err
+		}
+		if part.Reset != "" {
+			a.reset = part.Reset
+		}
+		if err := a.dotted(a.added, &a.counts[0], part.Added); err != nil {
+			return err
+		}
+		if err := a.dotted(a.removed, &a.counts[1], part.Removed); err != nil {
+			return err
+		}
+		if part.Dead != nil {
+			for run := range part.Dead.Runs() {
+				if err := a.dead.bulk(fmt.Appendf(nil, "%x:%d-%d", string(run.Actor), run.First, run.Last)); err != nil {
+					return err
+				}
+				a.counts[2]++
+			}
+		}
+		a.last = part
+	}
+	return nil
+}
+
+// dotted gathers elements, each as an array that begins with its name.
+func (a *changed) dotted(g *gathered, n *int, all []door.Dotted) error {
+	for i := range all {
+		head, err := g.room(bulkBytes)
+		if err != nil {
+			return err
+		}
+		head = appendHeader(head, a.c.proto, typeArray, 1+len(all[i].Dots))
+		g.last = g.last[:len(g.last)+len(head)]
+		if err := g.bulk(all[i].Name); err != nil {
+			return err
+		}
+		for _, d := range all[i].Dots {
+			if err := g.bulk([]byte(d.String())); err != nil {
+				return err
+			}
+		}
+		*n++
+	}
+	return nil
+}
+
+func (a *changed) answer() {
+	c := a.c
+	c.header(typeMap, 8)
+	c.text("reset")
+	if a.reset == "" {
+		c.null()
+	} else {
+		c.text(a.reset)
+	}
+	for i, g := range []*gathered{a.added, a.removed, a.dead} {
+		c.text([]string{"added", "removed", "dead"}[i])
+		c.header(typeArray, a.counts[i])
+		g.send(c)
+	}
+	c.text("next")
+	c.token(a.last.Next)
+	c.text("expires")
+	c.int(int64(a.last.Expires / time.Second))
+	c.text("more")
+	c.bit(a.last.More)
+	c.text("unconfirmed")
+	c.int(int64(a.last.Unconfirmed))
+}
