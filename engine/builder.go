@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -42,6 +43,7 @@ type builder struct {
 	flags      keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
 	unresolved int64                         // by how much the count of unresolved keys grows
 
+	sole           bool                      // the group has one request
 	overlay        bool                      // some operation may ask for what an earlier one of the group did
 	minted         map[string][]clock.Dot    // element -> its keys in this batch that may be live
 	unresolvedDots map[clock.Dot]struct{}    // the dots of its unresolved keys in this batch
@@ -63,7 +65,7 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
-	b.overlay = overlaps(group)
+	b.sole, b.overlay = len(group) == 1, overlaps(group)
 	return b
 }
 
@@ -230,20 +232,36 @@ func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 	return batch.Merge(key, value, nil)
 }
 
-// lookUpAll looks up the elements of a request's operations, where there are some, in the order of their keys.
-func (b *builder) lookUpAll(r *request) {
+// lookUpAll looks up the elements of a request's operations, where there are some, in the order of their keys. It returns that order where the batch may be
+// written in it: no operation needs what another one of the group wrote.
+func (b *builder) lookUpAll(r *request) (order []int) {
 	b.stored = nil
-	if len(r.ops) < orderedMin || !r.looksUp(r.opt.Policy) || !b.st.next.HasMore(b.st.dead) {
-		return
+	if len(r.ops) < orderedMin || !r.looksUp(r.opt.Policy) {
+		return nil
 	}
-	stored := make([][]clock.Dot, len(r.ops))
-	for _, i := range keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element }) {
-		c := &r.ops[i].Context
-		if c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator {
-			stored[i] = b.lookUp(r.ops[i].Element)
+	order = keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element })
+	apart := b.sole
+	var last []byte // element
+	var stored [][]clock.Dot
+	if b.st.next.HasMore(b.st.dead) {
+		stored = make([][]clock.Dot, len(r.ops))
+	}
+	for n, i := range order {
+		element, c := r.ops[i].Element, &r.ops[i].Context
+		if n > 0 && bytes.Equal(element, last) || c.Wide != nil {
+			apart = false
+		}
+		last = element
+		if stored != nil && (c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator) {
+			stored[i] = b.lookUp(element)
 		}
 	}
 	b.stored = stored
+	if !apart {
+		return nil
+	}
+	b.overlay = false
+	return order
 }
 
 // lookUp returns the dots of an element's keys in this store, dead or not.

@@ -221,7 +221,7 @@ func (b *builder) checkContexts(r *request) error {
 func (b *builder) coordinate(r *request) error {
 	r.result.Dots = make([]clock.Dot, len(r.ops))
 	d := &r.result.Delta
-	b.lookUpAll(r)
+	order := b.lookUpAll(r)
 	for i := range r.ops {
 		op := &r.ops[i]
 		seen, wide := op.Context.Dots, op.Context.Wide
@@ -250,7 +250,9 @@ func (b *builder) coordinate(r *request) error {
 		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
 			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != bigset.PolicyCoordinator
-			b.put(op.Element, dot, op.Kind, wide)
+			if order == nil {
+				b.put(op.Element, dot, op.Kind, wide)
+			}
 			continue
 		}
 		if finds {
@@ -259,6 +261,11 @@ func (b *builder) coordinate(r *request) error {
 		b.killed.add(dot)
 		if wide != nil {
 			b.put(op.Element, dot, op.Kind, wide)
+		}
+	}
+	for _, i := range order { // a memtable takes keys faster in their order
+		if op := &r.ops[i]; op.Kind == keyscheme.OpAdd {
+			b.put(op.Element, r.result.Dots[i], op.Kind, nil)
 		}
 	}
 	return nil

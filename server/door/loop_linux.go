@@ -41,6 +41,8 @@ type loop struct {
 	calls  map[callOf]*callQueue // what waits for a call of WaitsForDisk, of which one is under way
 
 	lent     atomic.Uint64 // the number of the call that the loop's goroutine is in; 0 is none
+	usual    atomic.Int64  // nanoseconds that the call takes at most, as a rule
+	slow     atomic.Int64  // until when work of WaitsRarely is done beside the loop, in nanoseconds since 1970; 0: it is not
 	watching atomic.Bool
 
 	// Of the goroutine that runs the loop.
@@ -53,9 +55,8 @@ type loop struct {
 	asked  bool    // the system was asked what came since the last round
 	done   []*sock // whose work is done, from at on
 	at     int
-	spare  []*sock   // room for another round
-	lends  uint64    // calls so far
-	slow   time.Time // until when work of WaitsRarely is done beside the loop
+	spare  []*sock // room for another round
+	lends  uint64  // calls so far
 }
 
 func newLoop(ctx context.Context, s *Server, p *part) (*loop, error) {

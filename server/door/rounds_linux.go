@@ -20,8 +20,9 @@ import (
 const (
 	// lendTime is how long the loop's goroutine is in a call before the loop goes on in another: at least that, at most twice.
 	lendTime = time.Millisecond
-	// slowTime is how long the loop then does no such work itself.
-	slowTime = 100 * time.Millisecond
+	// slowTime is how long the loop does no such work itself after a call that was slow: one that took pieceTime for each of its pieces, and lendTime.
+	slowTime  = 100 * time.Millisecond
+	pieceTime = 10 * time.Microsecond
 	// watchRest is after how many looks at a loop that is in no call its watcher ends.
 	watchRest = 100
 	// gatherPart is which part of the time of a call, and gatherMost how long at most, the next one waits for clients that were just answered.
@@ -52,7 +53,7 @@ func (l *loop) together() (kept bool) {
 	slices.SortStableFunc(round, func(a, b *sock) int {
 		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
 	})
-	slow := !l.slow.IsZero() && time.Now().Before(l.slow)
+	slow := l.isSlow()
 	now := round[:0]
 	for rest := round; len(rest) > 0; {
 		b := rest[:callLen(rest)]
@@ -113,18 +114,34 @@ func (l *loop) callAll(list []*sock) {
 // lend does work that rarely waits. Where a call takes long, the loop goes on in another goroutine: then it reports false.
 func (l *loop) lend(list []*sock) (kept bool) {
 	l.lends++
-	number := l.lends
+	number, began, pieces := l.lends, time.Now(), 0
+	for _, k := range list {
+		pieces += k.c.work.Pieces
+	}
+	usual := lendTime + time.Duration(pieces)*pieceTime
+	l.usual.Store(int64(usual))
 	l.lent.Store(number)
 	if !l.watching.Load() && l.watching.CompareAndSwap(false, true) {
 		go l.watch()
 	}
 	l.callAll(list)
 	if !l.lent.CompareAndSwap(number, 0) {
+		if time.Since(began) > usual {
+			l.wasSlow()
+		}
 		l.finish(list)
 		return false
 	}
 	l.done = append(l.done, list...)
 	return true
+}
+
+// wasSlow has work of WaitsRarely be done beside the loop for a while, that of each connection by itself.
+func (l *loop) wasSlow() { l.slow.Store(time.Now().Add(slowTime).UnixNano()) }
+
+func (l *loop) isSlow() bool {
+	until := l.slow.Load()
+	return until != 0 && time.Now().UnixNano() < until
 }
 
 // watch takes the loop from its goroutine where that is in a call for long. It ends when there are no calls.
@@ -134,7 +151,9 @@ func (l *loop) watch() {
 		time.Sleep(lendTime)
 		n := l.lent.Load()
 		if n != 0 && n == last && l.lent.CompareAndSwap(n, 0) {
-			l.slow = time.Now().Add(slowTime)
+			if l.usual.Load() < int64(2*lendTime) {
+				l.wasSlow() // before it has ended: it has few pieces
+			}
 			go l.run()
 		}
 		if last, rests = n, rests+1; n != 0 {

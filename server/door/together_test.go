@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// choir is a protocol whose lines are work of the set that their first byte names: a capital waits for the disk, '+' for nodes, a small letter rarely.
+// choir is a protocol whose lines are work of the set that their first byte names: a capital waits for the disk, '+' for nodes, a small letter rarely; 'm' is much work.
 // Other lines, which begin with '-', are answered at once.
 type choir struct {
 	mu    sync.Mutex
@@ -66,6 +66,8 @@ func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
 		}
 		w := Work{Set: s.line[:1], Pieces: 1, Bytes: len(s.line)}
 		switch b := s.line[0]; {
+		case b == 'm':
+			w.Pieces = workPiecesMax
 		case b == '+':
 			w.Waits = WaitsForNodes
 		case b < 'a':
@@ -163,6 +165,67 @@ func TestLoopGoesOn(t *testing.T) {
 		}
 		end()
 	}
+}
+
+// TestSlowCalls: after a call that took long for its work, connections are served by calls of their own, so that nobody waits for what another reads; much work may take longer.
+func TestSlowCalls(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		set  byte
+		took time.Duration
+		slow bool
+	}{
+		{'a', 5 * lendTime, true},
+		{'m', 4 * lendTime, false},
+		{'m', 2*lendTime + 2*workPiecesMax*pieceTime, true},
+	} {
+		o := &choir{}
+		s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
+		r := run(t, s, err)
+		conns := make([]net.Conn, 20)
+		for i := range conns {
+			conns[i] = r.dial()
+		}
+		together := 0
+		for tries := 0; tries < 20 && together == 0; tries++ {
+			end := o.begun(t, r, test.set)
+			time.Sleep(test.took)
+			end()
+			ended := time.Now()
+			shared := o.sing(t, conns)
+			if test.slow && time.Since(ended) > slowTime/2 { // this machine is too busy to say
+				continue
+			}
+			if together += shared; test.slow {
+				break
+			}
+		}
+		if slow := together == 0; slow != test.slow {
+			t.Errorf("after %v of %c: %d calls of several connections", test.took, test.set, together)
+		}
+	}
+}
+
+// sing has all connections ask of one set, and returns how many calls were for several.
+func (o *choir) sing(t *testing.T, conns []net.Conn) (shared int) {
+	t.Helper()
+	o.mu.Lock()
+	o.calls = nil
+	o.mu.Unlock()
+	for i, nc := range conns {
+		send(t, nc, fmt.Sprintf("b%d\n", i))
+	}
+	for i, nc := range conns {
+		want(t, nc, fmt.Sprintf("b%d\n", i))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, call := range o.calls {
+		if strings.Contains(call, " ") {
+			shared++
+		}
+	}
+	return shared
 }
 
 // TestDeferredAtTheEnd: connections whose work is deferred when the server is shut down, or when their clients have sent all, are answered; those that are cut off end.

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// others is how many clients disturb.
+const others = 10
+
+// crowd measures a client that adds an element and asks for it, again and again, while others misbehave: stalled ones ask for a set of 10,000 elements, which the key "many" has,
+// and never read the answers, slow ones read some of them, and flooding ones send pipelines as fast as they are read. It prints the median and the 99th part in microseconds, and how
+// many requests there were.
+func crowd(addr, key, kind string, d time.Duration) error {
+	misbehaves := map[string]func(*client, *atomic.Bool){"none": nil, "stalled": stall, "slow": slow, "flood": flood}
+	f, known := misbehaves[kind]
+	if !known {
+		return errUsage
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var list []*client
+	defer wg.Wait()
+	defer func() {
+		stop.Store(true)
+		for _, c := range list {
+			c.nc.Close()
+		}
+	}()
+	for range others {
+		if f == nil {
+			break
+		}
+		c, err := dial(addr)
+		if err != nil {
+			return err
+		}
+		list = append(list, c)
+		wg.Go(func() { f(c, &stop) })
+	}
+	took, err := ask(addr, key, d)
+	if err != nil {
+		return err
+	}
+	slices.Sort(took)
+	fmt.Printf("%d %d %d\n", took[len(took)/2].Microseconds(), took[len(took)*99/100].Microseconds(), len(took))
+	return nil
+}
+
+// ask sends questions one after the other and returns how long each took.
+func ask(addr, key string, d time.Duration) (took []time.Duration, err error) {
+	c, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.nc.Close()
+	for until := time.Now().Add(d); ; {
+		began := time.Now()
+		if began.After(until) && len(took) > 0 {
+			return took, nil
+		}
+		if _, err := c.do("SISMEMBER", key, name(len(took))); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(began))
+		time.Sleep(200 * time.Microsecond) // a client that works, not one that floods
+	}
+}
+
+// stall asks for much and reads nothing, until its requests are not read either.
+func stall(c *client, _ *atomic.Bool) {
+	some := appendRequest(nil, "SMEMBERS", "many")
+	for {
+		if _, err := c.nc.Write(some); err != nil {
+			return
+		}
+	}
+}
+
+// slow asks for much and reads little of it at a time.
+func slow(c *client, stop *atomic.Bool) {
+	some := []byte(strings.Repeat(string(appendRequest(nil, "SMEMBERS", "many")), 100))
+	part := make([]byte, 1000)
+	go c.nc.Write(some)
+	for !stop.Load() {
+		if _, err := c.nc.Read(part); err != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// flood sends questions as fast as they are taken, and reads the answers.
+func flood(c *client, _ *atomic.Bool) {
+	some := []byte(strings.Repeat(string(appendRequest(nil, "SISMEMBER", "flooded", "element")), 500))
+	go io.Copy(io.Discard, c.nc)
+	for {
+		if _, err := c.nc.Write(some); err != nil {
+			return
+		}
+	}
+}
+
+// idle opens connections that send nothing, and prints the resident memory of a process in kB before and after, and how many connections there are: the limit of open files may
+// let fewer be.
+func idle(addr string, n int, pid string) error {
+	before, err := resident(pid)
+	if err != nil {
+		return err
+	}
+	var list []*client
+	defer func() {
+		for _, c := range list {
+			c.nc.Close()
+		}
+	}()
+	for range n {
+		c, err := dial(addr)
+		if err == nil {
+			_, err = c.do("PING")
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "redisload:", err)
+			break
+		}
+		list = append(list, c)
+	}
+	after, err := resident(pid)
+	if err == nil {
+		fmt.Printf("%s %s %d\n", before, after, len(list))
+	}
+	return err
+}
+
+// resident returns the resident memory of a process in kB.
+func resident(pid string) (string, error) {
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return "", err
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return "", fmt.Errorf("process %s has no memory", pid)
+	}
+	return fields[0], nil
+}

@@ -1,0 +1,73 @@
+// Command redisload does what redis-benchmark does not, for .ci/redis-bench:
+//
+//	redisload raw [-sync always|everysec|no] ADDR DIR   serves SADD and SISMEMBER from Pebble alone, by the door and the protocol of a node
+//	redisload fill ADDR KEY FIRST N                     adds N numbers to a set
+//	redisload sscan ADDR KEY COUNT                      goes through a set, and prints elements a second
+//	redisload crowd ADDR KEY KIND DURATION              measures a client beside others: none, stalled, slow or flood
+//	redisload idle ADDR N PID                           opens N connections, and prints the memory of a process before and after
+//
+// It prints figures, and nothing else, to its standard output.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood DURATION | idle ADDR N PID")
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "redisload:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	sync := flags.String("sync", "always", "when changes are synced: always, everysec or no")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	rest := flags.Args()
+	want := map[string]int{"raw": 2, "fill": 4, "sscan": 3, "crowd": 4, "idle": 3}[args[0]]
+	if want == 0 || len(rest) != want {
+		return errUsage
+	}
+	switch args[0] {
+	case "raw":
+		return serveRaw(rest[0], rest[1], *sync)
+	case "fill":
+		first, err := strconv.Atoi(rest[2])
+		n, err2 := strconv.Atoi(rest[3])
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		return fill(rest[0], rest[1], first, n)
+	case "sscan":
+		n, took, err := scan(rest[0], rest[1], rest[2])
+		if err == nil {
+			fmt.Printf("%.0f %d\n", float64(n)/took.Seconds(), n)
+		}
+		return err
+	case "crowd":
+		d, err := time.ParseDuration(rest[3])
+		if err != nil {
+			return err
+		}
+		return crowd(rest[0], rest[1], rest[2], d)
+	default:
+		n, err := strconv.Atoi(rest[1])
+		if err != nil {
+			return err
+		}
+		return idle(rest[0], n, rest[2])
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/engine"
+	"bigset/server/resp"
+)
+
+// startRaw serves raw Pebble on a port of its own.
+func startRaw(t *testing.T) string {
+	t.Helper()
+	db, err := pebble.Open(t.TempDir(), engine.BaselineOptions(1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := resp.New(&raw{db: db, write: pebble.NoSync}, noFilters{}, resp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// TestRaw: the answers of raw Pebble are those of a node.
+func TestRaw(t *testing.T) {
+	addr := startRaw(t)
+	if err := fill(addr, "s", 0, 1200); err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.nc.Close()
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"1", []string{"SISMEMBER", "s", name(1199)}},
+		{"0", []string{"SISMEMBER", "s", name(1200)}},
+		{"0", []string{"SISMEMBER", "other", name(0)}},
+		{"0", []string{"SADD", "s", name(7)}},
+		{"2", []string{"SADD", "s", "x", name(7), "y"}},
+		{"1", []string{"SISMEMBER", "s", "y"}},
+	} {
+		if got, err := c.do(test.args...); err != nil || got.text != test.want {
+			t.Errorf("%q: %q, %v; want %s", test.args, got.text, err, test.want)
+		}
+	}
+	if _, err := c.do("SREM", "s", "x"); err == nil {
+		t.Error("SREM is served")
+	}
+}
+
+// TestCrowd: a client is answered beside each kind of others, and connections that are idle are counted.
+func TestCrowd(t *testing.T) {
+	addr := startRaw(t)
+	for _, kind := range []string{"none", "flood"} {
+		if err := crowd(addr, "s", kind, 20*time.Millisecond); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if err := crowd(addr, "s", "loud", 0); err == nil {
+		t.Error("a kind that is not known is measured")
+	}
+	if err := idle(addr, 3, strconv.Itoa(os.Getpid())); err != nil {
+		t.Error(err)
+	}
+}
