@@ -15,7 +15,7 @@ import (
 	"bigset/server/resp"
 )
 
-// WriteMetrics writes figures in Prometheus' text format, version 0.0.4, their names behind bigset_.
+// WriteMetrics writes figures in Prometheus' text format, version 0.0.4. Their names begin with bigset_.
 func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 	var b strings.Builder
 	last := ""
@@ -36,7 +36,7 @@ func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 
 // metrics lists the figures of the store, of its filters and of the doors.
 func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
-	filters, err := n.sums.metrics(s) // before the store's figures, which count the damage that this meets
+	filters, err := n.sums.metrics(s) // before the store's figures, which count damage met here
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +63,15 @@ func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 // sumsAge is how old the sums over all filters may be.
 const sumsAge = 10 * time.Second
 
-// filterSums are sums over all filters that Stats does not say. Each filter is asked for them: that is done once for all who want them within
-// a time. The zero value is ready.
+// filterSums are sums over all filters that Stats does not contain. Each filter has to be asked for them, so the sums are made once for all
+// callers within sumsAge. The zero value is ready to use.
 type filterSums struct {
 	mu   sync.Mutex
 	made time.Time
 	list []engine.Metric
 }
 
-// metrics returns the sums. They bring no filter into memory.
+// metrics returns the sums. It loads no filter into memory.
 func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 	return f.list, nil
 }
 
-// bloomdMetrics are the figures of bloomd's protocol. Those of connections and bytes are of before there were other doors.
+// bloomdMetrics are the figures of bloomd's protocol. Those of connections and bytes are older than the other doors.
 func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		gauge("connections", "clients connected by bloomd's protocol", m.Connections),

@@ -8,7 +8,8 @@ import (
 	"bigset/server/riakpb"
 )
 
-// newRiak makes the door for Riak's protocol buffers. Its connections begin without TLS, as Riak's do, and go on with it where a client asks.
+// newRiak makes the door for Riak's protocol buffers. Its connections begin without TLS, as Riak's do, and switch to TLS if the client
+// asks.
 func (n *Node) newRiak(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
 	o := riakpb.Options{Version: c.Version, Node: c.Peers.Node, Tokens: n.guard(c.Riak), Replicas: n.copies,
