@@ -12,12 +12,12 @@ import (
 	"bigset/server/tokens"
 )
 
-// refusal is an error that is answered as it is.
+// refusal is an error whose text is the answer.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// unserved says of each message of Riak that is not served why, and what to use instead.
+// unserved says why a message of Riak is not served, and what to use instead.
 func unserved(code byte) string {
 	for _, u := range []struct {
 		codes []byte
@@ -41,7 +41,7 @@ func unserved(code byte) string {
 	return fmt.Sprintf("Unknown message code: %d", code) // Riak's words
 }
 
-// answerOf returns what an error is answered by, and whether it is a fault of the node.
+// answerOf returns the text that answers an error, and whether the node is at fault.
 func answerOf(err error) (text string, fault bool) {
 	var r refusal
 	switch {
@@ -66,7 +66,7 @@ func answerOf(err error) (text string, fault bool) {
 	return "internal error, which the log of the node has: " + plain(err), true
 }
 
-// packageNames are what errors of our packages begin with.
+// packageNames are the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "tokens: ", "")
 
 func plain(err error) string { return packageNames.Replace(err.Error()) }
