@@ -20,10 +20,10 @@ import (
 const (
 	verbEcho   wire.Verb = 1
 	verbStream wire.Verb = 2
-	// callBytes is the length of a call without content, about that of an add; partBytes that of a part of a stream.
+	// callBytes is the length of a call without content, about that of an add. partBytes is the length of a part of a stream.
 	callBytes = 100
 	partBytes = 256 << 10
-	// callersMany is how many goroutines call at one time, where many do.
+	// callersMany is how many goroutines call at one time in loads with many callers.
 	callersMany = 64
 )
 
@@ -51,7 +51,7 @@ func (l *lab) transport() error {
 	})
 }
 
-// wired calls f with what makes links to a server that echoes calls, and answers streams of so many parts.
+// wired calls f with a function that makes links to a server, which echoes calls and answers streams with that many parts.
 func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
 	part := make([]byte, partBytes)
 	s := wire.NewServer(wire.ServerOptions{Handler: func(_ context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
@@ -111,10 +111,10 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 	return system.Expect("bytes streamed", got, parts*partBytes)
 }
 
-// element returns an element that nobody has added yet.
+// element returns an element that has not been added yet.
 func (l *lab) element() []byte { return l.names().Append(nil, int(l.next.Add(1))) }
 
-// addingAt returns what adds an element to a set of a node, for load. Clients are divided among the nodes.
+// addingAt returns a function for load that adds an element to a set on a node. Clients are divided among the nodes.
 func (l *lab) addingAt(ps *processes, opened *[]*client.Client) func(g int) (func() error, error) {
 	return func(g int) (func() error, error) {
 		c, err := ps.all[g%len(ps.all)].client()
@@ -159,14 +159,14 @@ func (l *lab) addTo(workload, system string, n int) error {
 	var opened []*client.Client
 	defer func() {
 		for _, c := range opened {
-			_ = c.Close() // it has no error
+			_ = c.Close() // it never fails
 		}
 	}()
 	return l.load(workload, system, ps, n, l.addingAt(ps, &opened))
 }
 
-// warmBytes is what each node of a load is given before: enough that its logs of writes are old ones that are used again, as those of a store that runs for long. A
-// sync of a new log takes half as long again. The stores in this process are warm in the same way.
+// warmBytes is how much data each node of a load gets before: enough that it reuses old write logs, as a store does that has run for long.
+// A sync of a new log takes half as long again. The stores in this process are warmed in the same way.
 const warmBytes = 160 << 20
 
 // warm brings nodes to the state of a long run, once.
@@ -194,7 +194,8 @@ func (l *lab) warm(ps *processes) error {
 	return ps.ready(readyTime)
 }
 
-// addLocally measures synced adds to one store in this process, or adds that three apply: the first and one of the others before the add ends.
+// addLocally measures synced adds to one store in this process, or adds that three stores apply: the first and one of the others before the
+// add ends.
 func (l *lab) addLocally(workload, name string, stores, n int) error {
 	return l.replicated(stores, system.Options{Sync: true, Warm: !l.c.Short}, func(list []*replica) error {
 		var late sync.WaitGroup
@@ -213,7 +214,7 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 					}
 				}
 				o := bigset.WriteOptions{Applied: spread}
-				if n > 1 { // one after the other makes larger groups, which is faster where many wait
+				if n > 1 { // applying one after the other makes larger groups, which is faster if many wait
 					o.Applied = nil
 				}
 				r, err := list[0].Store().Write(l.ctx, []byte(system.SetName), ops, o)
@@ -229,8 +230,8 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 	})
 }
 
-// floor derives what an add must cost: three applies, and three calls: one of the client on a connection of its own, and two to other replicas. The client's
-// call and one of the others come one after the other. It needs the part transport.
+// floor derives the least cost of an add: three applies and three calls, one of the client on a connection of its own and two to other
+// replicas. The client's call and one of the others run one after the other. It needs the part transport.
 func (l *lab) floor(workload string, n int) {
 	client, between := "transport/1", "transport/1"
 	if n > 1 {
@@ -254,7 +255,7 @@ func (l *lab) floor(workload string, n int) {
 // readSet is the set that is read.
 const readSet = "read"
 
-// addBatch is how many elements a client adds at a time, where it loads a set.
+// addBatch is how many elements a client adds at a time when it loads a set.
 const addBatch = 1000
 
 // reading measures reads of a whole set.
@@ -268,7 +269,7 @@ func (l *lab) reading() error {
 		return err
 	}
 	defer c.Close()
-	if l.round == 0 { // the nodes' memtables are as large as those of the stores in this process, or their tables would lie in more levels
+	if l.round == 0 { // the nodes' memtables must be as large as those of the stores in this process, or their tables would be in more levels
 		if err := errors.Join(l.warm(ps), l.loadSet(c, readSet, l.elements, l.names().Append), ps.restart()); err != nil {
 			return err
 		}
@@ -299,7 +300,7 @@ func (l *lab) reading() error {
 	})
 }
 
-// streamed returns what reads the set at two replicas by a client, with a token for each element or without.
+// streamed returns a function that reads the set on two replicas through a client, with a token for each element or without.
 func (l *lab) streamed(c *client.Client, contexts bool) func(got func(int)) error {
 	return func(got func(int)) error {
 		for p, err := range c.Read(l.ctx, client.Read{Set: []byte(readSet), R: 2, Contexts: contexts}) {
@@ -312,7 +313,7 @@ func (l *lab) streamed(c *client.Client, contexts bool) func(got func(int)) erro
 	}
 }
 
-// loadSet adds n elements to a set by a client, in batches.
+// loadSet adds n elements to a set through a client, in batches.
 func (l *lab) loadSet(c *client.Client, set string, n int, element func(dst []byte, i int) []byte) error {
 	for first := 0; first < n; first += addBatch {
 		var ops []client.Op
@@ -326,7 +327,7 @@ func (l *lab) loadSet(c *client.Client, set string, n int, element func(dst []by
 	return nil
 }
 
-// read measures one way to read the set: over and over until the span is over, at least once. An operation is one element.
+// read measures one way to read the set: repeatedly until the span has passed, at least once. An operation is one element.
 func (l *lab) read(workload, name string, ps *processes, read func(got func(int)) error) error {
 	p := &phase{ctx: l.ctx, hist: newHistogram()}
 	c := stopwatch{p: p}

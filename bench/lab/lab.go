@@ -19,23 +19,23 @@ import (
 	"bigset/compaction"
 )
 
-// Options say how workloads are run, and who watches.
+// Options say how workloads are run, and what observes them.
 type Options struct {
 	Run run.Options // its Observer, Progress, Unfinished and Keep are the lab's own
-	// Out is a file that holds the report as JSON while it grows. Rounds that it has already, of a run with the same options, are not run again.
-	// "" is none.
+	// Out is a file for the report as JSON while it grows. Rounds that it contains already, from a run with the same options, are not run
+	// again. "" means none.
 	Out string
-	// OtherBuild accepts an Out of another build of the program; else it is refused.
+	// OtherBuild accepts an Out of another build of the program; otherwise it is refused.
 	OtherBuild bool
-	// Every is how often the stores are sampled; 0 is a second.
+	// Every is how often the stores are sampled; 0 means a second.
 	Every time.Duration
-	// Watch is given what was sampled, each time, by a goroutine of its own; nil is nobody.
+	// Watch is called with each sample, by a goroutine of its own; nil means no calls.
 	Watch func(*sample.Tick)
-	// Progress is told in a line what begins; nil is nobody.
+	// Progress receives a line when something begins; nil means none are written.
 	Progress func(string)
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	bench.Report
 	Verdicts []Verdict        `json:"verdicts"`
@@ -47,12 +47,12 @@ type Result struct {
 	strategy  string
 }
 
-// Verdict is what came of an assertion of a workload.
+// Verdict is the result of an assertion of a workload.
 type Verdict struct {
 	Workload string    `json:"workload"`
 	That     string    `json:"that"`
 	Means    string    `json:"means,omitempty"`
-	Why      string    `json:"why,omitempty"` // what the file says of why it may be missed
+	Why      string    `json:"why,omitempty"` // the file's explanation for a miss
 	State    run.State `json:"state"`
 	Elements int       `json:"elements,omitempty"`
 	Value    float64   `json:"value"`
