@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Source is what is sampled. Read is called by one goroutine at a time.
+// Source is something that is sampled. Read is called by one goroutine at a time.
 type Source interface {
-	// Name is shown where the source is too slow.
+	// Name is shown if the source is too slow.
 	Name() string
-	// Columns are the figures that Read gives, always the same.
+	// Columns are the figures that Read returns, always the same.
 	Columns() []Column
-	// Read sets a value for each column. They come as NaN, and what is not known stays so.
+	// Read sets a value for each column. Values are NaN before; unknown ones must stay NaN.
 	Read(values []float64)
 }
 
-// Ratio is a column that is computed: the sum of some columns by that of others. Where they are counters it is that of their growth since
-// the phase began. It is NaN where one of them is not known or the divisor is 0.
+// Ratio is a computed column: the sum of some columns divided by the sum of others. For counters, the sums are of their growth since the
+// phase began. It is NaN if one of them is unknown or the divisor is 0.
 type Ratio struct {
 	Name   string
 	Of, To []string
@@ -27,15 +27,16 @@ type Ratio struct {
 // Options say what is sampled.
 type Options struct {
 	Name    string        // of the series
-	Every   time.Duration // 0 is a second
+	Every   time.Duration // 0 means a second
 	Bound   int           // of the series
 	Sources []Source      // no two have a column of the same name
-	Ratios  []Ratio       // those are left out of which a column is not there
-	// Watch is given ticks, by a goroutine of its own. While it is busy, ticks pass it by: it is given the last one then. nil is nobody.
+	Ratios  []Ratio       // a ratio is left out if one of its columns does not exist
+	// Watch is called with ticks, by a goroutine of its own. While it is busy, ticks are skipped: afterwards it gets the latest one. Nil
+	// means no calls.
 	Watch func(*Tick)
 }
 
-// Tick is what was sampled at a moment. The receiver may keep it, and must not change it.
+// Tick is the sample of one moment. The receiver may keep it, but must not change it.
 type Tick struct {
 	Name    string
 	At      time.Duration // since the series began
@@ -44,7 +45,7 @@ type Tick struct {
 	Skipped []Skip
 
 	Phase    string
-	Done, Of float64 // of the phase; Of is 0 where it has no end that is known
+	Done, Of float64 // of the phase; Of is 0 if its end is unknown
 }
 
 // Value returns the value of a column, NaN if there is none.
