@@ -47,7 +47,7 @@ var setters = map[string]func(o *pebble.Options, v int64){
 	},
 }
 
-// tuned returns what changes the options of Pebble, nil if nothing is changed.
+// tuned returns a function that changes the options of Pebble, or nil if nothing changes.
 func tuned(options map[string]int64) (func(*pebble.Options), error) {
 	for name := range options {
 		if setters[name] == nil {
