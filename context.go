@@ -14,7 +14,7 @@ type Context struct {
 	Given bool
 	Dots  []clock.Dot
 	// Wide, if it is not nil, is the clock of a whole set that the author had read, and Dots is not looked at. It kills the
-	// dots of the operation's element that it covers. It must not change afterwards. See engine.Options.OpenContexts.
+	// dots of the operation's element that it covers. It must not change afterwards. See engine.Options.KeepContexts.
 	Wide *clock.Clock
 }
 

@@ -28,7 +28,7 @@ type Item struct {
 	Element []byte
 	Context []clock.Dot
 	// Wide, if it is not nil, takes the place of Context: the event kills the dots of its element that this covers, which
-	// each replica finds out for itself. Only stores with engine.Options.OpenContexts make and take such items.
+	// each replica finds out for itself. Only stores with engine.Options.KeepContexts make and take such items.
 	Wide *clock.Clock
 }
 

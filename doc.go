@@ -7,7 +7,7 @@
 // Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd, server/door), disk
 // (engine), rules (this package, comparator, fold, readcore, handoff, compaction, keyscheme), words (clock, bloomslice).
 //
-// Files: op.go, context.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and span.go (replicas), slice.go and
+// Files: op.go, context.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and portion.go (replicas), slice.go and
 // filter.go (bloom filters), limits.go and errors.go.
 //
 // docs/architecture.md draws them and walks a write, a read and a dropped key through the floors.

@@ -24,8 +24,8 @@ var (
 	ErrDelta = errors.New("engine: delta refused")
 	// ErrFacts is returned for facts that are malformed or name dots that this store has never issued.
 	ErrFacts = errors.New("engine: facts refused")
-	// ErrOpenKey is returned where a key with an open wide context (engine.Options.OpenContexts) is met by what can't copy it.
-	ErrOpenKey = errors.New("engine: a key with an open context can't be copied")
+	// ErrUnresolved is returned where a key with an unresolved wide context (engine.Options.KeepContexts) is met by what can't copy it.
+	ErrUnresolved = errors.New("engine: a key with an unresolved context can't be copied")
 	// ErrRequest is returned for options that contradict each other.
 	ErrRequest = errors.New("engine: bad request")
 )
@@ -47,6 +47,6 @@ var (
 	// ErrFilterOpen is returned by filters.Filters.Clear for a filter whose bits are in memory: close it first.
 	ErrFilterOpen = errors.New("engine: filter is open")
 	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
-	// is still to be cut out: nothing has happened, and others have it.
+	// is still to be excised: nothing has happened, and others have it.
 	ErrSliceAway = errors.New("engine: slice is not here now")
 )

@@ -42,7 +42,7 @@ type WriteOptions struct {
 	// Request, of at most 64 bytes, is an id that the client has given its request to this set, and to no other. Where the
 	// request was applied before, here or by a delta, nothing is done: the result is that of the first time. Without one, an add
 	// that is tried again after somebody has removed its element brings the element back. It is known for engine.Options.RequestAge.
-	// Not together with engine.Options.OpenContexts.
+	// Not together with engine.Options.KeepContexts.
 	Request []byte
 	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is applied and its sync is
 	// under way: what other replicas are told then goes to them beside the sync. It is called before Write returns, and only where Write waits for a

@@ -10,8 +10,8 @@ import (
 type State struct {
 	// Seen are the events that this store knows of, Dead those of them that are removed or replaced. Both are shared: read only.
 	Seen, Dead *clock.Clock
-	// Open is the number of keys with an open context (engine.Options.OpenContexts); after a crash it may be too many.
-	Open uint64
+	// Unresolved is the number of keys with an unresolved context (engine.Options.KeepContexts); after a crash it may be too many.
+	Unresolved uint64
 }
 
 // Verdict says what a store knows of a dot of an element.

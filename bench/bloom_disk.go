@@ -117,7 +117,7 @@ func bloomFlush(e *env) error {
 			if err := f.Flush(e.ctx); err != nil {
 				return err
 			}
-			p.note(time.Since(began))
+			p.observe(time.Since(began))
 			info, err := f.Info()
 			if err != nil {
 				return err
@@ -194,10 +194,10 @@ func faultIn(f *filters.Filter, keys bloomKeys, first, all *phase) error {
 			return err
 		}
 		if i == 0 {
-			first.note(time.Since(began))
+			first.observe(time.Since(began))
 		}
 	}
-	all.note(time.Since(began))
+	all.observe(time.Since(began))
 	return nil
 }
 
@@ -238,7 +238,7 @@ func bloomMany(e *env) error {
 			}
 			var f Figures
 			took := time.Since(began)
-			p.note(took)
+			p.observe(took)
 			p.figures(&f, took, cpuNow()-cpu)
 			label(sys, &row)
 			row.Workload = "bloom-many"

@@ -285,7 +285,7 @@ func (l *lab) load(workload, system string, of *processes, n int, begin func(g i
 			for last := time.Now(); last.Before(until) && errs[g] == nil && l.ctx.Err() == nil; {
 				errs[g] = call()
 				now := time.Now()
-				p.note(now.Sub(last))
+				p.observe(now.Sub(last))
 				p.ops++
 				last = now
 			}

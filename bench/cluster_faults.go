@@ -90,7 +90,7 @@ func (s *steady) figures(from, to time.Time) (f Figures, hist histogram) {
 	errs := uint64(0)
 	for _, t := range s.between(from, to) {
 		p.ops++
-		p.note(t.took)
+		p.observe(t.took)
 		if t.err != nil {
 			errs++
 		}
@@ -143,7 +143,7 @@ func (l *lab) wait(d time.Duration) time.Time {
 // duration records a time that is not the latency of a load.
 func (l *lab) duration(workload, system string, d time.Duration) {
 	p := &phase{hist: newHistogram(), ops: 1}
-	p.note(max(d, 1))
+	p.observe(max(d, 1))
 	var f Figures
 	f.Latencies(p.hist)
 	l.took(workload, system, 0, f, p.hist)

@@ -73,7 +73,7 @@ func (e *env) copied(to system.System, workload string, m *meter, copied func() 
 		return f, err
 	}
 	key := keyscheme.NewPrefix([]byte(system.SetName)).AppendElement(nil, e.names().Append(nil, 0), clock.Dot{Actor: system.RawActor, Counter: 1}, keyscheme.OpAdd)
-	f.MBPerSecond = new(f.OpsPerSecond * float64(len(key)+len(keyscheme.ClosedValue)) / 1e6)
+	f.MBPerSecond = new(f.OpsPerSecond * float64(len(key)+len(keyscheme.ResolvedValue)) / 1e6)
 	if m != nil {
 		f.BytesMoved = &m.bytes
 	}

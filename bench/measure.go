@@ -40,14 +40,14 @@ func (p *phase) loop(n int, f func(i int) error) error {
 			return err
 		}
 		now := time.Now()
-		p.note(now.Sub(last) - (p.away - away))
+		p.observe(now.Sub(last) - (p.away - away))
 		last = now
 	}
 	p.ops += uint64(n)
 	return nil
 }
 
-func (p *phase) note(d time.Duration) {
+func (p *phase) observe(d time.Duration) {
 	_ = p.hist.RecordValue(int64(min(d, latencyMax))) // in range
 }
 
@@ -151,6 +151,6 @@ func (c *stopwatch) start() { c.last = time.Now() }
 
 func (c *stopwatch) lap() {
 	now := time.Now()
-	c.p.note(now.Sub(c.last))
+	c.p.observe(now.Sub(c.last))
 	c.last = now
 }

@@ -153,7 +153,7 @@ func (q *quorumReads) first(n int) error {
 			began, found := time.Now(), false
 			err := q.read(n, 2, func(k int) bool {
 				if found = k > 0; found {
-					p.note(time.Since(began))
+					p.observe(time.Since(began))
 				}
 				return !found
 			})

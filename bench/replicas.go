@@ -188,16 +188,16 @@ func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.S
 }
 
 // Export counts a chunk and the request for it. Its keys are packed: they are counted, and not encoded in a frame again.
-func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	span, by, err := m.Replica.Export(ctx, set, after, bytesMax)
+func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	portion, by, err := m.Replica.Export(ctx, set, after, bytesMax)
 	if err != nil {
 		return nil, by, err
 	}
-	frame := peer.Span(*span)
+	frame := peer.Portion(*portion)
 	frame.Count, frame.Keys = 0, nil
 	err = errors.Join(m.count(m.Member(), peer.Export{Set: set, After: after, Bytes: bytesMax}), m.count(by, frame))
-	m.bytes += uint64(len(span.Keys))
-	return span, by, err
+	m.bytes += uint64(len(portion.Keys))
+	return portion, by, err
 }
 
 // copySet copies a set durably to an empty replica. With ahead, the next chunk is read while one is written.

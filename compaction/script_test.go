@@ -167,7 +167,7 @@ func decide(t *testing.T, d *datadriven.TestData) string {
 		yes := false
 		switch d.Cmd {
 		case "wants":
-			load := compaction.Load{Keys: n["keys"], Live: n["live"], Open: n["open"]}
+			load := compaction.Load{Keys: n["keys"], Live: n["live"], Unresolved: n["open"]}
 			if n["quiet"] > 0 {
 				load.Quiet = compaction.QuietEnough + 1
 			}

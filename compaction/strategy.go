@@ -43,19 +43,19 @@ func ParseRecord(s string) (Record, error) {
 
 // Load is what a strategy knows of a set when it is asked whether the rewriter should look.
 type Load struct {
-	Keys  uint64        // element keys in tables, by the tables' own counts
-	Live  uint64        // live dots
-	Open  uint64        // open keys: those whose wide contexts are not resolved yet
-	Quiet time.Duration // since the set was last written
+	Keys       uint64        // element keys in tables, by the tables' own counts
+	Live       uint64        // live dots
+	Unresolved uint64        // unresolved keys: those whose wide contexts are not resolved yet
+	Quiet      time.Duration // since the set was last written
 }
 
 // Garbage returns the number of keys in tables that are not needed: at least 0, and approximate while keys are in memory.
-// An open key counts: it is one, or supersedes one, or at least carries a context that can go.
+// An unresolved key counts: it is one, or supersedes one, or at least carries a context that can go.
 func (l Load) Garbage() uint64 {
 	if l.Keys <= l.Live {
-		return l.Open
+		return l.Unresolved
 	}
-	return l.Keys - l.Live + l.Open
+	return l.Keys - l.Live + l.Unresolved
 }
 
 // Strategy says how dead keys leave the disk. A storage developer may bring another one: the engine asks it, and does what

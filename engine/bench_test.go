@@ -121,7 +121,7 @@ func BenchmarkAddRaw(b *testing.B) {
 		buf = benchElement(buf, i)
 		key = p.AppendElement(key[:0], buf, clock.Dot{Actor: "0123456789ab", Counter: uint64(i + 1)}, keyscheme.OpAdd)
 		batch := db.NewBatch()
-		_ = batch.Merge(key, keyscheme.ClosedValue, nil)
+		_ = batch.Merge(key, keyscheme.ResolvedValue, nil)
 		_ = batch.Set(clockKey, value, nil)
 		if err := batch.Commit(pebble.NoSync); err != nil {
 			b.Fatal(err)
@@ -182,7 +182,7 @@ func BenchmarkAddConcurrentRaw(b *testing.B) {
 			i := int(n.Add(1))
 			key := p.AppendElement(nil, benchElement(nil, i), clock.Dot{Actor: "0123456789ab", Counter: uint64(i)}, keyscheme.OpAdd)
 			batch := db.NewBatch()
-			_ = batch.Merge(key, keyscheme.ClosedValue, nil)
+			_ = batch.Merge(key, keyscheme.ResolvedValue, nil)
 			_ = batch.Set(clockKey, value, nil)
 			if err := batch.Commit(pebble.Sync); err != nil {
 				b.Error(err)

@@ -27,31 +27,31 @@ type builder struct {
 	stored  [][]clock.Dot   // of each operation of a request, where they were looked up before: what this store has of its element
 	entered *lsm.Generation // that knows the elements of the batch; nil before the first one
 
-	actor     clock.Actor                   // this store's, for the set
-	first     uint64                        // the last dot of actor before this batch
-	counter   uint64                        // the last dot of actor that was minted
-	learned   []clock.Dot                   // what else enters Seen
-	killed    dotBag                        // what enters Dead
-	cleared   *clock.Clock                  // what a whole-set delete puts into Seen and Dead, or nil
-	brought   *clock.Clock                  // what enters Seen with tables that come in beside the batch, or nil
-	sibling   bool                          // an element may have two live dots after it
-	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
-	remembers []keptRequest                 // their records
-	aged      bool                          // some of them are of another store, and older than what this one has kept since
-	forgets   []keptRequest                 // older records that the batch deletes, taken off the request log
-	flags     keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
-	opened    int64                         // by how much the count of open keys grows
+	actor      clock.Actor                   // this store's, for the set
+	first      uint64                        // the last dot of actor before this batch
+	counter    uint64                        // the last dot of actor that was minted
+	learned    []clock.Dot                   // what else enters Seen
+	killed     dotBag                        // what enters Dead
+	cleared    *clock.Clock                  // what a whole-set delete puts into Seen and Dead, or nil
+	brought    *clock.Clock                  // what enters Seen with tables that come in beside the batch, or nil
+	sibling    bool                          // an element may have two live dots after it
+	requests   map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
+	remembers  []keptRequest                 // their records
+	aged       bool                          // some of them are of another store, and older than what this one has kept since
+	forgets    []keptRequest                 // older records that the batch deletes, taken off the request log
+	flags      keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
+	unresolved int64                         // by how much the count of unresolved keys grows
 
-	overlay bool                      // some operation may ask for what an earlier one of the group did
-	minted  map[string][]clock.Dot    // element -> its keys in this batch that may be live
-	opens   map[clock.Dot]struct{}    // the dots of its open keys in this batch
-	wides   map[string][]*clock.Clock // element -> the contexts of its open keys in this batch
-	runs    *deadRuns                 // the set's, nil when it has none
-	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
-	recent  []byte                    // those of them that are closed adds, for the log of recent writes
-	added   int
-	buf     []byte
-	scratch []byte
+	overlay        bool                      // some operation may ask for what an earlier one of the group did
+	minted         map[string][]clock.Dot    // element -> its keys in this batch that may be live
+	unresolvedDots map[clock.Dot]struct{}    // the dots of its unresolved keys in this batch
+	wides          map[string][]*clock.Clock // element -> the contexts of its unresolved keys in this batch
+	runs           *deadRuns                 // the set's, nil when it has none
+	puts           []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
+	recent         []byte                    // those of them that are closed adds, for the log of recent writes
+	added          int
+	buf            []byte
+	scratch        []byte
 }
 
 var builders = sync.Pool{New: func() any { return &builder{} }}
@@ -102,7 +102,7 @@ func (b *builder) release() {
 
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
-	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
+	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.unresolved == 0 &&
 		len(b.remembers) == 0 && b.brought.Empty()
 }
 
@@ -136,12 +136,12 @@ func (b *builder) bury(dot clock.Dot) bool {
 	return b.killed.add(dot)
 }
 
-// kill puts the dots of an element's context into Seen and Dead. Where keys may be open none is deleted by point: the context
+// kill puts the dots of an element's context into Seen and Dead. Where keys may be unresolved none is deleted by point: the context
 // of one counts on when it is dead.
 func (b *builder) kill(element []byte, dots []clock.Dot) {
 	for _, dot := range dots {
 		unseen := b.learn(dot)
-		if b.bury(dot) && !unseen && b.s.deletes && b.st.open+b.opened == 0 {
+		if b.bury(dot) && !unseen && b.s.deletes && b.st.unresolved+b.unresolved == 0 {
 			b.delete(element, dot)
 		}
 	}
@@ -161,13 +161,13 @@ func (b *builder) dead(d clock.Dot) bool {
 	return b.st.dead.Contains(d) || b.killed.contains(d) || b.cleared != nil && b.cleared.Contains(d)
 }
 
-// put writes an element key, which is written once and never again. With a wide context it is open.
+// put writes an element key, which is written once and never again. With a wide context it is unresolved.
 func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *clock.Clock) {
 	b.enter(element)
 	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
-	n, value := len(b.buf), keyscheme.ClosedValue
+	n, value := len(b.buf), keyscheme.ResolvedValue
 	if wide != nil {
-		b.opened++
+		b.unresolved++
 		b.buf = keyscheme.AppendElementValue(b.buf, wide)
 		value = b.buf[n:]
 	}
@@ -183,9 +183,9 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 		b.minted[string(element)] = append(b.minted[string(element)], dot)
 		if wide != nil {
 			if b.wides == nil {
-				b.wides, b.opens = map[string][]*clock.Clock{}, map[clock.Dot]struct{}{}
+				b.wides, b.unresolvedDots = map[string][]*clock.Clock{}, map[clock.Dot]struct{}{}
 			}
-			b.opens[dot] = struct{}{}
+			b.unresolvedDots[dot] = struct{}{}
 			b.wides[string(element)] = append(b.wides[string(element)], wide)
 		}
 	}
@@ -234,7 +234,7 @@ func (b *builder) lookUpAll(r *request) {
 	stored := make([][]clock.Dot, len(r.ops))
 	for _, i := range keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element }) {
 		c := &r.ops[i].Context
-		if c.Wide != nil && !b.s.opt.OpenContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator {
+		if c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator {
 			stored[i] = b.lookUp(r.ops[i].Element)
 		}
 	}
@@ -276,7 +276,7 @@ func (b *builder) liveDots(op int, element []byte, within *clock.Clock) []clock.
 	})
 }
 
-// superseded reports whether an open key that an earlier operation of the group wrote supersedes a dot.
+// superseded reports whether an unresolved key that an earlier operation of the group wrote supersedes a dot.
 func (b *builder) superseded(element []byte, d clock.Dot) bool {
 	for _, wide := range b.wides[string(element)] {
 		if wide.Contains(d) {
@@ -321,7 +321,7 @@ func (b *builder) publish() {
 		st.seen.Union(b.cleared)
 	}
 	st.seen.Union(b.brought)
-	st.exists, st.shown, st.open = true, nil, st.open+b.opened
+	st.exists, st.shown, st.unresolved = true, nil, st.unresolved+b.unresolved
 	st.flags |= b.flags
 	if b.sibling {
 		st.flags |= keyscheme.FlagSiblings

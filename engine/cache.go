@@ -243,11 +243,11 @@ func (s *Store) foldRecords(st *set) error {
 		return nil
 	}
 	batch := s.db.NewBatch()
-	head := st.dead
+	recent := st.dead
 	if st.deadRecord.paged() {
-		head = st.deadRecord.head // pages are folded as they are written
+		recent = st.deadRecord.recent // pages are folded as they are written
 	}
-	v := keyscheme.AppendTombstoneValue(nil, head)
+	v := keyscheme.AppendTombstoneValue(nil, recent)
 	st.deadSize.wroteWhole(len(v))
 	if err := batch.Set(st.prefix.AppendTombstone(nil), v, nil); err != nil {
 		return errors.Join(err, batch.Close())

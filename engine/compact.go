@@ -21,15 +21,15 @@ type CompactOptions struct {
 
 // CompactReport says what Compact has done.
 type CompactReport struct {
-	Sets        int    // sets looked at
-	Spans       int    // spans swapped
-	SpansLeft   int    // spans left because they were being written
-	KeysRead    uint64 // element keys read by the rewriter
-	KeysDropped uint64 // of them those left out
-	KeysClosed  uint64 // open keys resolved
-	BytesOut    uint64 // bytes of tables that the rewriter wrote
-	DiskBefore  uint64 // bytes in tables before and after
-	DiskAfter   uint64
+	Sets         int    // sets looked at
+	Spans        int    // spans swapped
+	SpansLeft    int    // spans left because they were being written
+	KeysRead     uint64 // element keys read by the rewriter
+	KeysDropped  uint64 // of them those left out
+	KeysResolved uint64 // unresolved keys resolved
+	BytesOut     uint64 // bytes of tables that the rewriter wrote
+	DiskBefore   uint64 // bytes in tables before and after
+	DiskAfter    uint64
 }
 
 // Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
@@ -107,7 +107,7 @@ func (r *CompactReport) add(res *passResult) {
 	case res.Swapped:
 		r.Spans++
 		r.KeysDropped += uint64(res.Dropped)
-		r.KeysClosed += uint64(res.Closed)
+		r.KeysResolved += uint64(res.Resolved)
 		r.BytesOut += uint64(res.Bytes)
 	}
 }
@@ -153,7 +153,7 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
 	}
-	if st.live() == 0 && st.openKeys() == 0 && s.reclaims() {
+	if st.live() == 0 && st.unresolvedKeys() == 0 && s.reclaims() {
 		if err := s.exciseEmptied(ctx, st); err != nil {
 			return err
 		}

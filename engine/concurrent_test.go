@@ -123,7 +123,7 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	sets := [][]string{{"s"}, {"s", "t", "u"}}[r.IntN(2)]
 	p := newPair("store")
 	busy(p)
-	p.opt.OpenContexts = r.IntN(2) == 0
+	p.opt.KeepContexts = r.IntN(2) == 0
 	p.opt.SpanBytes = []int{4 << 10, 1 << 20}[r.IntN(2)] // with the larger all sets are small
 	p.open(t)
 	h := &testkit.History{}
@@ -202,7 +202,7 @@ func TestHorizon(t *testing.T) {
 		strategy compaction.Strategy
 	}{
 		{"default", compaction.Merge, eager(compaction.Default())},
-		{"open contexts", compaction.Merge, eager(compaction.Default())},
+		{"unresolved contexts", compaction.Merge, eager(compaction.Default())},
 		{"filter", compaction.Merge, compaction.Filter()},
 		{"rewriter", compaction.Merge, eager(compaction.Rewriter())},
 		{"rewriter, set records", compaction.Set, eager(compaction.Rewriter())},
@@ -212,7 +212,7 @@ func TestHorizon(t *testing.T) {
 			p := newPair("store")
 			busy(p)
 			p.opt.Record, p.opt.Strategy = c.record, c.strategy
-			p.opt.OpenContexts = c.name == "open contexts"
+			p.opt.KeepContexts = c.name == "unresolved contexts"
 			p.open(t)
 			horizon(t, p, time.Duration(fewer(1200))*time.Millisecond)
 			p.verify(t)
@@ -234,9 +234,9 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 	began := time.Now()
 	var wg sync.WaitGroup
 	var looks, replaced, resolved atomic.Int64
-	over := func() bool { // on a busy machine an open key is resolved late
+	over := func() bool { // on a busy machine an unresolved key is resolved late
 		took := time.Since(began)
-		return took >= d && (!p.opt.OpenContexts || resolved.Load() > 0 || took >= 20*d)
+		return took >= d && (!p.opt.KeepContexts || resolved.Load() > 0 || took >= 20*d)
 	}
 	loop := func(f func(r *rand.Rand) error) {
 		r := rand.New(rand.NewPCG(r.Uint64(), 2))
@@ -263,12 +263,12 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 	}
 	loop(func(r *rand.Rand) error {
 		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
-		if p.opt.OpenContexts && r.IntN(2) == 0 { // the background waits for a quiet moment, which does not come
+		if p.opt.KeepContexts && r.IntN(2) == 0 { // the background waits for a quiet moment, which does not come
 			if _, err := p.store.RewriteSpan(bg, set, nil, 0); err != nil {
 				return err
 			}
 			st, err := p.store.Stats()
-			resolved.Store(int64(st.RewriteClosed))
+			resolved.Store(int64(st.RewriteResolved))
 			return err
 		}
 		if r.IntN(2) == 0 {
@@ -307,8 +307,8 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 	wg.Wait()
 	st, err := p.store.Stats()
 	must(t, err, "stats")
-	if p.opt.OpenContexts && st.RewriteClosed == 0 {
-		t.Error("no open key was resolved")
+	if p.opt.KeepContexts && st.RewriteResolved == 0 {
+		t.Error("no unresolved key was resolved")
 	}
 	t.Logf("%d replaced, %d looks, filtered %d, published %d, %d spans swapped, %d flushes, %d compactions",
 		replaced.Load(), looks.Load(), st.Filtered, st.TombstonesPublished, st.Rewrites, st.Flushes, st.Compactions)

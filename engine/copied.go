@@ -11,10 +11,10 @@ import (
 // keptKey is an element key with its value.
 type keptKey struct{ key, value []byte }
 
-// newKept copies an element key, and its value if it is open.
+// newKept copies an element key, and its value if it is unresolved.
 func newKept(key, value []byte) keptKey {
-	if !keyscheme.IsOpen(value) {
-		return keptKey{append([]byte(nil), key...), keyscheme.ClosedValue}
+	if !keyscheme.IsUnresolved(value) {
+		return keptKey{append([]byte(nil), key...), keyscheme.ResolvedValue}
 	}
 	return keptKey{append([]byte(nil), key...), append([]byte(nil), value...)}
 }
@@ -29,7 +29,7 @@ type copied struct {
 	lsm.SpanFiles
 	arena  []byte         // the keys, one after the other
 	ends   []int          // where each ends in arena
-	values map[int][]byte // of those of them that are open, by number
+	values map[int][]byte // of those of them that are unresolved, by number
 	tables []copiedTable
 }
 
@@ -41,7 +41,7 @@ type copiedTable struct {
 
 // keep takes a key, greater than all before it.
 func (c *copied) keep(k keptKey) {
-	if keyscheme.IsOpen(k.value) {
+	if keyscheme.IsUnresolved(k.value) {
 		if c.values == nil {
 			c.values = map[int][]byte{}
 		}
@@ -62,10 +62,10 @@ func (c *copied) key(i int) []byte {
 
 // value returns the value of the i-th key.
 func (c *copied) value(i int) []byte {
-	if v, open := c.values[i]; open {
+	if v, unresolved := c.values[i]; unresolved {
 		return v
 	}
-	return keyscheme.ClosedValue
+	return keyscheme.ResolvedValue
 }
 
 // writeTables writes the keys to new tables.

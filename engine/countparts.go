@@ -19,7 +19,7 @@ const (
 )
 
 // CountParts counts the elements of a range that are present, in parts, each with a sum of its elements and their dots. Where a part ends
-// is decided by the element alone, so that two stores cut alike. One call reads a bounded number of keys for a bounded time; the caller goes on
+// is decided by the element alone, so that two stores split alike. One call reads a bounded number of keys for a bounded time; the caller goes on
 // behind the last part. All of a call is of one moment. A set of which this store has never heard is bigset.ErrNotFound.
 func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange) (out bigset.PartCounts, err error) {
 	if err := r.Check(); err != nil {

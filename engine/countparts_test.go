@@ -77,7 +77,7 @@ func TestCountParts(t *testing.T) {
 	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, n), bigset.NoSync)
 	p.all(t, healSet, keyscheme.OpRemove, elementNames(100, 200), bigset.NoSync)
 	p.all(t, healSet, keyscheme.OpAdd, elementNames(150, 160), bigset.NoSync)
-	for _, s := range p.spans(t, healSet, 0) { // q has never had the keys that are dead
+	for _, s := range p.portions(t, healSet, 0) { // q has never had the keys that are dead
 		q.ingest(t, s)
 	}
 	must(t, q.store.CompactTables(bg), "compact")

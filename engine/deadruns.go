@@ -17,12 +17,12 @@ import (
 //
 //   - A run is used by readers whose view has its version or a later one. Dead only grows: what was dead then is dead in
 //     their view, although they may have opened their iterator before the run was found.
-//   - Writers cut the key that they are about to write out of the runs, before it is applied. A reader opens its iterator
-//     before it takes the runs: a key that the iterator shows was cut from what it takes.
+//   - Writers split the runs at the key that they are about to write, before it is applied. A reader opens its iterator
+//     before it takes the runs: a key that the iterator shows is in no run that it takes.
 //   - A run that is found is kept only if nothing was written inside since the iterator that found it was opened. Finders
-//     register before they open it, and are told of each batch that is cut from then on; one that was cut and not yet
+//     register before they open it, and are told of each batch at which runs are split from then on; one that was and is not yet
 //     applied at that moment they are told of as they register.
-//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an open context
+//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
 //     counts as live, whatever its dot.
 //
 // A queue's head is read, and what was read is then removed: the next reader would step over all of it once. So the last chunk
@@ -35,7 +35,7 @@ type deadRuns struct {
 	list    []deadRun // ascending, disjoint, not adjacent
 	head    *headRun  // what may be a run next; nil is nothing
 	finders []*runFinder
-	writing span // the keys of a batch that may not be applied yet; zero when there is none
+	writing keyRange // the keys of a batch that may not be applied yet; zero when there is none
 	bytes   int64
 }
 
@@ -52,8 +52,8 @@ type headRun struct {
 	live *clock.Clock
 }
 
-// span is a closed range of keys.
-type span struct{ first, last []byte }
+// keyRange is a closed range of keys.
+type keyRange struct{ first, last []byte }
 
 const (
 	// runKeysMin is how many keys a run must hold to be remembered: stepping over them costs several times a seek. Where a
@@ -64,18 +64,18 @@ const (
 	runBytesMax = 4 << 10
 	// findersMax is how many readers of a set may look for runs at the same time; others only use them.
 	findersMax = 16
-	// notesMax is how many ranges of written keys a finder keeps apart.
-	notesMax = 16
+	// writtenMax is how many ranges of written keys a finder keeps apart.
+	writtenMax = 16
 )
 
 // runFinder is a reader that may find runs.
 type runFinder struct {
-	written []span // since it registered, about
+	written []keyRange // since it registered, about
 }
 
-// note takes notice of written keys. When it has many it keeps but the range of all of them.
-func (f *runFinder) note(s span) {
-	if len(f.written) == notesMax {
+// wrote takes notice of written keys. When it has many it keeps but the range of all of them.
+func (f *runFinder) wrote(s keyRange) {
+	if len(f.written) == writtenMax {
 		all := f.written[0]
 		for _, o := range f.written[1:] {
 			all.first, all.last = sooner(all.first, o.first), later(all.last, o.last)
@@ -87,7 +87,7 @@ func (f *runFinder) note(s span) {
 
 // wroteIn reports whether a key in [from, to) may have been written.
 func (f *runFinder) wroteIn(from, to []byte) bool {
-	return slices.ContainsFunc(f.written, func(s span) bool {
+	return slices.ContainsFunc(f.written, func(s keyRange) bool {
 		return comparator.Compare(s.last, from) >= 0 && comparator.Compare(s.first, to) < 0
 	})
 }
@@ -102,7 +102,7 @@ func (d *deadRuns) find() *runFinder {
 	}
 	f := &runFinder{}
 	if d.writing.first != nil {
-		f.note(d.writing)
+		f.wrote(d.writing)
 	}
 	d.finders = append(d.finders, f)
 	return f
@@ -117,31 +117,31 @@ func (d *deadRuns) leave(f *runFinder) {
 	}
 }
 
-// cut takes element keys that are about to be written out of the runs. It is called by the set's leader before the batch is
+// split takes element keys that are about to be written out of the runs. It is called by the set's leader before the batch is
 // applied; applied is called after. The keys must not change any more.
-func (d *deadRuns) cut(prefixLen int, keys []keptKey) {
+func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 	if len(keys) == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.writing = span{keys[0].key, keys[0].key}
+	d.writing = keyRange{keys[0].key, keys[0].key}
 	for _, kept := range keys {
 		k := kept.key
 		d.writing.first, d.writing.last = sooner(d.writing.first, k), later(d.writing.last, k)
-		d.cutKey(prefixLen, k)
+		d.splitKey(prefixLen, k)
 		if d.head != nil && comparator.Compare(k, d.head.from) >= 0 && comparator.Compare(k, d.head.to) < 0 {
 			d.setHead(nil)
 		}
 	}
 	for _, f := range d.finders {
-		f.note(d.writing)
+		f.wrote(d.writing)
 	}
 }
 
-// cutKey splits the run that a key falls in around the key's element. Each half is taken to hold half of the keys, so what
-// is cut again and again, as the tail of a queue is, is soon forgotten.
-func (d *deadRuns) cutKey(prefixLen int, key []byte) {
+// splitKey splits the run that a key falls in around the key's element. Each half is taken to hold half of the keys, so what
+// is split again and again, as the tail of a queue is, is soon forgotten.
+func (d *deadRuns) splitKey(prefixLen int, key []byte) {
 	i, _ := slices.BinarySearchFunc(d.list, key, func(r deadRun, key []byte) int { // the first that ends behind the key
 		if comparator.Compare(r.to, key) <= 0 {
 			return -1
@@ -163,10 +163,10 @@ func (d *deadRuns) cutKey(prefixLen int, key []byte) {
 	d.replace(i, i+1, halves...)
 }
 
-// applied says that the batch of the last cut is visible to iterators opened from now on.
+// applied says that the batch of the last split is visible to iterators opened from now on.
 func (d *deadRuns) applied() {
 	d.mu.Lock()
-	d.writing = span{}
+	d.writing = keyRange{}
 	d.mu.Unlock()
 }
 

@@ -24,7 +24,7 @@ type runsMachine struct {
 	applied map[int]bool      // keys that an iterator would show
 	dead    map[int]uint64    // key -> the version in which it died
 	version uint64            // of dead
-	batch   []int             // cut and not applied yet
+	batch   []int             // split at and not applied yet
 	finders []*modelFinder    // that have opened their iterators, or are about to
 	readers []*modelReader    // in the middle of opening
 	seen    map[string]uint64 // what the runs have come to
@@ -56,7 +56,7 @@ func (m *runsMachine) live(r *modelReader) (keys [][]byte) {
 	return keys
 }
 
-func (m *runsMachine) cut(t *rapid.T) {
+func (m *runsMachine) split(t *rapid.T) {
 	if m.batch != nil {
 		t.Skip("one batch at a time")
 	}
@@ -64,9 +64,9 @@ func (m *runsMachine) cut(t *rapid.T) {
 	for _, e := range rapid.SliceOfN(rapid.IntRange(0, runsMachineElements-1), 1, 3).Draw(t, "elements") {
 		n := len(m.keys)
 		m.keys = append(m.keys, m.prefix.AppendElement(nil, runElement(e), clock.Dot{Actor: "n", Counter: uint64(n + 1)}, keyscheme.OpAdd))
-		m.batch, keys = append(m.batch, n), append(keys, newKept(m.keys[n], keyscheme.ClosedValue))
+		m.batch, keys = append(m.batch, n), append(keys, newKept(m.keys[n], keyscheme.ResolvedValue))
 	}
-	m.runs.cut(len(m.prefix), keys)
+	m.runs.split(len(m.prefix), keys)
 }
 
 func (m *runsMachine) apply(t *rapid.T) {
@@ -232,7 +232,7 @@ func TestDeadRunsModel(t *testing.T) {
 				applied: map[int]bool{}, dead: map[int]uint64{}, seen: seen}
 			for range 4 {
 				t.Repeat(map[string]func(*rapid.T){
-					"cut": m.cut, "apply": m.apply, "kill": m.kill, "find": m.find, "view": m.view,
+					"split": m.split, "apply": m.apply, "kill": m.kill, "find": m.find, "view": m.view,
 					"open": m.open, "open2": m.open, "learn": m.learn, "learn2": m.learn, "learnHead": m.learnHead, "take": m.take, "": m.check,
 				})
 			}

@@ -181,9 +181,9 @@ func TestDeadRunsOfQueue(t *testing.T) {
 	}
 }
 
-// TestDeadRunsAreCut: an element that is written into a run is there, for all kinds of write, and what is left of the run is
+// TestDeadRunsAreSplit: an element that is written into a run is there, for all kinds of write, and what is left of the run is
 // still seeked over.
-func TestDeadRunsAreCut(t *testing.T) {
+func TestDeadRunsAreSplit(t *testing.T) {
 	other := runStore(t, compaction.Default())
 	s := runStore(t, compaction.Default())
 	bury(t, s, runSet, 5000)
@@ -193,7 +193,7 @@ func TestDeadRunsAreCut(t *testing.T) {
 	_, err := s.Add(bg, runSet, [][]byte{[]byte("m002500")}, bigset.WriteOptions{})
 	must(t, err, "add")
 	if took, _ := steps(t, s, bigset.ReadOptions{}, "a", "m002500", "z"); took > 10 {
-		t.Errorf("with one run cut in two, a read took %d steps", took)
+		t.Errorf("with one run split in two, a read took %d steps", took)
 	}
 	res, err := other.Add(bg, runSet, [][]byte{[]byte("m001000"), []byte("m001000x"), []byte("m004999")}, bigset.WriteOptions{})
 	must(t, err, "add elsewhere")

@@ -83,7 +83,7 @@ func (b *builder) apply(d *bigset.Delta) error {
 
 // applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
 // context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
-// context must still count. If all that it names is seen it is resolved at once: the fold pass may have closed the key and
+// context must still count. If all that it names is seen it is resolved at once: the fold pass may have resolved the key and
 // taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
 func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 	kind := it.Kind
@@ -105,7 +105,7 @@ func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 
 // holdsKey reports whether a key of that dot is stored, of whatever kind.
 func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
-	if _, ok := b.opens[dot]; ok {
+	if _, ok := b.unresolvedDots[dot]; ok {
 		return true
 	}
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
@@ -136,8 +136,8 @@ func (b *builder) checkDelta(d *bigset.Delta) error {
 			}
 		}
 		if wide := d.Items[i].Wide; wide != nil {
-			if !b.s.opt.OpenContexts {
-				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", bigset.ErrDelta, i)
+			if !b.s.opt.KeepContexts {
+				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them unresolved (Options.KeepContexts)", bigset.ErrDelta, i)
 			}
 			last = max(last, wide.Max(b.actor))
 		}

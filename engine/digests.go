@@ -63,20 +63,20 @@ func sumOf(r *setRecord) (sum [16]byte) {
 	field(r.Name)
 	field(r.seen.Append(nil))
 	field(r.dead.Append(nil))
-	buf = binary.AppendUvarint(buf, uint64(max(0, r.open)))
+	buf = binary.AppendUvarint(buf, uint64(max(0, r.unresolved)))
 	all := sha256.Sum256(buf)
 	copy(sum[:], all[:])
 	return sum
 }
 
-// RangeDigests cuts the slots from first to last, both included, into parts as keyscheme.CutSlots does, and returns the digest of each.
+// RangeDigests splits the slots from first to last, both included, into parts as keyscheme.SplitSlots does, and returns the digest of each.
 // It reads clocks and tombstones only, in one scan, and is as little one moment as Digests is.
 func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	if parts < 1 || parts > bigset.RangePartsMax {
 		return nil, fmt.Errorf("%w: a range in %d parts", bigset.ErrRequest, parts)
 	}
 	all := make([]bigset.RangeDigest, 0, parts)
-	for next, ends := first, keyscheme.CutSlots(first, last, parts); len(ends) > 0; ends = ends[1:] {
+	for next, ends := first, keyscheme.SplitSlots(first, last, parts); len(ends) > 0; ends = ends[1:] {
 		all = append(all, bigset.RangeDigest{First: next, Last: ends[0]})
 		next = ends[0] + 1
 	}

@@ -92,7 +92,7 @@ func TestFreeSpace(t *testing.T) {
 }
 
 // TestLittleRoom: when there is little room, the rewriter copies only what gives back more than it takes; removes, the filter,
-// and the cutting out of a set go on, and so does it all when there is room again.
+// and the excising of a set go on, and so does it all when there is room again.
 func TestLittleRoom(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")

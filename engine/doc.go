@@ -20,8 +20,8 @@
 //   - A counter is never issued twice: internal/lsm/identity.go.
 //   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
 //     where records are Merge: it goes by the filter or by a swap. (Pebble issue 6168.)
-//   - A key goes when a durable Dead covers its dot and it is not open.
-//   - The context of an open key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
+//   - A key goes when a durable Dead covers its dot and it is resolved.
+//   - The context of an unresolved key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
 //   - What readers take as Seen and Dead is never newer than the keys they judge by it.
 //   - A reader seeks over keys only where none is live for it: deadruns.go.
 //   - After a write of the log failed, nothing is acknowledged any more.
@@ -53,7 +53,7 @@
 //	foldpass.go                                              wide contexts are resolved
 //	heal.go holes.go                                         keys that were lost come back
 //	replica.go locate.go recent.go digests.go elementdigests.go   what replicas ask of each other
-//	span.go ingest.go droprange.go                           copies of ranges, and their end
+//	portion.go ingest.go droprange.go                        copies of ranges, and their end
 //	verify.go verifydamage.go damage.go                      damage: looked for, and remembered
 //	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events
 //	tools.go                                                 for tools of Pebble and for baselines

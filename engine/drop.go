@@ -55,8 +55,8 @@ func (w *dropping) into(b *builder, r *request) error {
 	return nil
 }
 
-// exciseEmptied cuts out the element range of a set that has no live dot and no open key: where there is one, the rewriter
-// has to resolve it first. Writers are held, and the log is synced first: the cut is durable, so what it relies on must be.
+// exciseEmptied excises the element range of a set that has no live dot and no unresolved key: where there is one, the rewriter
+// has to resolve it first. Writers are held, and the log is synced first: the excise is durable, so what it relies on must be.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	return s.holding(st, func() error {
-		if st.live() > 0 || st.openKeys() > 0 {
+		if st.live() > 0 || st.unresolvedKeys() > 0 {
 			return nil
 		}
 		bounds := st.prefix.Elements()
@@ -93,14 +93,14 @@ func (s *Store) unpage(st *set) (bool, error) {
 	if st.flags&keyscheme.FlagTombstonePages == 0 || len(st.dead.Append(nil)) > s.limits.tombstone {
 		return false, nil
 	}
-	head, flags := st.next, st.flags&^keyscheme.FlagTombstonePages
+	recent, flags := st.next, st.flags&^keyscheme.FlagTombstonePages
 	if st.seenRecord.paged() {
-		head = st.seenRecord.head
+		recent = st.seenRecord.recent
 	}
 	batch := s.db.NewBatch()
 	value := keyscheme.AppendTombstoneValue(nil, st.dead)
 	if err := errors.Join(
-		batch.Set(st.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: head, Open: st.open, Flags: flags}), nil),
+		batch.Set(st.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: recent, Unresolved: st.unresolved, Flags: flags}), nil),
 		batch.Set(st.prefix.AppendTombstone(nil), value, nil),
 	); err != nil {
 		return false, errors.Join(err, batch.Close())

@@ -50,11 +50,11 @@ func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
 		return err
 	}
 	defer s.gate.end()
-	return s.gate.holding(b.Upper, func() error { return s.cutOut(ctx, slots) })
+	return s.gate.holding(b.Upper, func() error { return s.excise(ctx, slots) })
 }
 
 // cutOut takes a range out, on disk and in memory. Nobody writes or loads a set of it.
-func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
+func (s *Store) excise(ctx context.Context, slots slotRange) error {
 	if err := errors.Join(s.renewActor(slots), s.db.SyncLog()); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
 	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	if err := s.filters.CutRange(b, func() error {
+	if err := s.filters.ExciseRange(b, func() error {
 		return s.db.Excise(ctx, b)
 	}); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Store) renewActor(slots slotRange) error {
 func (st *set) forget() {
 	st.mu.Lock()
 	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil
-	st.exists, st.open, st.flags = false, 0, 0
+	st.exists, st.unresolved, st.flags = false, 0, 0
 	st.raises++
 	st.version++
 	st.mu.Unlock()

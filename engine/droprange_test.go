@@ -51,7 +51,7 @@ func TestDropRange(t *testing.T) {
 		for _, evicted := range []bool{false, true} {
 			p := newPair(fmt.Sprintf("%s, evicted %v", strategy.Name(), evicted))
 			p.opt.Strategy, p.opt.SetCacheBytes = strategy, 1
-			p.cut = []int{24, 40, 32, 64}
+			p.split = []int{24, 40, 32, 64}
 			p.open(t)
 			names := slotsOf(9)
 			minted := map[string]bool{}
@@ -103,7 +103,7 @@ func TestDropRange(t *testing.T) {
 			p.check(t)
 			p.verify(t)
 			left := p.disk.CrashClone(0, 1)
-			q := &pair{label: p.label + ", crashed", disk: left, opt: p.opt, model: p.model.Clone(), cut: p.cut}
+			q := &pair{label: p.label + ", crashed", disk: left, opt: p.opt, model: p.model.Clone(), split: p.split}
 			q.open(t)
 			q.check(t)
 			q.verify(t)

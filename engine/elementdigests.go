@@ -23,9 +23,9 @@ const (
 
 // ElementDigests hashes the live keys of some dots of a set, (element, dot), in parts of the range: what rot has changed, which Seen and
 // Dead say nothing of, shows when the sums of two stores differ that were asked for the same dots, seen and not dead at both. Where a
-// part ends is decided by the element alone, so that two stores cut alike. One call opens one iterator for a short while, reads a
-// bounded number of keys, and ends a part where it stops. A set of which this store has never heard is bigset.ErrNotFound, an open key
-// bigset.ErrOpenKey, a block that can't be read bigset.ErrCorrupt. The clock must not change meanwhile.
+// part ends is decided by the element alone, so that two stores split alike. One call opens one iterator for a short while, reads a
+// bounded number of keys, and ends a part where it stops. A set of which this store has never heard is bigset.ErrNotFound, an unresolved key
+// bigset.ErrUnresolved, a block that can't be read bigset.ErrCorrupt. The clock must not change meanwhile.
 func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {
 	if r.Mean < 1 || r.Mean > bigset.ElementsMeanMax {
 		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, r.Mean)
@@ -87,8 +87,8 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 		if err != nil {
 			return err
 		}
-		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
+		if keyscheme.IsUnresolved(value) || op != keyscheme.OpAdd {
+			return fmt.Errorf("%w: element %.64q", bigset.ErrUnresolved, element)
 		}
 		if within.ContainsBytes(actor, counter) && !dead.ContainsBytes(actor, counter) {
 			g.key(actor, counter)

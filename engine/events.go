@@ -18,7 +18,7 @@ const (
 	EventRewrite     EventKind = "rewrite"                       // the rewriter swapped a span
 	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
 	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
-	EventExcise      EventKind = "excise"                        // an emptied set's element range was cut out
+	EventExcise      EventKind = "excise"                        // an emptied set's element range was excised
 	EventPublish     EventKind = "publish"                       // the filter may drop more keys of a set: one event for each set, at most every 20 ms
 	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
@@ -36,7 +36,7 @@ type Event struct {
 	Actor    clock.Actor
 	Keys     int    // rewrite: keys read
 	Dropped  int    // rewrite: keys left out
-	Closed   int    // rewrite: open keys that were resolved
+	Resolved int    // rewrite: unresolved keys that were resolved
 	Dots     uint64 // publish: dead dots that the filter has now and had not before, those without a key included
 	BytesIn  int64  // bytes of tables read
 	BytesOut int64  // bytes of tables written
@@ -57,23 +57,23 @@ type counters struct {
 	added     atomic.Uint64 // element keys written by operations
 	published atomic.Uint64 // tombstones handed to the filter
 
-	lookUps       atomic.Uint64 // elements looked up, by queries and by policy coordinator
-	ingests       atomic.Uint64 // spans of other stores that came in as tables
-	ingestBytes   atomic.Uint64
-	locatedInLog  atomic.Uint64 // keys that Locate found in the log of recent writes
-	locatedByScan atomic.Uint64 // and by scans
-	locateScans   atomic.Uint64
-	locateSkips   atomic.Uint64 // blocks of tables, index blocks and tables that they did not read
-	runsPassed    atomic.Uint64 // dead runs that readers seeked over
-	rewrites      atomic.Uint64 // spans swapped
-	rewritesLeft  atomic.Uint64
-	rewriteKeys   atomic.Uint64 // element keys read by the rewriter
-	rewriteDrops  atomic.Uint64 // of them those left out
-	rewriteClosed atomic.Uint64 // open keys that were resolved
-	rewriteBytes  atomic.Uint64 // bytes of tables that the rewriter wrote
-	sweepBytes    atomic.Uint64 // of them those of sweeps
-	excises       atomic.Uint64
-	rewriting     atomic.Int64 // spans that passes are at
+	lookUps         atomic.Uint64 // elements looked up, by queries and by policy coordinator
+	ingests         atomic.Uint64 // spans of other stores that came in as tables
+	ingestBytes     atomic.Uint64
+	locatedInLog    atomic.Uint64 // keys that Locate found in the log of recent writes
+	locatedByScan   atomic.Uint64 // and by scans
+	locateScans     atomic.Uint64
+	locateSkips     atomic.Uint64 // blocks of tables, index blocks and tables that they did not read
+	runsPassed      atomic.Uint64 // dead runs that readers seeked over
+	rewrites        atomic.Uint64 // spans swapped
+	rewritesLeft    atomic.Uint64
+	rewriteKeys     atomic.Uint64 // element keys read by the rewriter
+	rewriteDrops    atomic.Uint64 // of them those left out
+	rewriteResolved atomic.Uint64 // unresolved keys that were resolved
+	rewriteBytes    atomic.Uint64 // bytes of tables that the rewriter wrote
+	sweepBytes      atomic.Uint64 // of them those of sweeps
+	excises         atomic.Uint64
+	rewriting       atomic.Int64 // spans that passes are at
 
 	queued, held lsm.Timing
 }

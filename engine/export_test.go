@@ -183,39 +183,39 @@ func (s *Store) StoredKeys(name []byte) (_ map[clock.Dot]string, err error) {
 	return keys, it.Error()
 }
 
-// OpenKeys returns the dots of the open keys of a set.
-func (s *Store) OpenKeys(name []byte) (_ map[clock.Dot]struct{}, err error) {
+// UnresolvedKeys returns the dots of the unresolved keys of a set.
+func (s *Store) UnresolvedKeys(name []byte) (_ map[clock.Dot]struct{}, err error) {
 	b := keyscheme.NewPrefix(name).Elements()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return nil, err
 	}
 	defer lsm.Closing(it, &err)
-	open := map[clock.Dot]struct{}{}
+	unresolved := map[clock.Dot]struct{}{}
 	for ok := it.First(); ok; ok = it.Next() {
 		k, err := keyscheme.Decode(it.Key())
 		if err != nil {
 			return nil, err
 		}
-		if keyscheme.IsOpen(it.Value()) {
-			open[k.Dot()] = struct{}{}
+		if keyscheme.IsUnresolved(it.Value()) {
+			unresolved[k.Dot()] = struct{}{}
 		}
 	}
-	return open, it.Error()
+	return unresolved, it.Error()
 }
 
-// OpenCount returns the count of open keys that the set's clock key holds.
-func (s *Store) OpenCount(name []byte) (int64, error) {
+// UnresolvedCount returns the count of unresolved keys that the set's clock key holds.
+func (s *Store) UnresolvedCount(name []byte) (int64, error) {
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return 0, err
 	}
 	defer s.sets.release(st)
-	return st.openKeys(), nil
+	return st.unresolvedKeys(), nil
 }
 
-// AmendOpenCount changes the count of open keys of a set, as a crash may leave it.
-func (s *Store) AmendOpenCount(name []byte, by int64) error {
+// AmendUnresolvedCount changes the count of unresolved keys of a set, as a crash may leave it.
+func (s *Store) AmendUnresolvedCount(name []byte, by int64) error {
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return err
@@ -240,8 +240,8 @@ func (s *Store) CompactTables(ctx context.Context) error {
 	return s.db.Pebble().Compact(ctx, b.Lower, b.Upper, true)
 }
 
-// CutRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
-func (s *Store) CutRecords(clock, tombstone, operands, page int) {
+// SplitRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
+func (s *Store) SplitRecords(clock, tombstone, operands, page int) {
 	s.limits = recordLimits{clock, tombstone, operands, page}
 }
 
@@ -356,8 +356,8 @@ func (s *Store) KeptRequests() (int, error) {
 // TablesOf makes stores that are opened with these options take spans with so many new keys and more as tables.
 func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
-// SpanFacts returns what a span says.
-func SpanFacts(span *bigset.Span) (bigset.Facts, error) { return span.Facts() }
+// PortionFacts returns what a span says.
+func PortionFacts(portion *bigset.Portion) (bigset.Facts, error) { return portion.Facts() }
 
 // ForgetSpace has the next look at the disk happen at once.
 func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
@@ -370,15 +370,15 @@ var CorruptionOf = lsm.CorruptionOf
 // Held reports whether what the open had to write is in memory.
 func (s *Store) Held() bool { return s.db.Holds() }
 
-// StopCutting leaves the filters that are dropped from now on as they are, until the next open.
-func (s *Store) StopCutting() { s.filters.Stop() }
+// StopExcising leaves the filters that are dropped from now on as they are, until the next open.
+func (s *Store) StopExcising() { s.filters.Stop() }
 
-// FiltersCut waits until the filters that were dropped are cut out.
-func (s *Store) FiltersCut() {
+// FiltersExcised waits until the filters that were dropped are excised.
+func (s *Store) FiltersExcised() {
 	began := time.Now()
 	for left := 1; left > 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
-			panic(fmt.Sprintf("%d slices of dropped filters are not cut out", left))
+			panic(fmt.Sprintf("%d slices of dropped filters are not excised", left))
 		}
 		left = 0
 		err := s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {

@@ -260,7 +260,7 @@ func TestReadFails(t *testing.T) {
 }
 
 // TestEveryOperationFails fails the store's n-th disk operation, whatever it is, in a script that opens, writes, flushes,
-// compacts, rewrites, drops, cuts out, makes a checkpoint and closes. It may only give errors; what was acknowledged must be
+// compacts, rewrites, drops, excises, makes a checkpoint and closes. It may only give errors; what was acknowledged must be
 // there after all, and a checkpoint is whole or is none.
 func TestEveryOperationFails(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ func TestFiltersBehindElements(t *testing.T) {
 				must(t, p.store.Filters().Drop(bg, []byte(name)), "drop")
 			}
 		}
-		p.store.FiltersCut()
+		p.store.FiltersExcised()
 		must(t, p.store.FlushTables(), "flush")
 		must(t, p.store.CompactTables(bg), "compact")
 		p.verify(t)
@@ -121,7 +121,7 @@ func TestDirectoryBehindFiltered(t *testing.T) {
 	p.all(t, set, keyscheme.OpRemove, elementNames(0, 30), bigset.Sync)
 	publish(t, p)
 	must(t, p.store.Filters().Drop(bg, []byte(name)), "drop")
-	p.store.FiltersCut()
+	p.store.FiltersExcised()
 	must(t, p.store.FlushTables(), "flush")
 	if p.store.Filtered() == 0 {
 		t.Error("nothing was filtered")
@@ -132,7 +132,7 @@ func TestDirectoryBehindFiltered(t *testing.T) {
 }
 
 // TestFiltersOfAStore: what a store does as a whole it does with its filters: a close, a checkpoint, a restore after a crash, a range that
-// is cut out, figures.
+// is excised, figures.
 func TestFiltersOfAStore(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
@@ -186,7 +186,7 @@ func TestFiltersOfAStore(t *testing.T) {
 	slot := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("log"), 0)
 	must(t, p.store.DropRange(bg, slot, slot), "drop range")
 	if _, err := p.store.Filters().Get([]byte("log")); !errors.Is(err, bigset.ErrNoFilter) {
-		t.Errorf("a filter whose range was cut out: %v", err)
+		t.Errorf("a filter whose range was excised: %v", err)
 	}
 	if keys, err := p.store.FilterKeys([]byte("log")); err != nil || len(keys) > 0 {
 		t.Errorf("it has keys: %v, %v", keys, err)

@@ -13,21 +13,21 @@ import (
 	"bigset/keyscheme"
 )
 
-// The fold pass resolves the wide contexts of open keys. It runs inside the rewriter, which reads those keys anyway: what a
+// The fold pass resolves the wide contexts of unresolved keys. It runs inside the rewriter, which reads those keys anyway: what a
 // context kills is put into Dead and made durable, and then the swap takes the key away, or its context.
 
-// endElement takes the keys of one element, all but those that are closed and dead, into what is to be kept: as they are, or
+// endElement takes the keys of one element, all but those that are resolved and dead, into what is to be kept: as they are, or
 // as the fold pass leaves them if one is open.
 func (p *pass) endElement() error {
 	keys := p.element
 	p.element = keys[:0]
-	if !p.open {
+	if !p.unresolved {
 		for _, k := range keys {
 			p.keep(k)
 		}
 		return nil
 	}
-	p.open = false
+	p.unresolved = false
 	in := make([]fold.Key, len(keys))
 	for i, k := range keys {
 		key, err := keyscheme.Decode(k.key)
@@ -44,7 +44,7 @@ func (p *pass) endElement() error {
 	for i, k := range keys {
 		switch fates[i] {
 		case fold.Close:
-			k.value = keyscheme.ClosedValue
+			k.value = keyscheme.ResolvedValue
 			p.resolved++
 		case fold.Leave:
 			if in[i].Wide != nil {
@@ -57,14 +57,14 @@ func (p *pass) endElement() error {
 	return nil
 }
 
-// amend puts dots into Dead, and changes the count of open keys. Writers are held.
-func (s *Store) amend(st *set, killed []clock.Dot, opened int64) error {
+// amend puts dots into Dead, and changes the count of unresolved keys. Writers are held.
+func (s *Store) amend(st *set, killed []clock.Dot, unresolved int64) error {
 	b := s.newBuilder(st, nil)
 	defer b.release()
 	for _, d := range killed {
 		b.bury(d)
 	}
-	if b.opened = opened; b.empty() {
+	if b.unresolved = unresolved; b.empty() {
 		return nil
 	}
 	b.finish()
@@ -100,20 +100,20 @@ func (s *Store) raiseSiblings(st *set) (err error) {
 	return nil
 }
 
-// openKeys returns the count of open keys of a set.
-func (st *set) openKeys() int64 {
+// unresolvedKeys returns the count of unresolved keys of a set.
+func (st *set) unresolvedKeys() int64 {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	return st.open
+	return st.unresolved
 }
 
-// recountOnce counts the open keys of a set anew where the count may be wrong. A swap and the count of what it closed can't be
+// recountOnce counts the unresolved keys of a set anew where the count may be wrong. A swap and the count of what it resolved can't be
 // one write: a crash between them, or a copy of that moment, leaves the count too high. Nothing goes wrong then, but the set
-// would be taken for ever for one with something to resolve, and never be cut out. A store that is still in its first
+// would be taken for ever for one with something to resolve, and never be excised. A store that is still in its first
 // incarnation has not crashed and is no copy, so what is stored is trusted. In others nothing tells which sets were being
 // rewritten: each is counted once, whenever it matters first, and that holds until the store is closed.
 func (s *Store) recountOnce(ctx context.Context, st *set) error {
-	if st.openKeys() == 0 || s.db.FirstIncarnation() {
+	if st.unresolvedKeys() == 0 || s.db.FirstIncarnation() {
 		return nil
 	}
 	if _, done := s.recounted.Load(string(st.prefix)); done {
@@ -121,10 +121,10 @@ func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	}
 	s.passes.RLock()
 	defer s.passes.RUnlock()
-	st.passes.Lock() // no key closes meanwhile
+	st.passes.Lock() // no key is resolved meanwhile
 	defer st.passes.Unlock()
 	if err := s.recount(ctx, st); err != nil {
-		return fmt.Errorf("engine: count open keys of %q: %w", st.name, lsm.DiskError(err))
+		return fmt.Errorf("engine: count unresolved keys of %q: %w", st.name, lsm.DiskError(err))
 	}
 	s.recounted.Store(string(st.prefix), struct{}{})
 	return nil
@@ -135,7 +135,7 @@ func (s *Store) recount(ctx context.Context, st *set) (err error) {
 	var before int64
 	if err := s.holding(st, func() (err error) {
 		b := st.prefix.Elements()
-		before = st.openKeys()
+		before = st.unresolvedKeys()
 		it, err = s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 		return err
 	}); err != nil {
@@ -148,7 +148,7 @@ func (s *Store) recount(ctx context.Context, st *set) (err error) {
 		if err != nil {
 			return err
 		}
-		if keyscheme.IsOpen(value) {
+		if keyscheme.IsUnresolved(value) {
 			n++
 		}
 		if i%4096 == 0 && ctx.Err() != nil {

@@ -112,8 +112,8 @@ func (st *set) endSync(n int) {
 // syncTime is about how long a sync takes: an average in which the last ones count most. The zero value knows of none.
 type syncTime struct{ nanos atomic.Int64 }
 
-// note counts a sync. What two note at the same moment may count once.
-func (t *syncTime) note(d time.Duration) {
+// observe counts a sync. What two observe at the same moment may count once.
+func (t *syncTime) observe(d time.Duration) {
 	was := t.nanos.Load()
 	t.nanos.Store(was + (int64(d)-was)/8)
 }

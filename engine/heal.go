@@ -131,7 +131,7 @@ func maybeLost(st *set, f *bigset.Facts, res *bigset.HealResult) (keys []keptKey
 			case v.dead.Contains(d):
 				res.Dead++
 			default:
-				keys = append(keys, keptKey{st.prefix.AppendElement(nil, f.Keys[i].Name, d, keyscheme.OpAdd), keyscheme.ClosedValue})
+				keys = append(keys, keptKey{st.prefix.AppendElement(nil, f.Keys[i].Name, d, keyscheme.OpAdd), keyscheme.ResolvedValue})
 			}
 		}
 	}

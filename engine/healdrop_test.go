@@ -58,14 +58,14 @@ func (p *pair) swaps(t *testing.T, from, to string, dot clock.Dot) {
 	prefix := keyscheme.NewPrefix([]byte(healSet))
 	must(t, db.Delete(prefix.AppendElement(nil, []byte(from), dot, keyscheme.OpAdd), pebble.Sync), "delete")
 	if to != "" {
-		must(t, db.Set(prefix.AppendElement(nil, []byte(to), dot, keyscheme.OpAdd), keyscheme.ClosedValue, pebble.Sync), "set")
+		must(t, db.Set(prefix.AppendElement(nil, []byte(to), dot, keyscheme.OpAdd), keyscheme.ResolvedValue, pebble.Sync), "set")
 	}
 	must(t, db.Close(), "close Pebble")
 	p.open(t)
 }
 
-// TestHealCutsDeadRuns: a key that is put back into what readers remember as a run of dead keys is shown.
-func TestHealCutsDeadRuns(t *testing.T) {
+// TestHealSplitsDeadRuns: a key that is put back into what readers remember as a run of dead keys is shown.
+func TestHealSplitsDeadRuns(t *testing.T) {
 	p := newPair("dead runs")
 	p.opt.Strategy = compaction.None()
 	p.open(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // A hole is a stretch of a set that can't be read, for a block of a table is damaged. It is filled from what another replica tells of it:
-// the hole is cut out, and tables with all that must be in it are put in its place. Nobody can tell which keys it held but by
+// the hole is excised, and tables with all that must be in it are put in its place. Nobody can tell which keys it held but by
 // (Seen minus Dead) minus the keys that can be read elsewhere. So it is filled only when each of those dots is named by the facts:
 // then nothing is lost that was not lost before.
 //
@@ -25,7 +25,7 @@ import (
 //	                        └ lower       └ upper       which cuts the table there, need not read that
 //
 // What other tables hold within a hole can't be read either: a merging iterator stops at an error of any of them. So it must be named, too.
-// The keys at both ends (d, m) are copied. What is written into the hole meanwhile is noted, as for any pass.
+// The keys at both ends (d, m) are copied. What is written into the hole meanwhile is logged, as for any pass.
 
 // hole is a stretch of a set that can't be read.
 type hole struct {
@@ -34,8 +34,8 @@ type hole struct {
 	cause  error
 }
 
-// survey finds out which keys of a set can be read. One iterator lives for a short while; what is written meanwhile may be found or not.
-type survey struct {
+// readable finds out which keys of a set can be read. One iterator lives for a short while; what is written meanwhile may be found or not.
+type readable struct {
 	s     *Store
 	st    *set
 	seen  *clock.Clock // dots that are looked for
@@ -48,10 +48,10 @@ type survey struct {
 
 // Lost returns the dots of a set that were seen, are not dead, and have no key that can be read: damage, to be put back by Heal. It
 // reads the whole set, with short iterators, also behind blocks that can't be read; a key right beside such a block may be named, too.
-// A set of which this store has never heard is bigset.ErrNotFound, an open key bigset.ErrOpenKey.
+// A set of which this store has never heard is bigset.ErrNotFound, an unresolved key bigset.ErrUnresolved.
 func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
-		v := survey{s: s, st: st, seen: st.view().seen}
+		v := readable{s: s, st: st, seen: st.view().seen}
 		if err := v.run(ctx); err != nil {
 			return fmt.Errorf("engine: look for lost keys of %q: %w", st.name, err)
 		}
@@ -62,7 +62,7 @@ func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err e
 }
 
 // lost returns the dots without a key that are not dead by now. Those of a range that was dropped meanwhile are not lost.
-func (v *survey) lost() *clock.Clock {
+func (v *readable) lost() *clock.Clock {
 	now, lost := v.st.view(), v.seen.Clone()
 	lost.Subtract(v.found)
 	lost.Subtract(now.dead)
@@ -70,7 +70,7 @@ func (v *survey) lost() *clock.Clock {
 	return lost
 }
 
-func (v *survey) run(ctx context.Context) error {
+func (v *readable) run(ctx context.Context) error {
 	v.found, v.holes, v.last = &clock.Clock{}, nil, nil
 	whole := v.st.prefix.Elements()
 	for b := whole; b.Lower != nil; {
@@ -87,7 +87,7 @@ func (v *survey) run(ctx context.Context) error {
 }
 
 // forward reads on until it has taken long. It returns the bound to go on from, nil at the end.
-func (v *survey) forward(ctx context.Context, b keyscheme.Bounds) (next []byte, err error) {
+func (v *readable) forward(ctx context.Context, b keyscheme.Bounds) (next []byte, err error) {
 	began, old := time.Now(), false
 	err = v.each(ctx, b, (*pebble.Iterator).First, (*pebble.Iterator).Next, func(n int, element []byte, k keptKey) bool {
 		old = old || n%4096 == 0 && time.Since(began) > iteratorAgeMax
@@ -98,14 +98,14 @@ func (v *survey) forward(ctx context.Context, b keyscheme.Bounds) (next []byte, 
 			}
 			v.last, v.edge = append([]byte{}, element...), nil
 		}
-		v.note(k)
+		v.take(k)
 		return true
 	})
 	return next, err
 }
 
-// note takes a key of a dot that is looked for.
-func (v *survey) note(k keptKey) {
+// take takes a key of a dot that is looked for.
+func (v *readable) take(k keptKey) {
 	_, actor, counter, _, _ := keyscheme.DecodeElement(len(v.st.prefix), k.key)
 	if v.seen.ContainsBytes(actor, counter) {
 		v.found.Add(clock.Dot{Actor: clock.Actor(actor), Counter: counter})
@@ -113,8 +113,8 @@ func (v *survey) note(k keptKey) {
 	}
 }
 
-// each reads keys within some bounds until it is told to stop.
-func (v *survey) each(
+// each reads keys within some bounds until yield reports false.
+func (v *readable) each(
 	ctx context.Context, b keyscheme.Bounds, first, next func(*pebble.Iterator) bool, yield func(n int, element []byte, k keptKey) bool,
 ) (err error) {
 	if v.s.db.Closed() {
@@ -141,8 +141,8 @@ func (v *survey) each(
 		if err != nil {
 			return err
 		}
-		if keyscheme.IsOpen(value) {
-			return fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
+		if keyscheme.IsUnresolved(value) {
+			return fmt.Errorf("%w: element %.64q", bigset.ErrUnresolved, element)
 		}
 		if !yield(n, element, newKept(it.Key(), value)) {
 			return nil
@@ -151,8 +151,8 @@ func (v *survey) each(
 	return it.Error()
 }
 
-// enterHole finds the other end of a hole, where the survey goes on.
-func (v *survey) enterHole(ctx context.Context, at []byte, cause error) (next []byte, err error) {
+// enterHole finds the other end of a hole, where the reading goes on.
+func (v *readable) enterHole(ctx context.Context, at []byte, cause error) (next []byte, err error) {
 	whole := v.st.prefix.Elements()
 	h := hole{bounds: keyscheme.Bounds{Lower: at}, edge: v.edge, cause: cause}
 	if v.last != nil {
@@ -175,7 +175,7 @@ func (v *survey) enterHole(ctx context.Context, at []byte, cause error) (next []
 				n++
 				seconds, v.last, v.edge = v.last, append([]byte{}, element...), nil
 			}
-			v.note(k)
+			v.take(k)
 			return true
 		})
 	if err = lsm.DiskError(err); !errors.Is(err, bigset.ErrCorrupt) {
@@ -196,7 +196,7 @@ func (v *survey) enterHole(ctx context.Context, at []byte, cause error) (next []
 }
 
 // firstFrom returns the bound before the first element within some bounds, or their end.
-func (v *survey) firstFrom(ctx context.Context, b keyscheme.Bounds) (at []byte, err error) {
+func (v *readable) firstFrom(ctx context.Context, b keyscheme.Bounds) (at []byte, err error) {
 	at = b.Upper
 	if comparator.Compare(b.Lower, b.Upper) == 0 {
 		return at, nil
@@ -219,7 +219,7 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	for range holesMax {
-		v := survey{s: s, st: st, seen: st.view().seen}
+		v := readable{s: s, st: st, seen: st.view().seen}
 		if err := v.run(ctx); err != nil || len(v.holes) == 0 {
 			return put, err
 		}
@@ -231,13 +231,13 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 	return put, nil
 }
 
-// fillHole fills the first hole that a survey has found, and returns what it has put in. What is written into the hole is noted before
-// a second survey begins, which is of what was there until then.
-func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, err error) {
+// fillHole fills the first hole that a readable has found, and returns what it has put in. What is written into the hole is logged before
+// a second one begins, which is of what was there until then.
+func (v *readable) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, err error) {
 	s, bounds := v.s, v.holes[0].bounds
 	p := s.newPass(v.st, bounds, &healing{})
 	p.holed = true
-	err = p.noting(func() error {
+	err = p.logging(func() error {
 		if err := p.it.Close(); err != nil {
 			return lsm.DiskError(err)
 		}
@@ -250,7 +250,7 @@ func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, e
 			return nil // it has moved: once more
 		}
 		h := v.holes[0]
-		if p.heals.put, err = v.wanted(&h, keys); err != nil {
+		if p.heals.put, err = v.fits(&h, keys); err != nil {
 			return err
 		}
 		kept := append(slices.Clone(h.edge), p.heals.put...)
@@ -273,9 +273,9 @@ func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, e
 	return put, err
 }
 
-// wanted returns those of some keys that are to be put into a hole. Its error is the hole's, when there is a lost dot that none of
+// fits returns those of some keys that are to be put into a hole. Its error is the hole's, when there is a lost dot that none of
 // the keys is of: its key may be in there.
-func (v *survey) wanted(h *hole, keys []keptKey) (put []keptKey, err error) {
+func (v *readable) fits(h *hole, keys []keptKey) (put []keptKey, err error) {
 	lost := v.lost()
 	left := lost.Clone()
 	for _, k := range keys {

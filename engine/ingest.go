@@ -17,7 +17,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// A span of another store comes in as tables, which is faster than key by key.
+// A portion of another store comes in as tables, which is faster than key by key.
 //
 //	1 leave out the keys whose dots are seen or dead, write the rest to tables
 //	2 look again whether a dot has been seen meanwhile: then once more from 1     writers held, milliseconds
@@ -28,26 +28,26 @@ import (
 // one could be left out by the filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
 // with the tables, names the dots of batches that may not be.
 
-// ingestKeysMin is the number of new keys below which a span is applied as facts.
+// ingestKeysMin is the number of new keys below which a portion is applied as facts.
 const ingestKeysMin = 1000
 
 // ingestTries is how often keys are chosen anew, because some of them came meanwhile, before writers are held for it.
 const ingestTries = 3
 
-// IngestSpan takes a span of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
+// IngestPortion takes a portion of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
 // at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
 // in any order and any number of times. What is malformed, or names dots that this store has never issued, is bigset.ErrFacts, what is too
 // large bigset.ErrLimit; then, and with any other error that does not wrap bigset.ErrFailed, nothing has changed.
-func (s *Store) IngestSpan(ctx context.Context, span *bigset.Span) (res bigset.FactsResult, err error) {
-	if err := bigset.CheckName(span.Set); err != nil {
+func (s *Store) IngestPortion(ctx context.Context, portion *bigset.Portion) (res bigset.FactsResult, err error) {
+	if err := bigset.CheckName(portion.Set); err != nil {
 		return res, err
 	}
-	if err := bigset.CheckClock(span.Dead); err != nil {
+	if err := bigset.CheckClock(portion.Dead); err != nil {
 		return res, err
 	}
-	err = s.usingSet(ctx, span.Set, func(st *set) error {
-		in := &ingestion{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, dead: span.Dead}
-		if err := in.unpack(span); err != nil {
+	err = s.usingSet(ctx, portion.Set, func(st *set) error {
+		in := &ingestion{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, dead: portion.Dead}
+		if err := in.unpack(portion); err != nil {
 			return err
 		}
 		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
@@ -59,24 +59,24 @@ func (s *Store) IngestSpan(ctx context.Context, span *bigset.Span) (res bigset.F
 	return res, err
 }
 
-// ingestion is one IngestSpan.
+// ingestion is one IngestPortion.
 type ingestion struct {
 	copied  // the keys that were chosen
 	st      *set
 	dead    *clock.Clock
-	keys    []byte           // the span's keys, one after the other
-	keyEnds []int            // where each ends in keys
-	dots    []bigset.SpanDot // of each
+	keys    []byte              // the portion's keys, one after the other
+	keyEnds []int               // where each ends in keys
+	dots    []bigset.PortionDot // of each
 	actors  []clock.Actor
 	all     *clock.Clock
 	brought *clock.Clock
 }
 
-// unpack takes the span's keys and checks them.
-func (in *ingestion) unpack(span *bigset.Span) error {
-	r := bigset.NewSpanReader(span.Keys)
-	count := max(0, min(span.Count, len(span.Keys)/bigset.SpanKeyBytesMin))
-	in.keyEnds, in.dots = make([]int, 0, count), make([]bigset.SpanDot, 0, count)
+// unpack takes the portion's keys and checks them.
+func (in *ingestion) unpack(portion *bigset.Portion) error {
+	r := bigset.NewPortionReader(portion.Keys)
+	count := max(0, min(portion.Count, len(portion.Keys)/bigset.PortionKeyBytesMin))
+	in.keyEnds, in.dots = make([]int, 0, count), make([]bigset.PortionDot, 0, count)
 	for n := 0; r.More(); n++ {
 		element, dot, err := r.Next()
 		if err != nil {
@@ -85,24 +85,24 @@ func (in *ingestion) unpack(span *bigset.Span) error {
 		from := len(in.keys)
 		in.keys = in.st.prefix.AppendElement(in.keys, element, r.Dot(dot), keyscheme.OpAdd)
 		if n == 0 { // the others may be about as long
-			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*bigset.SpanBytesMax))
+			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*bigset.PortionBytesMax))
 		}
-		if n := len(in.keys); n > 2*bigset.SpanBytesMax {
-			return &bigset.LimitError{What: "bytes of keys in a span", Got: n, Max: 2 * bigset.SpanBytesMax}
+		if n := len(in.keys); n > 2*bigset.PortionBytesMax {
+			return &bigset.LimitError{What: "bytes of keys in a portion", Got: n, Max: 2 * bigset.PortionBytesMax}
 		}
 		if n > 0 && (r.Order() < 0 || r.Order() == 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0) {
-			return fmt.Errorf("%w: a span's keys are not in order", bigset.ErrFacts)
+			return fmt.Errorf("%w: a portion's keys are not in order", bigset.ErrFacts)
 		}
 		in.keyEnds, in.dots = append(in.keyEnds, len(in.keys)), append(in.dots, dot)
 	}
-	if len(in.dots) != span.Count {
-		return fmt.Errorf("%w: a span of %d keys holds %d", bigset.ErrFacts, span.Count, len(in.dots))
+	if len(in.dots) != portion.Count {
+		return fmt.Errorf("%w: a portion of %d keys holds %d", bigset.ErrFacts, portion.Count, len(in.dots))
 	}
 	in.actors = r.Actors()
 	return in.gather()
 }
 
-// gather makes a clock of the span's dots.
+// gather makes a clock of the portion's dots.
 func (in *ingestion) gather() error {
 	in.all = &clock.Clock{}
 	counters := make([][]uint64, len(in.actors))
@@ -116,7 +116,7 @@ func (in *ingestion) gather() error {
 		in.all.AddAll(a, counters[i])
 	}
 	if in.all.Len() != uint64(len(in.dots)) {
-		return fmt.Errorf("%w: a dot comes twice in a span", bigset.ErrFacts)
+		return fmt.Errorf("%w: a dot comes twice in a portion", bigset.ErrFacts)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (in *ingestion) choose(seen *clock.Clock) {
 	in.arena, in.ends = make([]byte, 0, (len(in.keys)/len(in.dots)+1)*n), make([]int, 0, n)
 	for i := range in.dots {
 		if in.brought.Contains(in.dot(i)) {
-			in.keep(keptKey{in.inKey(i), keyscheme.ClosedValue})
+			in.keep(keptKey{in.inKey(i), keyscheme.ResolvedValue})
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (in *ingestion) writeKeys() error {
 	return in.write(&in.tables[0], nil)
 }
 
-// apply takes the span as facts: little of it is new.
+// apply takes the portion as facts: little of it is new.
 func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 	f := bigset.Facts{Set: in.st.name, Dead: in.dead}
 	for i := range in.dots {
@@ -220,7 +220,7 @@ func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 	return in.s.ApplyFacts(ctx, f, bigset.Sync)
 }
 
-// checkOwn refuses a span with dots of this store's own actor after the last one that it issued.
+// checkOwn refuses a portion with dots of this store's own actor after the last one that it issued.
 func (in *ingestion) checkOwn(own clock.Actor, last uint64) error {
 	if named := max(in.all.Max(own), in.dead.Max(own)); named > last {
 		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, named, last)
@@ -259,7 +259,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 	}
 	paths := append([]string{causal}, in.tablePaths()...)
 	if b.runs != nil && len(in.ends) > 0 {
-		b.runs.cutRange(span{in.key(0), in.key(len(in.ends) - 1)})
+		b.runs.splitRange(keyRange{in.key(0), in.key(len(in.ends) - 1)})
 	}
 	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
 	if err := s.db.Ingest(ctx, paths); err != nil {
@@ -303,15 +303,15 @@ func (in *ingestion) writeBatch(batch *pebble.Batch) (path string, err error) {
 			case pebble.InternalKeyKindMerge:
 				err = errors.Join(err, w.Merge(r.key, r.value))
 			default:
-				err = errors.Join(err, fmt.Errorf("engine: a record of kind %v beside a span", r.kind))
+				err = errors.Join(err, fmt.Errorf("engine: a record of kind %v beside a portion", r.kind))
 			}
 		}
 		return err
 	})
 }
 
-// cutRange is cut for all keys of a closed range.
-func (d *deadRuns) cutRange(s span) {
+// splitRange is split for all keys of a closed range.
+func (d *deadRuns) splitRange(s keyRange) {
 	s.first, s.last = slices.Clone(s.first), slices.Clone(s.last)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -325,6 +325,6 @@ func (d *deadRuns) cutRange(s span) {
 		d.setHead(nil)
 	}
 	for _, f := range d.finders {
-		f.note(s)
+		f.wrote(s)
 	}
 }

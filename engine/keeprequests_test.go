@@ -36,9 +36,9 @@ func (p *pair) keep(t *testing.T, all []bigset.KeptRequest, want int) {
 // copyFrom takes all of set s as facts.
 func (p *pair) copyFrom(t *testing.T, from *pair) {
 	t.Helper()
-	span, err := from.store.ExportSpan(bg, []byte("s"), nil, 0)
+	portion, err := from.store.ExportPortion(bg, []byte("s"), nil, 0)
 	must(t, err, "export")
-	f, err := span.Facts()
+	f, err := portion.Facts()
 	must(t, err, "facts")
 	_, err = p.store.ApplyFacts(bg, f, bigset.NoSync)
 	must(t, err, "facts")
@@ -79,7 +79,7 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	_, err := b.store.ApplyFacts(bg, bigset.Facts{Set: []byte("s"), Dead: clock.Of(slices.Collect(st.Dead.Dots())[:1]...)}, bigset.NoSync)
 	must(t, err, "a death")
 	b.keep(t, all, 0)
-	keysOnly, err := a.store.ExportSpan(bg, []byte("s"), nil, 0)
+	keysOnly, err := a.store.ExportPortion(bg, []byte("s"), nil, 0)
 	must(t, err, "export")
 	keysOnly.Dead = nil
 	f, err := keysOnly.Facts()
@@ -120,7 +120,7 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	}
 }
 
-// TestRequestsKeptAreRefused: records of several sets, that are malformed, or that a store with open contexts can't keep.
+// TestRequestsKeptAreRefused: records of several sets, that are malformed, or that a store with unresolved contexts can't keep.
 func TestRequestsKeptAreRefused(t *testing.T) {
 	t.Parallel()
 	a, b, _ := twoClocks(t, time.Minute)
@@ -165,10 +165,10 @@ func TestRequestsKeptAreRefused(t *testing.T) {
 	if st := b.known(t, "s"); !st.Seen.Equal(was.Seen) || len(b.kept(t)) != 0 {
 		t.Errorf("something was taken: %+v", b.kept(t))
 	}
-	q := openPair(t, "open contexts")
+	q := openPair(t, "unresolved contexts")
 	defer q.close(t)
 	if _, err := q.store.KeepRequests(bg, []bigset.KeptRequest{good}, bigset.NoSync); !errors.Is(err, bigset.ErrRequest) {
-		t.Errorf("with open contexts: %v", err)
+		t.Errorf("with unresolved contexts: %v", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *Store) submit(st *set, r *request) {
 
 // lead writes one group, of which the caller's request is the first.
 func (s *Store) lead(st *set, group []*request) {
-	s.noteQueued(group)
+	s.observeQueued(group)
 	s.gate.enter(st.prefix, true)
 	var wait func() error
 	if alone := group[0].alone; alone != nil {
@@ -107,7 +107,7 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	tellApplied(group)
 	began := time.Now()
 	err := wait()
-	s.syncTime.note(time.Since(began))
+	s.syncTime.observe(time.Since(began))
 	if err != nil {
 		for _, r := range group {
 			r.err = err
@@ -159,7 +159,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		return nil
 	}
 	if b.runs != nil {
-		b.runs.cut(len(st.prefix), b.puts)
+		b.runs.split(len(st.prefix), b.puts)
 	}
 	if !sync && promised {
 		if err := s.db.Promise(lsm.PromiseSets); err != nil {
@@ -197,8 +197,8 @@ func failAll(group []*request, err error) {
 	}
 }
 
-// noteQueued notes how long the requests of a group have waited, but for those that only hold the writers.
-func (s *Store) noteQueued(group []*request) {
+// observeQueued counts how long the requests of a group have waited, but for those that only hold the writers.
+func (s *Store) observeQueued(group []*request) {
 	var now time.Time
 	for _, r := range group {
 		if r.queued.IsZero() || r.alone != nil {

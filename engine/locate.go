@@ -30,8 +30,8 @@ const (
 // a dot before it loses the dot. A dot that dies meanwhile may be named by both.
 //
 // Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
-// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is bigset.ErrNotFound; a key with an open context that
-// is asked for is bigset.ErrOpenKey. The clock must not change meanwhile.
+// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is bigset.ErrNotFound; a key with an unresolved context that
+// is asked for is bigset.ErrUnresolved. The clock must not change meanwhile.
 func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
 		s.KeepRecent()
@@ -226,8 +226,8 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 			return nil, err
 		}
 		dot := clock.Dot{Actor: clock.Actor(actor), Counter: counter}
-		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrOpenKey, dot, element)
+		if keyscheme.IsUnresolved(value) || op != keyscheme.OpAdd {
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrUnresolved, dot, element)
 		}
 		if full = l.found(element, dot); l.left == 0 {
 			return nil, nil

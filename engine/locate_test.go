@@ -282,24 +282,24 @@ func TestLocateSlowly(t *testing.T) {
 	}
 }
 
-// TestOpenKeysAreNotCopied: a key whose context is still to be resolved can't be told as a fact.
-func TestOpenKeysAreNotCopied(t *testing.T) {
+// TestUnresolvedKeysAreNotCopied: a key whose context is still to be resolved can't be told as a fact.
+func TestUnresolvedKeysAreNotCopied(t *testing.T) {
 	p := openPair(t, "store")
 	defer p.close(t)
 	p.one(t, keyscheme.OpAdd, "a", bigset.Saw())
-	closed := p.known(t, "s").Seen.Clone()
-	p.one(t, keyscheme.OpAdd, "b", bigset.SawAll(closed))
-	if st := p.known(t, "s"); st.Open != 1 {
-		t.Errorf("%d open keys", st.Open)
+	resolved := p.known(t, "s").Seen.Clone()
+	p.one(t, keyscheme.OpAdd, "b", bigset.SawAll(resolved))
+	if st := p.known(t, "s"); st.Unresolved != 1 {
+		t.Errorf("%d unresolved keys", st.Unresolved)
 	}
-	p.checkLocated(t, "s", closed, p.located(t, "s", closed))
+	p.checkLocated(t, "s", resolved, p.located(t, "s", resolved))
 	var err error
 	for _, err = range p.store.Locate(bg, []byte("s"), p.known(t, "s").Seen) {
 	}
-	if !errors.Is(err, bigset.ErrOpenKey) {
+	if !errors.Is(err, bigset.ErrUnresolved) {
 		t.Errorf("locate: %v", err)
 	}
-	if _, err := p.store.Judge(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrOpenKey) {
+	if _, err := p.store.Judge(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrUnresolved) {
 		t.Errorf("judge: %v", err)
 	}
 }

@@ -220,7 +220,7 @@ func (e *elementIters) Close() (err error) {
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
 
-// appendDots appends the dots of an element's add keys, dead or not, but for those that the context of an open key
+// appendDots appends the dots of an element's add keys, dead or not, but for those that the context of an unresolved key
 // supersedes. The actor is one that is likely: a string of it need not be made.
 func (e *elementIters) appendDots(dst []clock.Dot, element []byte, likely clock.Actor) ([]clock.Dot, error) {
 	buf := keyBuffers.Get().(*[]byte)
@@ -241,7 +241,7 @@ func (e *elementIters) appendDots(dst []clock.Dot, element []byte, likely clock.
 		if err != nil {
 			return dst, err
 		}
-		if keyscheme.IsOpen(value) {
+		if keyscheme.IsUnresolved(value) {
 			if wide, err = fold.Widen(wide, value); err != nil {
 				return dst, fmt.Errorf("%w: element %q: %w", bigset.ErrCorrupt, element, err)
 			}

@@ -59,7 +59,7 @@ func addThatLooksUp(b *testing.B, size, batch int) {
 					b.Fatal(err)
 				}
 			}
-			w.Merge(k, keyscheme.ClosedValue, nil)
+			w.Merge(k, keyscheme.ResolvedValue, nil)
 		}
 		w.Set(prefix.AppendClock(nil), clockValue, nil)
 		if err := db.Apply(w, pebble.NoSync); err != nil {

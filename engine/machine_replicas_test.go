@@ -33,17 +33,17 @@ func (n *node) apply(t *rapid.T, d bigset.Delta, sync bigset.Durability) {
 	n.pair.apply(t, d, sync)
 }
 
-// copySpans has a store copy some of a set from another, in spans.
-func (m *machine) copySpans(t *rapid.T) {
-	if m.open || len(m.nodes) < 2 {
-		t.Skip("alone, or contexts are open")
+// copyPortions has a store copy some of a set from another, in spans.
+func (m *machine) copyPortions(t *rapid.T) {
+	if m.keepsContexts || len(m.nodes) < 2 {
+		t.Skip("alone, or contexts are unresolved")
 	}
 	n, set := m.node(t), drawSet(t)
 	from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]
 	if from == n || !from.model.Set(set).Known() {
 		t.Skip("nothing to copy")
 	}
-	for _, s := range from.spans(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
+	for _, s := range from.portions(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
 		switch rapid.IntRange(0, 5).Draw(t, "span") {
 		case 0: // lost
 			continue
@@ -57,7 +57,7 @@ func (m *machine) copySpans(t *rapid.T) {
 	}
 }
 
-func (m *machine) ingests(t *rapid.T, n *node, s *bigset.Span) {
+func (m *machine) ingests(t *rapid.T, n *node, s *bigset.Portion) {
 	before, err := n.store.Stats()
 	must(t, err, "stats")
 	n.ingest(t, s)
@@ -68,8 +68,8 @@ func (m *machine) ingests(t *rapid.T, n *node, s *bigset.Span) {
 
 // heal has a store learn from another.
 func (m *machine) heal(t *rapid.T) {
-	if m.open || len(m.nodes) < 2 {
-		t.Skip("alone, or contexts are open")
+	if m.keepsContexts || len(m.nodes) < 2 {
+		t.Skip("alone, or contexts are unresolved")
 	}
 	n, set := m.node(t), drawSet(t)
 	if from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]; from != n {
@@ -86,11 +86,11 @@ func (m *machine) converge() {
 			n.apply(m.t, d, bigset.NoSync)
 		}
 		n.verify(m.t)
-		if open, _ := n.store.OpenKeys([]byte("s")); len(open) > 0 && n.store.Strategy().Name() == "default" {
+		if unresolved, _ := n.store.UnresolvedKeys([]byte("s")); len(unresolved) > 0 && n.store.Strategy().Name() == "default" {
 			m.compactNode(n)
-			left, err := n.store.OpenKeys([]byte("s"))
-			must(m.t, err, "open keys")
-			m.seen.sawIf(len(left) < len(open), sawOpenClosed)
+			left, err := n.store.UnresolvedKeys([]byte("s"))
+			must(m.t, err, "unresolved keys")
+			m.seen.sawIf(len(left) < len(unresolved), sawResolved)
 		}
 	}
 	m.check(m.t)
@@ -119,8 +119,8 @@ func (m *machine) converge() {
 
 // locate asks a store for dots of one of its own sets, mostly past the log of recent writes.
 func (m *machine) locate(t *rapid.T) {
-	if m.open {
-		t.Skip("contexts are open")
+	if m.keepsContexts {
+		t.Skip("contexts are unresolved")
 	}
 	n, set := m.node(t), drawSet(t)
 	if !n.model.Set(set).Known() {

@@ -48,15 +48,15 @@ func TestMachine(t *testing.T) {
 }
 
 type machine struct {
-	t      *rapid.T
-	seen   *sights
-	nodes  []*node
-	only   *node // the one to act on, nil is any
-	deltas []bigset.Delta
-	tokens []token
-	clocks []wideToken
-	open   bool              // the stores have OpenContexts
-	minted map[string]string // set and dot -> what it was issued for
+	t             *rapid.T
+	seen          *sights
+	nodes         []*node
+	only          *node // the one to act on, nil is any
+	deltas        []bigset.Delta
+	tokens        []token
+	clocks        []wideToken
+	keepsContexts bool              // the stores have KeepContexts
+	minted        map[string]string // set and dot -> what it was issued for
 }
 
 // node is one of the machine's stores.
@@ -87,7 +87,7 @@ func drawElement(t *rapid.T) string {
 func bulkName(i int) string { return fmt.Sprintf("n%03d-padding", i) }
 
 func newMachine(t *rapid.T, seen *sights) *machine {
-	m := &machine{t: t, seen: seen, minted: map[string]string{}, open: rapid.Bool().Draw(t, "open contexts")}
+	m := &machine{t: t, seen: seen, minted: map[string]string{}, keepsContexts: rapid.Bool().Draw(t, "unresolved contexts")}
 	for i := range rapid.IntRange(1, 3).Draw(t, "stores") {
 		n := &node{pair: newPair(fmt.Sprintf("store %d", i)), m: m, actors: map[clock.Actor]bool{}}
 		n.pair.minted, n.pair.changed = n.noteMinted, n.noteChanged
@@ -95,8 +95,8 @@ func newMachine(t *rapid.T, seen *sights) *machine {
 		n.opt.SpanBytes = rapid.SampledFrom([]int{1 << 10, 4 << 10, 1 << 20}).Draw(t, "span")
 		n.opt.SetCacheBytes = rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "set cache")
 		n.opt.Events = m.event
-		n.opt.OpenContexts, n.model.KeepsOpen = m.open, m.open
-		n.cut = rapid.SampledFrom([][]int{nil, {24, 40, 32, 64}, {60, 24, 16, 8}}).Draw(t, "cut")
+		n.opt.KeepContexts, n.model.KeepsContexts = m.keepsContexts, m.keepsContexts
+		n.split = rapid.SampledFrom([][]int{nil, {24, 40, 32, 64}, {60, 24, 16, 8}}).Draw(t, "cut")
 		n.open(t)
 		m.nodes = append(m.nodes, n)
 	}
@@ -117,7 +117,7 @@ func (m *machine) event(e engine.Event) {
 func (n *node) open(t *rapid.T) {
 	var fit []string
 	for _, s := range compaction.Strategies() {
-		if s.WorksOn(n.opt.Record) == nil && (s.Rewrites() || !n.opt.OpenContexts) {
+		if s.WorksOn(n.opt.Record) == nil && (s.Rewrites() || !n.opt.KeepContexts) {
 			fit = append(fit, s.Name())
 		}
 	}
@@ -164,7 +164,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"deliver2":    m.deliver,
 		"heal":        m.heal,
 		"locate":      m.locate,
-		"copy":        m.copySpans,
+		"copy":        m.copyPortions,
 		"drop":        m.drop,
 		"flush":       m.flush,
 		"publish":     m.publish,

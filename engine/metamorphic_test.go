@@ -21,7 +21,7 @@ import (
 // formats, tables and levels (drawn anew at each open), sizes of memtables, spans and caches, compactions, closes and
 // crashes between operations, a background that runs or not.
 // Every answer on the way, and the sets in the end, must be the same. Dots are compared by the operation that made them, so
-// that incarnations don't matter. In every third round wide contexts stay open. A long run is -engine.long.
+// that incarnations don't matter. In every third round wide contexts stay unresolved. A long run is -engine.long.
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
@@ -29,7 +29,7 @@ func TestMetamorphic(t *testing.T) {
 		steps := drawSteps(r, 150+r.IntN(200))
 		all := variants(r)
 		if round%3 == 2 {
-			all = withOpenContexts(all)
+			all = withContextsKept(all)
 		}
 		want, _ := all[0].run(t, steps, nil)
 		for _, c := range all[1:] {
@@ -176,7 +176,7 @@ func variants(r *rand.Rand) []variant {
 				reopen(t, p)
 			}
 		}},
-		{"tiny pages, evicted and reopened", func(p *pair) { p.cut, p.opt.SetCacheBytes = []int{24, 40, 32, 8}, 1 }, func(t *testing.T, p *pair, step int) {
+		{"tiny pages, evicted and reopened", func(p *pair) { p.split, p.opt.SetCacheBytes = []int{24, 40, 32, 8}, 1 }, func(t *testing.T, p *pair, step int) {
 			if step%3 == 2 {
 				must(t, p.store.TrimSets(), "trim")
 			}
@@ -186,7 +186,7 @@ func variants(r *rand.Rand) []variant {
 			}
 		}},
 		{"tiny pages, from one key and back", func(*pair) {}, every(9, func(t *testing.T, p *pair) {
-			p.cut = [][]int{{512, 64 << 10, 4 << 10, 64}, {24, 40, 32, 16}}[r.IntN(2)]
+			p.split = [][]int{{512, 64 << 10, 4 << 10, 64}, {24, 40, 32, 16}}[r.IntN(2)]
 			reopen(t, p)
 		})},
 		{"crashed", func(p *pair) { busy(p) }, every(10, func(t *testing.T, p *pair) {
@@ -199,17 +199,17 @@ func variants(r *rand.Rand) []variant {
 	}
 }
 
-// withOpenContexts returns those of the variants that can resolve open keys, as ones that have them.
-func withOpenContexts(all []variant) (open []variant) {
+// withContextsKept returns those of the variants that can resolve unresolved keys, as ones that have them.
+func withContextsKept(all []variant) (open []variant) {
 	for _, v := range all {
 		tune, p := v.tune, newPair("")
 		if tune(p); p.opt.Strategy != nil && !p.opt.Strategy.Rewrites() {
 			continue
 		}
-		v.name += ", open contexts"
+		v.name += ", unresolved contexts"
 		v.tune = func(p *pair) {
 			tune(p)
-			p.opt.OpenContexts = true
+			p.opt.KeepContexts = true
 		}
 		open = append(open, v)
 	}
@@ -299,7 +299,7 @@ func (m *metaRun) write(p *pair, i int, s metaStep, d bigset.Durability) {
 				must(m.t, err, "context")
 				ops[j].Context = bigset.SawAll(seen)
 			}
-		case p.opt.OpenContexts && o.kind == keyscheme.OpRemove: // of one dot: whether that makes an event depends on what is resolved
+		case p.opt.KeepContexts && o.kind == keyscheme.OpRemove: // of one dot: whether that makes an event depends on what is resolved
 		case ok && m.in[o.context] == s.set:
 			ops[j].Context = bigset.Saw(dot)
 		}
@@ -332,7 +332,7 @@ func (m *metaRun) names(set string, dots []clock.Dot) []string {
 
 // whole writes down all that is to be said of a set.
 func (m *metaRun) whole(p *pair, set string) {
-	if p.opt.OpenContexts { // what is dead depends on what is resolved
+	if p.opt.KeepContexts { // what is dead depends on what is resolved
 		_, err := p.store.Compact(bg, engine.CompactOptions{})
 		must(m.t, err, "compact")
 	}

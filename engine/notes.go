@@ -16,7 +16,7 @@ import (
 )
 
 // A note is what somebody above keeps about a range of this store, such as how far a copy of it has come. It must not outlive
-// what it speaks of: DropRange takes it away in the batch that comes before the cut, so that a crash may leave the range
+// what it speaks of: DropRange takes it away in the batch that comes before the excise, so that a crash may leave the range
 // without the note, and never the note without the range. A store whose folder was copied or put back has no notes: a copy that
 // went on from one would pass by sets that it had done, and that lack what the store has lost since.
 

@@ -215,16 +215,16 @@ func TestChild(t *testing.T) {
 		}
 	case "write":
 		childWrites(t, args[1], args[2], args[3])
-	case "cut":
-		childCuts(t, args[1])
+	case "excise":
+		childExcises(t, args[1])
 	case "churn":
 		childChurns(t, args[1], args[2])
 	}
 }
 
-// childCuts cuts tables of a store while they can't be read.
-func childCuts(t *testing.T, dir string) {
-	opt := cutOptions()
+// childExcises cuts tables of a store while they can't be read.
+func childExcises(t *testing.T, dir string) {
+	opt := exciseOptions()
 	opt.FS = errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileReadAt && testkit.WithinCut() {
 			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.EIO}
@@ -233,12 +233,12 @@ func childCuts(t *testing.T, dir string) {
 	}))
 	s, err := engine.Open(dir, &opt)
 	must(t, err, "open")
-	fmt.Println("went on:", cutSome(s))
+	fmt.Println("went on:", exciseSome(s))
 }
 
-// cutOptions are those of a store whose blocks are read from the disk again and again, and hold one key each: what lies on
+// exciseOptions are those of a store whose blocks are read from the disk again and again, and hold one key each: what lies on
 // both sides of a cut is not in one block.
-func cutOptions() engine.Options {
+func exciseOptions() engine.Options {
 	p := newPair("")
 	p.opt.Tune(func(po *pebble.Options) {
 		testkit.SmallTables(po)
@@ -250,8 +250,8 @@ func cutOptions() engine.Options {
 	return p.opt
 }
 
-// cutSome swaps spans of one set, and cuts one out.
-func cutSome(s *engine.Store) (err error) {
+// exciseSome swaps spans of one set, and cuts one out.
+func exciseSome(s *engine.Store) (err error) {
 	for from, spans := []byte(nil), 0; err == nil && (spans == 0 || from != nil); spans++ {
 		var pass engine.Pass
 		pass, err = s.RewriteSpan(bg, []byte("v"), from, 1)

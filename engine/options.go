@@ -29,11 +29,11 @@ type Options struct {
 	Strategy compaction.Strategy
 	// Durability of operations that name none; the default is Sync.
 	Durability bigset.Durability
-	// OpenContexts stores an operation with a wide context as it is, without reading: its key is open until the rewriter finds
+	// KeepContexts stores an operation with a wide context as it is, without reading: its key is unresolved until the rewriter finds
 	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
-	// bigset.ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
+	// bigset.ErrBehind where this store has not seen all of it. What is stored so already is understood either way. It needs a strategy that
 	// rewrites.
-	OpenContexts bool
+	KeepContexts bool
 	// MemTableBytes is the size of a memtable; default 64 MiB.
 	MemTableBytes int
 	// BlockCacheBytes is the size of the cache of table blocks; default 64 MiB.

@@ -43,7 +43,7 @@ type pair struct {
 	tables tables // what it was opened with, if they were drawn
 	store  *engine.Store
 	model  *testkit.Replica
-	cut    []int // where clocks and tombstones are cut into pages, as CutRecords takes it; nil is where they always are
+	split  []int // where clocks and tombstones are split into pages, as SplitRecords takes it; nil is where they always are
 
 	minted  func(t rapid.TB, d bigset.Delta) // told of every delta that the store makes, if not nil
 	changed func(set string)                 // told of every set that a batch has changed, if not nil
@@ -71,8 +71,8 @@ func (p *pair) open(t rapid.TB) {
 	var err error
 	p.store, err = engine.Open("store", &p.opt)
 	must(t, err, "open "+p.label)
-	if p.cut != nil {
-		p.store.CutRecords(p.cut[0], p.cut[1], p.cut[2], p.cut[3])
+	if p.split != nil {
+		p.store.SplitRecords(p.split[0], p.split[1], p.split[2], p.split[3])
 	}
 }
 
@@ -217,11 +217,11 @@ func (p *pair) lose(t rapid.TB, left *testkit.Disk) int {
 func (p *pair) recovered(t rapid.TB) int {
 	t.Helper()
 	lost, err := p.model.Crashed(func(name string) (is testkit.State, err error) {
-		if is.Seen, is.Dead, err = p.store.SeenAndDead([]byte(name)); err != nil || !p.opt.OpenContexts {
+		if is.Seen, is.Dead, err = p.store.SeenAndDead([]byte(name)); err != nil || !p.opt.KeepContexts {
 			return is, err
 		}
-		open, err := p.store.OpenKeys([]byte(name))
-		if is.Open = testkit.Dots(open); err == nil {
+		open, err := p.store.UnresolvedKeys([]byte(name))
+		if is.Unresolved = testkit.Dots(open); err == nil {
 			is.Elements, err = readAll(p.store, name, bigset.ReadOptions{})
 		}
 		if errors.Is(err, bigset.ErrNotFound) {
@@ -278,14 +278,14 @@ func (p *pair) absorb(t rapid.TB, set string) {
 	}
 }
 
-// checkClean fails if a key is stored that is not live, or is open though all that its context names is seen.
+// checkClean fails if a key is stored that is not live, or is unresolved though all that its context names is seen.
 func (p *pair) checkClean(t rapid.TB, set string) {
 	t.Helper()
 	p.absorb(t, set)
 	keys, err := p.store.StoredKeys([]byte(set))
 	must(t, err, "keys")
-	open, err := p.store.OpenKeys([]byte(set))
-	must(t, err, "open keys")
+	open, err := p.store.UnresolvedKeys([]byte(set))
+	must(t, err, "unresolved keys")
 	model := p.model.Set(set)
 	for d := range open {
 		if model.Seen.Clock().Descends(model.Wide[d].Context) {
@@ -295,10 +295,10 @@ func (p *pair) checkClean(t rapid.TB, set string) {
 			delete(keys, d)
 		}
 	}
-	st, err := p.store.OpenCount([]byte(set))
-	must(t, err, "count of open keys")
+	st, err := p.store.UnresolvedCount([]byte(set))
+	must(t, err, "count of unresolved keys")
 	if st != int64(len(open)) {
-		t.Fatalf("%s, set %q: %d open keys counted, there are %v", p.label, set, st, open)
+		t.Fatalf("%s, set %q: %d unresolved keys counted, there are %v", p.label, set, st, open)
 	}
 	if want := p.model.Set(set).Keys; !maps.Equal(keys, want) {
 		t.Fatalf("%s, set %q: %d keys %v, want %d live ones %v", p.label, set, len(keys), keys, len(want), want)

@@ -9,7 +9,7 @@ import (
 )
 
 // rangeGate lets the rewriter hold the writers of many sets at once, also of sets that do not exist yet. Who loads a set or leads
-// it is inside for that time. A set that is written while a sweep covers it is noted; while the sweep swaps, nobody gets in
+// it is inside for that time. A set that is written while a sweep covers it is logged; while the sweep swaps, nobody gets in
 // who would write or load one that it covers: a load in the middle of a swap would find no clock.
 type rangeGate struct {
 	mu    lockorder.RWMutex[lockorder.GateMu] // read-locked by those inside
@@ -29,7 +29,7 @@ func (g *rangeGate) enter(prefix keyscheme.Prefix, writes bool) {
 		}
 		if g.held == nil {
 			if writes {
-				g.sweep.late.note(prefix)
+				g.sweep.late.log(prefix)
 			}
 			return
 		}
@@ -37,13 +37,13 @@ func (g *rangeGate) enter(prefix keyscheme.Prefix, writes bool) {
 		g.mu.RUnlock()
 		began := time.Now()
 		<-held
-		g.waited.Note(began)
+		g.waited.Observe(began)
 	}
 }
 
 func (g *rangeGate) leave() { g.mu.RUnlock() }
 
-// begin runs f while nobody is inside; from then on the sets that are written are noted by the sweep.
+// begin runs f while nobody is inside; from then on the sets that are written are logged by the sweep.
 func (g *rangeGate) begin(w *sweep, f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,23 +78,23 @@ func (g *rangeGate) holding(upper []byte, f func() error) error {
 	return f()
 }
 
-// lateSetsNoted bounds the sets that are noted: a sweep that has not found its end yet covers all that follow.
-const lateSetsNoted = 1 << 18
+// lateSetsLogged bounds the sets that are logged: a sweep that has not found its end yet covers all that follow.
+const lateSetsLogged = 1 << 18
 
-// lateSets notes which sets are written while a sweep copies.
+// lateSets logs which sets are written while a sweep copies.
 type lateSets struct {
 	mu       lockorder.Mutex[lockorder.LateSets]
 	prefixes map[string]struct{}
 	over     bool // too many
 }
 
-func (l *lateSets) note(prefix keyscheme.Prefix) {
+func (l *lateSets) log(prefix keyscheme.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, noted := l.prefixes[string(prefix)]; noted || l.over {
+	if _, logged := l.prefixes[string(prefix)]; logged || l.over {
 		return
 	}
-	if l.over = len(l.prefixes) == lateSetsNoted; l.over {
+	if l.over = len(l.prefixes) == lateSetsLogged; l.over {
 		return
 	}
 	if l.prefixes == nil {

@@ -124,7 +124,7 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 }
 
 // Live returns the number of live dots of a set, without a scan: never less than the number of its elements, and equal to
-// it while no element has two and no key is open (Options.OpenContexts).
+// it while no element has two and no key is unresolved (Options.KeepContexts).
 func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		n = st.live()
@@ -402,7 +402,7 @@ func (r *reader) scan(ctx context.Context) error {
 		switch {
 		case !r.folder.Counted():
 		case r.runs != nil:
-			r.metLive(keyscheme.IsOpen(value))
+			r.metLive(keyscheme.IsUnresolved(value))
 		default:
 			if r.skip.lives++; (r.skip.lives-1)%r.skip.keysMin == 0 {
 				r.lookForGaps()

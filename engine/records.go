@@ -12,15 +12,15 @@ import (
 )
 
 // How a set's Seen and Dead lie on disk. A small one is one record, under its own key. What is too large for that is
-// *paged*: cut into the parts of clock.Counters.Parts, each a record of its own; the own key, the *head*, holds what came
+// *paged*: split into the parts of clock.Counters.Parts, each a record of its own; the own key, the *recent part*, holds what came
 // since it was last spilled into them. So a write costs its growth, a spill the pages that it touches, and nothing the
-// whole. Seen and Dead are the union of head and pages. A page that holds less than it could, or something twice, is
+// whole. Seen and Dead are the union of recent part and pages. A page that holds less than it could, or something twice, is
 // right all the same, and nothing is ever taken out of one.
 
-// recordLimits say when records are cut, in bytes. Tests make them tiny.
+// recordLimits say when records are split, in bytes. Tests make them tiny.
 type recordLimits struct {
-	clock     int // of an encoded Seen above which it is spilled, and a quarter of that for its head: written with each batch
-	tombstone int // of an encoded Dead, and of the operands to a paged one's head, above which it is spilled
+	clock     int // of an encoded Seen above which it is spilled, and a quarter of that for its recent part: written with each batch
+	tombstone int // of an encoded Dead, and of the operands to a paged one's recent part, above which it is spilled
 	operands  int // of operands to a record below which it is never written whole for their sake
 	page      int // of a page up to which it is written whole: an operand is hardly smaller, and has to be merged
 }
@@ -33,30 +33,30 @@ type pageID struct {
 	page  uint64
 }
 
-// pagedRecord is the leader's account of how Seen or Dead is cut.
+// pagedRecord is the leader's account of how Seen or Dead is split.
 type pagedRecord struct {
-	head  *clock.Clock // what the own key holds; nil while nothing is paged, then it is everything
-	pages map[pageID]recordSize
+	recent *clock.Clock // what the own key holds; nil while nothing is paged, then it is everything
+	pages  map[pageID]recordSize
 }
 
-func (r *pagedRecord) paged() bool { return r.head != nil }
+func (r *pagedRecord) paged() bool { return r.recent != nil }
 
 // heapBytes estimates what the account costs in memory.
 func (r *pagedRecord) heapBytes() int64 {
 	if !r.paged() {
 		return 0
 	}
-	return int64(r.head.HeapBytes() + 96*len(r.pages))
+	return int64(r.recent.HeapBytes() + 96*len(r.pages))
 }
 
-// spill writes what is in the head of a record into the pages that it touches, each as an operand or whole, and leaves the
-// head empty. all is what the record holds, head included.
-func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor, page uint64) []byte, head, all *clock.Clock) {
+// spill writes what is in the recent part of a record into the pages that it touches, each as an operand or whole, and leaves the
+// recent part empty. all is what the record holds, that part included.
+func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor, page uint64) []byte, recent, all *clock.Clock) {
 	if !r.paged() {
 		r.pages = map[pageID]recordSize{}
 	}
-	for _, a := range head.Actors() {
-		grown, whole := head.Counters(a), all.Counters(a)
+	for _, a := range recent.Actors() {
+		grown, whole := recent.Counters(a), all.Counters(a)
 		rest, moved := grown.HasPart(0), false
 		for n := range grown.Parts() {
 			if n == 0 {
@@ -72,7 +72,7 @@ func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor
 			b.writePage(r, appendKey, pageID{a, 0}, grown, whole, moved)
 		}
 	}
-	r.head = &clock.Clock{}
+	r.recent = &clock.Clock{}
 }
 
 // writePage writes one page of a record: as an operand of what it grew by, unless it must be whole.
@@ -105,32 +105,32 @@ func (b *builder) writeTombstone() {
 	n := len(b.buf) - at
 	full := r.paged() && st.deadSize.operands+n > most
 	if r.paged() {
-		b.entomb(r.head)
+		b.entomb(r.recent)
 	}
 	if b.cleared == nil && !full && !st.deadSize.wantsWhole(n, b.limit(r)) {
 		st.deadSize.wroteOperand(n)
 		b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
 		return
 	}
-	head := r.head
+	recent := r.recent
 	if !r.paged() {
-		head = b.grownDead()
+		recent = b.grownDead()
 	}
-	if full || b.tooLarge(head, most) {
-		all := head
+	if full || b.tooLarge(recent, most) {
+		all := recent
 		if r.paged() {
 			all = b.grownDead()
 		}
-		b.spill(r, st.prefix.AppendTombstonePage, head, all)
-		head, b.flags = r.head, b.flags|keyscheme.FlagTombstonePages
+		b.spill(r, st.prefix.AppendTombstonePage, recent, all)
+		recent, b.flags = r.recent, b.flags|keyscheme.FlagTombstonePages
 	}
-	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], head)
+	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], recent)
 	// What compresses well is quick to write and still slow to encode: let its size in memory count.
-	st.deadSize.wroteWhole(max(len(b.buf)-at, head.HeapBytes()/2))
+	st.deadSize.wroteWhole(max(len(b.buf)-at, recent.HeapBytes()/2))
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
-// limit returns the bytes of operands below which a tombstone's own key is not written whole: the head of a paged one is
+// limit returns the bytes of operands below which a tombstone's own key is not written whole: the recent part of a paged one is
 // spilled before.
 func (b *builder) limit(r *pagedRecord) int {
 	if r.paged() {
@@ -158,7 +158,7 @@ func (b *builder) entomb(dead *clock.Clock) {
 	}
 }
 
-// tooLarge reports whether a tombstone is to be cut. That it may compress well does not count: that costs time at each write.
+// tooLarge reports whether a tombstone is to be split. That it may compress well does not count: that costs time at each write.
 func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 	b.scratch = c.Append(b.scratch[:0])
 	return len(b.scratch) > most
@@ -170,46 +170,46 @@ func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 // not in pages, which are written when they are due.
 func (b *builder) writeClock() {
 	st, r, most := b.st, &b.st.seenRecord, b.s.limits.clock
-	head := st.next
+	recent := st.next
 	if r.paged() {
-		head, most = b.grownHead(), most/4
+		recent, most = b.grownRecent(), most/4
 	}
-	value, seen := b.encodeClock(head)
+	value, seen := b.encodeClock(recent)
 	if len(b.buf)-seen > most {
-		b.spill(r, st.prefix.AppendClockPage, head, st.next)
+		b.spill(r, st.prefix.AppendClockPage, recent, st.next)
 		b.flags |= keyscheme.FlagClockPages
-		value, _ = b.encodeClock(r.head)
+		value, _ = b.encodeClock(r.recent)
 	}
 	b.check(b.batch.Set(b.buf[:value], b.buf[value:], nil))
 }
 
 // encodeClock puts the clock's own key into buf, and its value behind it. It returns where that begins, and where in it Seen
 // does. It is not compressed: that costs time at each write, and what is large enough for it goes into pages.
-func (b *builder) encodeClock(head *clock.Clock) (value, seen int) {
+func (b *builder) encodeClock(recent *clock.Clock) (value, seen int) {
 	b.buf = b.st.prefix.AppendClock(b.buf[:0])
 	value = len(b.buf)
 	flags := b.st.flags | b.flags
 	if b.sibling {
 		flags |= keyscheme.FlagSiblings
 	}
-	b.buf = keyscheme.AppendClockHead(b.buf, keyscheme.ClockValue{Open: b.st.open + b.opened, Flags: flags})
+	b.buf = keyscheme.AppendClockHead(b.buf, keyscheme.ClockValue{Unresolved: b.st.unresolved + b.unresolved, Flags: flags})
 	seen = len(b.buf)
-	b.buf = head.Append(b.buf)
+	b.buf = recent.Append(b.buf)
 	return value, seen
 }
 
-// grownHead returns the head of a paged Seen with what this batch adds.
-func (b *builder) grownHead() *clock.Clock {
-	head := b.st.seenRecord.head
-	head.AddRange(b.actor, b.first+1, b.counter)
+// grownRecent returns the recent part of a paged Seen with what this batch adds.
+func (b *builder) grownRecent() *clock.Clock {
+	recent := b.st.seenRecord.recent
+	recent.AddRange(b.actor, b.first+1, b.counter)
 	for _, d := range b.learned {
-		head.Add(d)
+		recent.Add(d)
 	}
 	if b.cleared != nil {
-		head.Union(b.cleared)
+		recent.Union(b.cleared)
 	}
-	head.Union(b.brought)
-	return head
+	recent.Union(b.brought)
+	return recent
 }
 
 // records are a set's clock and tombstone as they lie on disk.
@@ -280,10 +280,10 @@ func (r *records) add(key *keyscheme.Key, value []byte) (err error) {
 	return err
 }
 
-// add adds a page to what the record holds. The first one parts head and whole.
+// add adds a page to what the record holds. The first one parts the recent part from the whole.
 func (r *pagedRecord) add(all *clock.Clock, key *keyscheme.Key, value []byte) (*clock.Clock, error) {
 	if !r.paged() {
-		r.head, all, r.pages = all, all.Clone(), map[pageID]recordSize{}
+		r.recent, all, r.pages = all, all.Clone(), map[pageID]recordSize{}
 	}
 	r.pages[pageID{clock.Actor(key.Actor), key.Page}] = recordSize{whole: len(value)}
 	return all, keyscheme.AddPageValue(all, value)

@@ -16,9 +16,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestPagedRecords holds clocks and tombstones that are cut into pages to plain ones: deltas of actors whose counters lie
+// TestPagedRecords holds clocks and tombstones that are split into pages to plain ones: deltas of actors whose counters lie
 // around the borders of pages, drops of ranges that fill pages or reach over them, this store's own writes, whatever the
-// sizes at which records are cut, which change at each open; with evictions, flushes, compactions, clean closes and crashes
+// sizes at which records are split, which change at each open; with evictions, flushes, compactions, clean closes and crashes
 // in between. What is on disk must say what memory says, and both what the plain clocks do.
 func TestPagedRecords(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ type pagedMachine struct {
 }
 
 func (m *pagedMachine) open(t *rapid.T) {
-	m.cut = rapid.SampledFrom([][]int{{8, 8, 8, 0}, {24, 40, 32, 64}, {60, 24, 60, 8}, {100, 300, 100, 16}, {512, 64 << 10, 4 << 10, 64}}).Draw(t, "cut")
+	m.split = rapid.SampledFrom([][]int{{8, 8, 8, 0}, {24, 40, 32, 64}, {60, 24, 60, 8}, {100, 300, 100, 16}, {512, 64 << 10, 4 << 10, 64}}).Draw(t, "cut")
 	m.pair.open(t)
 }
 
@@ -88,7 +88,7 @@ func (m *pagedMachine) clear(t *rapid.T) {
 	d := bigset.Delta{Set: pagedSet, Clear: k}
 	must(t, m.store.ApplyDelta(bg, d, bigset.NoSync), "clear")
 	m.did(d)
-	if rapid.Bool().Draw(t, "cut out") {
+	if rapid.Bool().Draw(t, "excised") {
 		must(t, m.store.RunnerTick(bg), "tick")
 	}
 }
@@ -111,7 +111,7 @@ func (m *pagedMachine) drop(t *rapid.T) {
 	d, err := m.store.Drop(bg, pagedSet, nil, bigset.NoSync)
 	must(t, err, "drop")
 	m.did(d)
-	if rapid.Bool().Draw(t, "cut out") {
+	if rapid.Bool().Draw(t, "excised") {
 		must(t, m.store.RunnerTick(bg), "tick")
 	}
 }
@@ -176,7 +176,7 @@ func (m *pagedMachine) check(t *rapid.T) {
 // first write after an open writes the mark before its batch, and that may fail without failing the store.
 func TestRecordsAfterFailure(t *testing.T) {
 	p := newPair("failing")
-	p.cut = []int{40, 40, 1 << 10, 64}
+	p.split = []int{40, 40, 1 << 10, 64}
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c", "d", "e", "f"}, bigset.Sync)
 	for i := range 6 { // dots apart from each other, of actors enough to fill heads
@@ -207,11 +207,11 @@ func TestRecordsAfterFailure(t *testing.T) {
 }
 
 // TestUnpaged: a set that is emptied keeps a tombstone of a few runs, and its pages go with its elements. What dies later is
-// cut into pages again.
+// split into pages again.
 func TestUnpaged(t *testing.T) {
 	t.Parallel()
 	p := newPair("emptied")
-	p.cut = []int{30, 80, 100, 64}
+	p.split = []int{30, 80, 100, 64}
 	p.open(t)
 	scatter := func(from int) {
 		for i := from; i < from+600; i += 2 {

@@ -27,11 +27,11 @@ func (st *set) state() (*view, bigset.State) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	v := st.viewLocked()
-	return v, bigset.State{Seen: v.seen, Dead: v.dead, Open: uint64(max(0, st.open))}
+	return v, bigset.State{Seen: v.seen, Dead: v.dead, Unresolved: uint64(max(0, st.unresolved))}
 }
 
 // Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
-// set of which it has never heard it has seen no dot. An element with an open key is refused with bigset.ErrOpenKey.
+// set of which it has never heard it has seen no dot. An element with an unresolved key is refused with bigset.ErrUnresolved.
 func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
 	if err := bigset.CheckElement(element); err != nil {
 		return bigset.Judgement{}, err
@@ -114,8 +114,8 @@ func (s *Store) keysOf(st *set, element []byte) (dots []clock.Dot, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if keyscheme.IsOpen(value) {
-			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrOpenKey, key.Dot(), element)
+		if keyscheme.IsUnresolved(value) {
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrUnresolved, key.Dot(), element)
 		}
 		dots = append(dots, key.Dot())
 	}

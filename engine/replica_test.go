@@ -297,7 +297,7 @@ func digests(t rapid.TB, s *engine.Store, first, last keyscheme.Slot) map[string
 // TestDigests: stores that know the same of a set have the same digest, however they came to it, and others have not.
 func TestDigests(t *testing.T) {
 	a, b := newPair("whole"), newPair("paged")
-	b.cut = []int{24, 40, 32, 64}
+	b.split = []int{24, 40, 32, 64}
 	a.open(t)
 	b.open(t)
 	defer a.close(t)

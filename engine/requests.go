@@ -180,8 +180,8 @@ func (s *Store) forgotten() uint64 {
 
 // checkRequest refuses an id that can't be kept.
 func (s *Store) checkRequest(o bigset.WriteOptions) error {
-	if len(o.Request) > 0 && s.opt.OpenContexts {
-		return fmt.Errorf("%w: a request's id, and the store keeps contexts open (Options.OpenContexts)", bigset.ErrRequest)
+	if len(o.Request) > 0 && s.opt.KeepContexts {
+		return fmt.Errorf("%w: a request's id, and the store keeps contexts unresolved (Options.KeepContexts)", bigset.ErrRequest)
 	}
 	return bigset.CheckRequest(o.Request)
 }

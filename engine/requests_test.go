@@ -155,7 +155,7 @@ func TestKnowsRequest(t *testing.T) {
 	_ = b.store.Close()
 	a.close(t)
 	knows(a, "s", "id", false, bigset.ErrClosed)
-	q := openPair(t, "open contexts")
+	q := openPair(t, "unresolved contexts")
 	defer q.close(t)
 	knows(q, "s", "id", false, bigset.ErrRequest)
 }
@@ -225,10 +225,10 @@ func TestRequestsRefused(t *testing.T) {
 	if st := p.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
 		t.Errorf("something has changed: %+v, was %+v", st, was)
 	}
-	q := openPair(t, "open contexts")
+	q := openPair(t, "unresolved contexts")
 	defer q.close(t)
 	if _, err := q.store.Write(bg, []byte("s"), []bigset.Op{addOp("a")}, bigset.WriteOptions{Request: []byte("id")}); !errors.Is(err, bigset.ErrRequest) {
-		t.Errorf("with open contexts: %v", err)
+		t.Errorf("with unresolved contexts: %v", err)
 	}
 }
 

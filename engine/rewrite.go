@@ -18,16 +18,16 @@ import (
 // The rewriter takes away what has settled at the bottom, where no filter is asked again. It copies the live keys of a
 // span of one set to new tables and swaps them in; no delete is written.
 //
-//	1 note what is written into the span from now on,                writers held, microseconds
+//	1 log what is written into the span from now on,                 writers held, microseconds
 //	  take Seen and Dead, open an iterator
-//	2 copy what is not dead into tables; what contexts of open keys
+//	2 copy what is not dead into tables; what contexts of unresolved keys
 //	  kill goes to Dead (see foldpass.go)
 //	3 sync the log: what was read is visible, not yet durable, and the swap is durable
 //	4 merge what was written meanwhile into the tables it falls in   writers held, milliseconds
 //	  and swap: IngestAndExcise
 //
 // All that 1 takes is of one moment: a dot in Seen has its key among those read, or is in Dead; a dead key has its successor,
-// if any, among the keys read or among those noted; and no key is both.
+// if any, among the keys read or among those logged; and no key is both.
 
 // lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while it is
 // copied. With more it is left for later.
@@ -36,7 +36,7 @@ const (
 	lateBytesMax = 4 << 20
 )
 
-// lateWrites notes the keys written into a span. It belongs to the set's leader.
+// lateWrites logs the keys written into a span. It belongs to the set's leader.
 type lateWrites struct {
 	bounds keyscheme.Bounds
 	keys   []keptKey
@@ -69,25 +69,25 @@ type pass struct {
 	heals  *healing // keys to be put back or left out; nil for none
 	holed  bool     // part of the span can't be read: see holes.go
 
-	last     []byte      // the current element
-	element  []keptKey   // its keys, but for those that are closed and dead
-	open     bool        // one of them is open
-	killed   []clock.Dot // what the contexts of closing keys kill
-	resolved int         // keys that were open and are not any more, or are left out
-	read     int         // keys read
-	hidden   int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	last       []byte      // the current element
+	element    []keptKey   // its keys, but for those that are resolved and dead
+	unresolved bool        // one of them is unresolved
+	killed     []clock.Dot // what the contexts of closing keys kill
+	resolved   int         // keys that were unresolved and are not any more, or are left out
+	read       int         // keys read
+	hidden     int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
 }
 
 // passResult says what a pass did.
 type passResult struct {
-	Upper   []byte        // where the span ended: the next one starts there
-	Keys    int           // element keys read
-	Dropped int           // of them those left out
-	Closed  int           // of them those that were open and are closed or left out
-	Bytes   int64         // bytes of tables written
-	Held    time.Duration // how long writers were held for the swap
-	Swapped bool          // false when there was nothing to drop, or when the span is being written
-	Left    bool          // the span is being written: try later
+	Upper    []byte        // where the span ended: the next one starts there
+	Keys     int           // element keys read
+	Dropped  int           // of them those left out
+	Resolved int           // of them those that were unresolved and are resolved or left out
+	Bytes    int64         // bytes of tables written
+	Held     time.Duration // how long writers were held for the swap
+	Swapped  bool          // false when there was nothing to drop, or when the span is being written
+	Left     bool          // the span is being written: try later
 }
 
 // rewriteSpan copies the keys of a set from bounds.Lower on, until about SpanBytes or bounds.Upper, and swaps them in when
@@ -111,13 +111,13 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 	defer st.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	err = p.noting(func() error {
+	err = p.logging(func() error {
 		if err := p.collect(ctx); err != nil {
 			return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 		}
 		res = p.collected()
 		s.counters.rewriteKeys.Add(uint64(res.Keys))
-		garbage := max(res.Dropped, res.Closed)
+		garbage := max(res.Dropped, res.Resolved)
 		span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
 		if !p.heals.some() && (garbage == 0 || !worth(span)) {
 			return nil
@@ -136,12 +136,12 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 	return res, err
 }
 
-// noting runs f while what is written into the span is noted. The pass's files are removed at the end.
-func (p *pass) noting(f func() error) (err error) {
+// logging runs f while what is written into the span is logged. The pass's files are removed at the end.
+func (p *pass) logging(f func() error) (err error) {
 	if err := p.s.holding(p.st, p.begin); err != nil {
 		return err
 	}
-	defer func() { // whatever happens, writers stop noting
+	defer func() { // whatever happens, writers stop logging
 		if e := p.s.holding(p.st, p.end); err == nil {
 			err = e
 		}
@@ -153,7 +153,7 @@ func (p *pass) noting(f func() error) (err error) {
 // collected says what collect has found.
 func (p *pass) collected() passResult {
 	keys := p.read + p.hidden
-	return passResult{Upper: p.bounds.Upper, Keys: keys, Dropped: keys + len(p.heals.puts()) - len(p.ends), Closed: p.resolved}
+	return passResult{Upper: p.bounds.Upper, Keys: keys, Dropped: keys + len(p.heals.puts()) - len(p.ends), Resolved: p.resolved}
 }
 
 // install writes what was kept to tables and swaps them in.
@@ -192,7 +192,7 @@ func (s *Store) flushFor(ctx context.Context, st *set) error {
 // told counts a pass and tells of it. A sweep has no name of a set.
 func (s *Store) told(name []byte, res *passResult, took time.Duration) {
 	s.counters.held.Add(res.Held)
-	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: res.Held}
+	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Resolved: res.Resolved, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {
 		e.Kind = EventRewriteLeft
 		s.counters.rewritesLeft.Add(1)
@@ -207,7 +207,7 @@ func (s *Store) told(name []byte, res *passResult, took time.Duration) {
 	s.event(e)
 }
 
-// begin notes late writes from now on and takes Seen, Dead and an iterator. Writers are held.
+// begin logs late writes from now on and takes Seen, Dead and an iterator. Writers are held.
 func (p *pass) begin() (err error) {
 	v := p.st.view()
 	p.seen, p.dead = v.seen, v.dead
@@ -219,7 +219,7 @@ func (p *pass) begin() (err error) {
 	return nil
 }
 
-// end stops noting late writes. Writers are held.
+// end stops logging late writes. Writers are held.
 func (p *pass) end() error {
 	p.st.late = nil
 	return nil
@@ -258,15 +258,15 @@ func (p *pass) collect(ctx context.Context) (err error) {
 			return err
 		}
 		size += len(key) + len(value)
-		isOpen := keyscheme.IsOpen(value)
-		if !isOpen && p.dead.ContainsBytes(actor, counter) {
+		isUnresolved := keyscheme.IsUnresolved(value)
+		if !isUnresolved && p.dead.ContainsBytes(actor, counter) {
 			continue
 		}
 		if p.heals.takes(key) {
 			continue
 		}
 		p.gather(key, value)
-		p.open = p.open || isOpen
+		p.unresolved = p.unresolved || isUnresolved
 	}
 	if err := it.Error(); err != nil {
 		return err
@@ -294,8 +294,8 @@ func (p *pass) gather(key, value []byte) {
 	}
 	p.element = p.element[:n+1]
 	k := &p.element[n]
-	k.key, k.value = append(k.key[:0], key...), keyscheme.ClosedValue
-	if keyscheme.IsOpen(value) {
+	k.key, k.value = append(k.key[:0], key...), keyscheme.ResolvedValue
+	if keyscheme.IsUnresolved(value) {
 		k.value = append([]byte(nil), value...)
 	}
 }
@@ -321,7 +321,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		return err
 	}
 	if runs := p.st.runs.Load(); runs != nil && len(put) > 0 {
-		runs.cut(len(p.st.prefix), put)
+		runs.split(len(p.st.prefix), put)
 		defer runs.applied()
 	}
 	if err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed); err != nil {
@@ -340,14 +340,14 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 // syncLog makes durable what the swap, which is durable at once, relies on.
 func (p *pass) syncLog() error { return p.s.db.SyncLog() }
 
-// swapIn puts tables in place of everything that a span holds, which resolves so many open keys. Writers of the span are
+// swapIn puts tables in place of everything that a span holds, which resolves so many unresolved keys. Writers of the span are
 // held, and the log is synced. One that is holed has blocks that can't be read.
 func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
 	err := s.db.Swap(ctx, bounds, paths, holed)
 	if err == nil {
-		s.counters.rewriteClosed.Add(uint64(resolved)) // while Verify, which counts open keys, waits
+		s.counters.rewriteResolved.Add(uint64(resolved)) // while Verify, which counts unresolved keys, waits
 	}
 	return err
 }

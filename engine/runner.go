@@ -12,7 +12,7 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// runner does the background work that is not Pebble's: it cuts out emptied sets and rewrites spans when the strategy says
+// runner does the background work that is not Pebble's: it excises emptied sets and rewrites spans when the strategy says
 // so, in one goroutine, and forgets unused sets, in another.
 type runner struct {
 	s      *Store
@@ -99,7 +99,7 @@ func (s *Store) reclaims() bool {
 	return s.strategy.Filters() || s.strategy.Deletes() || s.strategy.Rewrites()
 }
 
-// dropped notes a set that may have become empty: whatever the strategy's way with single keys, a whole set is cut out.
+// dropped notes a set that may have become empty: whatever the strategy's way with single keys, a whole set is excised.
 func (r *runner) dropped(st *set) {
 	if !r.s.reclaims() {
 		return

@@ -203,7 +203,7 @@ func (w *minters) giveBack(t *rapid.T) {
 	w.copyTo(t, w.store(t), w.set(t), rapid.SampledFrom([]int{100, 1000}).Draw(t, "bytes"))
 }
 
-// copyTo copies a set in spans of about so many bytes.
+// copyTo copies a set in portions of about so many bytes.
 func (w *minters) copyTo(t rapid.TB, m *minter, set string, bytesMax int) {
 	t.Helper()
 	all, err := readAll(w.replica, set, bigset.ReadOptions{})
@@ -212,9 +212,9 @@ func (w *minters) copyTo(t rapid.TB, m *minter, set string, bytesMax int) {
 	}
 	must(t, err, "read the replica")
 	for after, done := []byte(nil), false; !done; {
-		s, err := w.replica.ExportSpan(bg, []byte(set), after, bytesMax)
+		s, err := w.replica.ExportPortion(bg, []byte(set), after, bytesMax)
 		must(t, err, "export")
-		_, err = m.store.IngestSpan(bg, s)
+		_, err = m.store.IngestPortion(bg, s)
 		must(t, err, m.label+": ingest")
 		after, done = s.Bound, s.Done
 	}
@@ -309,12 +309,12 @@ func TestOwnDotsAfterDrop(t *testing.T) {
 		t.Fatalf("actors %x after %x, %x, newest %x", string(own), string(former), string(p.store.ActorOf(other)), string(p.store.Actor()))
 	}
 	p.all(t, "s", keyscheme.OpAdd, []string{"mine"}, bigset.NoSync)
-	span := func(a clock.Actor, first uint64, keys int) *bigset.Span {
+	portion := func(a clock.Actor, first uint64, keys int) *bigset.Portion {
 		var all []fold.Element
 		for i := range keys {
 			all = append(all, element(fmt.Sprintf("k%03d", i), clock.Dot{Actor: a, Counter: first + uint64(i)}))
 		}
-		s := &bigset.Span{Set: set, Done: true, Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+		s := &bigset.Portion{Set: set, Done: true, Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 		s.Pack(all)
 		return s
 	}
@@ -347,12 +347,12 @@ func TestOwnDotsAfterDrop(t *testing.T) {
 			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: a, Counter: n})}, bigset.NoSync)
 			return err
 		}},
-		{"a span of few keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.IngestSpan(bg, span(a, n, 1))
+		{"a portion of few keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
+			_, err := p.store.IngestPortion(bg, portion(a, n, 1))
 			return err
 		}},
-		{"a span of many keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.IngestSpan(bg, span(a, n, 30))
+		{"a portion of many keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
+			_, err := p.store.IngestPortion(bg, portion(a, n, 30))
 			return err
 		}},
 	} {

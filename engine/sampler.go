@@ -15,7 +15,7 @@ import (
 // samplesPerTable is how many keys of each table of a set are looked at to guess where its garbage is densest.
 const samplesPerTable = 64
 
-// sample cuts a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
+// sample splits a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
 // count that the filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
 func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all bool) (_ *compaction.Index, err error) {
 	var cuts []lsm.Table
@@ -97,10 +97,10 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 	}
 }
 
-// garbage reports whether a rewriter could take the key at hand away, or the context that keeps it open.
+// garbage reports whether a rewriter could take the key at hand away, or the context that it still carries.
 func (p *sampler) garbage(actor []byte, counter uint64) bool {
 	value, err := p.it.ValueAndErr()
-	if err != nil || !keyscheme.IsOpen(value) { // an error is found again where the span is read
+	if err != nil || !keyscheme.IsUnresolved(value) { // an error is found again where the span is read
 		return p.view.dead.ContainsBytes(actor, counter)
 	}
 	wide, err := keyscheme.DecodeElementValue(value)

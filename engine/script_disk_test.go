@@ -25,7 +25,7 @@ func (p *scriptStore) openCmd(l *scriptLine) string {
 	p.opt = newPair(p.name).opt
 	p.opt.Record = oneOf(l, "records", map[string]compaction.Record{"merge": compaction.Merge, "set": compaction.Set})
 	p.opt.Strategy = p.strategy(l)
-	p.opt.OpenContexts = oneOf(l, "contexts", map[string]bool{"open": true})
+	p.opt.KeepContexts = oneOf(l, "contexts", map[string]bool{"open": true})
 	p.opt.Durability = oneOf(l, "durability", scriptDurabilities)
 	p.opt.SpanBytes = l.number("span", p.opt.SpanBytes)
 	p.opt.RequestsKept = l.number("requests", 0)
@@ -50,7 +50,7 @@ func (p *scriptStore) open() string {
 		return p.failedBy(openErr)
 	}
 	if p.Store = s; p.small {
-		s.CutRecords(30, 16, 8, 4)
+		s.SplitRecords(30, 16, 8, 4)
 	}
 	switch p.know(); {
 	case os.IsNotExist(err):

@@ -149,7 +149,7 @@ func (p *scriptStore) state(set []byte) bigset.State {
 	if err != nil {
 		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
-	return bigset.State{Seen: s.Seen.Clone(), Dead: s.Dead.Clone(), Open: s.Open}
+	return bigset.State{Seen: s.Seen.Clone(), Dead: s.Dead.Clone(), Unresolved: s.Unresolved}
 }
 
 func (p *scriptStore) learnCmd(l *scriptLine) string {
@@ -185,16 +185,16 @@ func (p *scriptStore) copyCmd(l *scriptLine) string {
 	return p.during(l, func() string {
 		out := ""
 		for after, done := []byte(nil), false; !done; {
-			span, err := from.ExportSpan(bg, set, after, 1<<20)
+			portion, err := from.ExportPortion(bg, set, after, 1<<20)
 			if err != nil {
 				return out + p.failedBy(err)
 			}
-			res, err := p.IngestSpan(bg, span)
+			res, err := p.IngestPortion(bg, portion)
 			if err != nil {
 				return out + p.failedBy(err)
 			}
 			out += fmt.Sprintf("%d keys and %d deaths are new\n", res.Keys, res.Dead)
-			after, done = span.Bound, span.Done
+			after, done = portion.Bound, portion.Done
 		}
 		return out
 	})

@@ -154,7 +154,7 @@ func (sc *script) grownText(before, after bigset.State) string {
 	seen, dead := after.Seen.Clone(), after.Dead.Clone()
 	seen.Subtract(before.Seen)
 	dead.Subtract(before.Dead)
-	if seen.Empty() && dead.Empty() && before.Open == after.Open {
+	if seen.Empty() && dead.Empty() && before.Unresolved == after.Unresolved {
 		return "nothing new\n"
 	}
 	return fmt.Sprintf("new: %s%s\n", sc.clockText(seen), sc.deathsText(dead))
@@ -167,11 +167,11 @@ func (p *scriptStore) event(e engine.Event) {
 	case engine.EventPublish:
 		text = fmt.Sprintf("the filter has %d more dead dots of %s", e.Dots, e.Set)
 	case engine.EventRewrite:
-		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Closed)
+		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Resolved)
 	case engine.EventRewriteLeft:
 		text = fmt.Sprintf("rewrite of %s was given up", orSmall(e.Set))
 	case engine.EventExcise:
-		text = fmt.Sprintf("elements of %s cut out", e.Set)
+		text = fmt.Sprintf("elements of %s excised", e.Set)
 	case engine.EventIncarnation:
 		text = "a new actor"
 	case engine.EventFailed:
@@ -208,8 +208,8 @@ func (p *scriptStore) dumpCmd(l *scriptLine) string {
 	if err != nil {
 		return p.failedBy(err)
 	}
-	open, err := p.OpenCount(set)
-	must(l.t, err, "open keys")
+	open, err := p.UnresolvedCount(set)
+	must(l.t, err, "unresolved keys")
 	flags, err := p.ClockFlags(set)
 	must(l.t, err, "flags")
 	siblings := ""
@@ -326,7 +326,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 	case keyscheme.KindDirectory:
 		e, _ := keyscheme.DecodeDirectoryKey(k.Rest)
 		at.text = fmt.Sprintf("directory: filter %s is %s", p.filterText(e.Generation), map[keyscheme.EntryKind]string{
-			keyscheme.EntryPresent: "present", keyscheme.EntryLeft: "to be cut out"}[e.Kind])
+			keyscheme.EntryPresent: "present", keyscheme.EntryLeft: "to be excised"}[e.Kind])
 	case keyscheme.KindStoreMeta:
 		at.text = "store: " + storeKeys[string(k.Rest)]
 	}

@@ -136,8 +136,8 @@ func scriptCommands() []scriptCommand {
 		{"check", "FILTER KEY…", "check keys", (*scriptStore).checkCmd},
 		{"flush-filters", "", "store the pages of all filters", (*scriptStore).flushFiltersCmd},
 		{"drop-filter", "FILTER", "drop a filter", (*scriptStore).dropFilterCmd},
-		{"cut-filters", "[stop=yes]",
-			"wait until dropped filters are cut out, or leave them to the next open", (*scriptStore).cutFiltersCmd},
+		{"excise-filters", "[stop=yes]",
+			"wait until dropped filters are excised, or leave them to the next open", (*scriptStore).exciseFiltersCmd},
 		{"marks", "", "the log of marks", (*scriptStore).marksCmd},
 	}
 }
@@ -163,7 +163,7 @@ type scriptStore struct {
 	actorsHad     int // for their names
 	disk          *testkit.Disk
 	folder        string
-	small         bool // clocks and tombstones are cut into pages early
+	small         bool // clocks and tombstones are split into pages early
 	opt           engine.Options
 	cuts          map[string]*testkit.Disk // what power cuts have left
 	readers       map[string]*scriptReader

@@ -100,7 +100,7 @@ func (p *scriptStore) compactCmd(l *scriptLine) string {
 		if err != nil {
 			return p.failedBy(err)
 		}
-		return fmt.Sprintf("%d keys read, %d left out, %d closed, %d swaps, %d left\n", r.KeysRead, r.KeysDropped, r.KeysClosed, r.Spans, r.SpansLeft)
+		return fmt.Sprintf("%d keys read, %d left out, %d closed, %d swaps, %d left\n", r.KeysRead, r.KeysDropped, r.KeysResolved, r.Spans, r.SpansLeft)
 	})
 }
 
@@ -148,7 +148,7 @@ func (p *scriptStore) verifyCmd(*scriptLine) string {
 	if err != nil {
 		return p.failedBy(err)
 	}
-	out := fmt.Sprintf("%d sets, %d elements, keys: %d live, %d dead, %d open\n", r.Sets, r.Elements, r.LiveKeys, r.DeadKeys, r.OpenKeys)
+	out := fmt.Sprintf("%d sets, %d elements, keys: %d live, %d dead, %d open\n", r.Sets, r.Elements, r.LiveKeys, r.DeadKeys, r.UnresolvedKeys)
 	for _, problem := range r.Problems {
 		out += p.sc.plain(fmt.Sprintf("set %s: %s\n", problem.Set, problem.What))
 	}
@@ -234,13 +234,13 @@ func (p *scriptStore) dropFilterCmd(l *scriptLine) string {
 	return "dropped\n"
 }
 
-func (p *scriptStore) cutFiltersCmd(l *scriptLine) string {
+func (p *scriptStore) exciseFiltersCmd(l *scriptLine) string {
 	if l.value("stop", "") != "" {
-		p.StopCutting()
+		p.StopExcising()
 		return "they stay until the next open\n"
 	}
-	p.FiltersCut()
-	return "cut out\n"
+	p.FiltersExcised()
+	return "excised\n"
 }
 
 // marksCmd prints what each segment of the log of marks holds.

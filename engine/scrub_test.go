@@ -42,7 +42,7 @@ func TestScrub(t *testing.T) {
 		case 6:
 			if pieces > 60 {
 				p.drop(t, "u", nil, bigset.NoSync)
-				must(t, p.store.RunnerTick(bg), "cut out")
+				must(t, p.store.RunnerTick(bg), "excised")
 			}
 		}
 	}
@@ -80,8 +80,8 @@ func TestScrubFinds(t *testing.T) {
 	must(t, s.Close(), "close")
 }
 
-// TestScrubFindsOpenKeys: an open key that the clock does not count is found in a set that takes several pieces.
-func TestScrubFindsOpenKeys(t *testing.T) {
+// TestScrubFindsUnresolvedKeys: an unresolved key that the clock does not count is found in a set that takes several pieces.
+func TestScrubFindsUnresolvedKeys(t *testing.T) {
 	t.Parallel()
 	o := damage(t, compaction.Merge, func(d *damaged) {
 		d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
@@ -92,14 +92,14 @@ func TestScrubFindsOpenKeys(t *testing.T) {
 	pieces := 0
 	rep, err := s.Verify(bg, engine.VerifyOptions{Set: []byte("s"), BytesPerSecond: 1 << 10, Progress: func(engine.VerifyReport) { pieces++ }})
 	must(t, err, "scrub")
-	if rep.ProblemCount != 1 || !strings.Contains(rep.Problems[0].What, "the clock counts 0 open keys, there are 1") || pieces < 3 {
+	if rep.ProblemCount != 1 || !strings.Contains(rep.Problems[0].What, "the clock counts 0 unresolved keys, there are 1") || pieces < 3 {
 		t.Errorf("%+v after %d pieces", rep, pieces)
 	}
 	must(t, s.Close(), "close")
 }
 
-// TestScrubOpenKeys: open keys come, and are resolved, between the pieces of a scrub that has counted them already, or will.
-func TestScrubOpenKeys(t *testing.T) {
+// TestScrubUnresolvedKeys: unresolved keys come, and are resolved, between the pieces of a scrub that has counted them already, or will.
+func TestScrubUnresolvedKeys(t *testing.T) {
 	t.Parallel()
 	p := openPair(t, "store")
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 150), bigset.Sync)
@@ -125,8 +125,8 @@ func TestScrubOpenKeys(t *testing.T) {
 	must(t, err, "scrub")
 	stats, err := p.store.Stats()
 	must(t, err, "stats")
-	if !rep.OK() || pieces < 20 || rep.OpenKeys == 0 || stats.RewriteClosed == 0 {
-		t.Errorf("%+v after %d pieces, %d keys resolved", rep, pieces, stats.RewriteClosed)
+	if !rep.OK() || pieces < 20 || rep.UnresolvedKeys == 0 || stats.RewriteResolved == 0 {
+		t.Errorf("%+v after %d pieces, %d keys resolved", rep, pieces, stats.RewriteResolved)
 	}
 	p.settle(t)
 	p.close(t)

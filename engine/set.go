@@ -44,17 +44,17 @@ type set struct {
 	// viewing is read-locked to take a view and open an iterator after it, or to look something up; it is locked while the set is
 	// dropped with its range.
 	viewing lockorder.RWMutex[lockorder.SetViewing]
-	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, and by what cuts the set out: one of them at a time
+	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, and by what excises the set: one of them at a time
 
-	mu      lockorder.RWMutex[lockorder.SetMu]
-	seen    *clock.Clock
-	dead    *clock.Clock
-	exists  bool  // it has a clock key
-	open    int64 // open keys; after a crash it may be too many, never too few, see recountOnce
-	flags   keyscheme.ClockFlags
-	raises  uint64 // how often FlagSiblings was raised, or would have been
-	version uint64 // counts changes of dead
-	shown   *view  // the last view handed out, nil when it is out of date
+	mu         lockorder.RWMutex[lockorder.SetMu]
+	seen       *clock.Clock
+	dead       *clock.Clock
+	exists     bool  // it has a clock key
+	unresolved int64 // unresolved keys; after a crash it may be too many, never too few, see recountOnce
+	flags      keyscheme.ClockFlags
+	raises     uint64 // how often FlagSiblings was raised, or would have been
+	version    uint64 // counts changes of dead
+	shown      *view  // the last view handed out, nil when it is out of date
 
 	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long one; set between batches
 	readers   readers
@@ -76,7 +76,7 @@ type set struct {
 // view is Seen and Dead of one moment. Both are immutable.
 type view struct {
 	seen, dead *clock.Clock
-	single     bool   // no element has two live dots and no key is open: live dots are elements
+	single     bool   // no element has two live dots and no key is unresolved: live dots are elements
 	raises     uint64 // of that moment
 	version    uint64 // of dead
 }
@@ -91,7 +91,7 @@ func (st *set) view() *view {
 // viewLocked is view for whoever holds mu.
 func (st *set) viewLocked() *view {
 	if st.shown == nil {
-		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.open == 0, st.raises, st.version}
+		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.unresolved == 0, st.raises, st.version}
 	}
 	return st.shown
 }
@@ -167,7 +167,7 @@ func (st *set) load(db *lsm.DB) error {
 	if err != nil {
 		return fmt.Errorf("%w: clock of %q: %w", bigset.ErrCorrupt, st.name, err)
 	}
-	st.exists, st.open, st.flags = true, cv.Open, cv.Flags
+	st.exists, st.unresolved, st.flags = true, cv.Unresolved, cv.Flags
 	if cv.Flags&(keyscheme.FlagClockPages|keyscheme.FlagTombstonePages) != 0 {
 		return st.loadPaged(db)
 	}

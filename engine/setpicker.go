@@ -137,7 +137,7 @@ func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load) {
 // weigh returns the load of a set that has so many keys in tables.
 func (st *set) weigh(keys uint64, now time.Time) compaction.Load {
 	quiet := now.Sub(time.Unix(0, st.lastWrite.Load()))
-	return compaction.Load{Keys: keys, Live: st.live(), Open: uint64(max(0, st.openKeys())), Quiet: quiet}
+	return compaction.Load{Keys: keys, Live: st.live(), Unresolved: uint64(max(0, st.unresolvedKeys())), Quiet: quiet}
 }
 
 // wants reports whether a set is to be rewritten now.
@@ -182,7 +182,7 @@ func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Lo
 			return nil
 		}
 		load.Keys -= min(load.Keys, uint64(res.Dropped))
-		load.Open -= min(load.Open, uint64(res.Closed))
+		load.Unresolved -= min(load.Unresolved, uint64(res.Resolved))
 		if err := pause(ctx, int64(span.Bytes)+res.Bytes, r.s.opt.RewriteBytesPerSecond); err != nil {
 			return err
 		}

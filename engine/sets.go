@@ -94,7 +94,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 			return err
 		}
 		info := SetInfo{Name: prefix.Set(), Seen: r.seen.Len(), Live: liveDots(r.seen, r.dead)}
-		if !f(setRecord{info, r.seen, r.dead, r.value.Open}) {
+		if !f(setRecord{info, r.seen, r.dead, r.value.Unresolved}) {
 			return nil
 		}
 		ok = it.SeekGE(prefix.AppendEnd(nil))

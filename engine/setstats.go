@@ -15,7 +15,7 @@ type SetStats struct {
 	Name           []byte
 	Live           uint64 // live dots: elements, and those that are there twice
 	Seen, Dead     uint64 // dots
-	Open           int64  // open keys (Options.OpenContexts); after a crash it may be too many
+	Unresolved     int64  // unresolved keys (Options.KeepContexts); after a crash it may be too many
 	Actors, Gaps   int    // of the clock
 	BytesClock     int    // encoded
 	BytesTombstone int    // encoded
@@ -30,9 +30,9 @@ type SetStats struct {
 	BytesTables uint64   // their share of the tables
 }
 
-func newSetStats(name []byte, seen, dead *clock.Clock, open int64) SetStats {
+func newSetStats(name []byte, seen, dead *clock.Clock, unresolved int64) SetStats {
 	return SetStats{
-		Name: bytes.Clone(name), Seen: seen.Len(), Dead: dead.Len(), Live: liveDots(seen, dead), Open: open,
+		Name: bytes.Clone(name), Seen: seen.Len(), Dead: dead.Len(), Live: liveDots(seen, dead), Unresolved: unresolved,
 		Actors: len(seen.Actors()), Gaps: seen.GapCount(),
 		BytesClock:     len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen})),
 		BytesTombstone: len(keyscheme.AppendTombstoneValue(nil, dead)),
@@ -44,7 +44,7 @@ func newSetStats(name []byte, seen, dead *clock.Clock, open int64) SetStats {
 func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		v := st.view()
-		out = newSetStats(st.name, v.seen, v.dead, st.openKeys())
+		out = newSetStats(st.name, v.seen, v.dead, st.unresolvedKeys())
 		tables, err := s.db.ReadTables()
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (s *Store) EachSetStats(ctx context.Context) iter.Seq2[SetStats, error] {
 		}
 		tabled, stopped := tabledBySet(tables), false
 		err = s.eachRecord(ctx, func(r setRecord) bool {
-			st := newSetStats(r.Name, r.seen, r.dead, r.open)
+			st := newSetStats(r.Name, r.seen, r.dead, r.unresolved)
 			st.inTables(tabled[string(keyscheme.NewPrefix(r.Name))])
 			stopped = !yield(st, nil)
 			return !stopped
@@ -118,5 +118,5 @@ func (st *SetStats) inTables(t setTables) {
 type setRecord struct {
 	SetInfo
 	seen, dead *clock.Clock
-	open       int64
+	unresolved int64
 }

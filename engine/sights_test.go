@@ -27,7 +27,7 @@ const (
 	sawTwoDots
 	sawOldDelta
 	sawEviction
-	sawOpenClosed
+	sawResolved
 	sawCountUnscanned
 	sawDeadRun
 	sawLateSweep
@@ -41,7 +41,7 @@ const (
 var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
 	"records filtered", "records dropped by a flush", "incarnation changed", "excise", "stream over a change", "stale context",
 	"duplicate delta", "context before its dot", "element with two dots", "delta of a lost batch", "eviction",
-	"open key closed", "count without a scan", "dead run seeked over", "late writes in a sweep",
+	"unresolved key closed", "count without a scan", "dead run seeked over", "late writes in a sweep",
 	"keys by facts", "deaths by facts", "spans by tables", "blocks unread by a scan for dots"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }

@@ -26,13 +26,13 @@ type skipper struct {
 	steps int    // of the iterator when it was last asked
 	known int    // keys of this gap that are in runs
 
-	lives     int  // keys shown where no runs are remembered
-	passed    int  // runs seeked over
-	first     bool // the first chunk of the iterator is being read
-	headed    bool // the read began with a run
-	open      bool // a key with an open context was met
-	keysMin   int  // that a gap must hold to be remembered
-	prefixLen int
+	lives      int  // keys shown where no runs are remembered
+	passed     int  // runs seeked over
+	first      bool // the first chunk of the iterator is being read
+	headed     bool // the read began with a run
+	unresolved bool // a key with an unresolved context was met
+	keysMin    int  // that a gap must hold to be remembered
+	prefixLen  int
 }
 
 // begin goes to the first key of a reader's bounds. The runs ahead come in ascending order.
@@ -175,9 +175,9 @@ func (r *reader) gapEnd() []byte {
 	return r.end()
 }
 
-// metLive ends a gap and begins the next one: the iterator is at a live key, or at one with an open context.
-func (r *reader) metLive(open bool) {
-	r.skip.open = r.skip.open || open
+// metLive ends a gap and begins the next one: the iterator is at a live key, or at one with an unresolved context.
+func (r *reader) metLive(unresolved bool) {
+	r.skip.unresolved = r.skip.unresolved || unresolved
 	r.learnGap()
 	r.skip.live, r.skip.known = append(r.skip.live[:0], r.it.Key()...), 0
 }
@@ -199,7 +199,7 @@ func (r *reader) learn(n int, end []byte) {
 func (r *reader) learnHead(chunk *fold.Chunk) {
 	first := r.skip.first
 	r.skip.first = false
-	if r.finder == nil || !first || !r.skip.headed || r.skip.open || chunk.Scanned < r.skip.keysMin/4 || len(chunk.Elements) == 0 {
+	if r.finder == nil || !first || !r.skip.headed || r.skip.unresolved || chunk.Scanned < r.skip.keysMin/4 || len(chunk.Elements) == 0 {
 		return
 	}
 	h := &headRun{deadRun{from: r.skip.start, to: r.gapEnd(), version: r.view.version, keys: chunk.Scanned}, &clock.Clock{}}

@@ -56,7 +56,7 @@ func BenchmarkAddSmallSetsRaw(b *testing.B) {
 		}
 		key = p.AppendElement(key, element, clock.Dot{Actor: "0123456789ab", Counter: uint64(i/smallSetsCount + 1)}, keyscheme.OpAdd)
 		batch := db.NewBatch()
-		_ = batch.Merge(key[at:], keyscheme.ClosedValue, nil)
+		_ = batch.Merge(key[at:], keyscheme.ResolvedValue, nil)
 		_ = batch.Set(key[:at], value, nil)
 		if err := batch.Commit(pebble.NoSync); err != nil {
 			b.Fatal(err)

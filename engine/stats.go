@@ -51,7 +51,7 @@ type Stats struct {
 	RewritesLeft        uint64 `json:"rewrites_left" metric:"counter" help:"spans that the rewriter left because they were being written"`
 	RewriteKeys         uint64 `json:"rewrite_keys" metric:"counter" help:"element keys that the rewriter read"`
 	RewriteDropped      uint64 `json:"rewrite_dropped" metric:"counter" help:"element keys that the rewriter left out"`
-	RewriteClosed       uint64 `json:"rewrite_closed" metric:"counter" help:"open keys that the rewriter resolved"`
+	RewriteResolved     uint64 `json:"rewrite_closed" metric:"counter" help:"unresolved keys that the rewriter resolved"`
 	Ingests             uint64 `json:"ingests" metric:"counter" help:"spans of other stores that came in as tables"`
 	BytesIngested       uint64 `json:"bytes_ingested" metric:"counter" help:"bytes of those tables"`
 	LocatedInLog        uint64 `json:"located_in_log" metric:"counter" help:"keys that were found by their dots in the log of recent writes"`
@@ -59,7 +59,7 @@ type Stats struct {
 	LocateScans         uint64 `json:"locate_scans" metric:"counter" help:"scans of a set for keys by their dots"`
 	LocateSkips         uint64 `json:"locate_skips" metric:"counter" help:"blocks and whole tables that such scans left unread, for they hold none of the dots"`
 	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
-	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets cut out"`
+	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets excised"`
 	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
 	Compactions         uint64 `json:"compactions" metric:"counter" help:"compactions"`
 	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have still to look at"`
@@ -82,7 +82,7 @@ type Stats struct {
 
 	Sync  Latency `json:"sync_seconds" metric:"histogram" help:"seconds from a batch's commit until it was on disk, where that was asked for"`
 	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that writes waited for earlier ones on their set, or for the rewriter, where they did"`
-	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the cut of a range of sets, where they did"`
+	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the excise of a range of sets, where they did"`
 	Held  Latency `json:"held_seconds" metric:"histogram" help:"seconds that a swap of the rewriter held the writers of a set, or of a range of sets"`
 
 	Levels []LevelStats `json:"levels"`
@@ -115,7 +115,7 @@ func (s *Store) Stats() (Stats, error) {
 		BlockCacheHits: uint64(m.BlockCache.Hits), BlockCacheMisses: uint64(m.BlockCache.Misses), BytesBlockCache: uint64(m.BlockCache.Size),
 		StallMillis: uint64(l.Stalled.Sum().Milliseconds()), DotsLive: uint64(max(0, s.sets.live.Load())), BytesTombstones: uint64(max(0, s.sets.deadBytes.Load())),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
-		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
+		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteResolved: c.rewriteResolved.Load(), RunsPassed: c.runsPassed.Load(),
 		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
 		LocatedInLog: c.locatedInLog.Load(), LocatedByScan: c.locatedByScan.Load(), LocateScans: c.locateScans.Load(),
 		LocateSkips: c.locateSkips.Load(),

@@ -31,7 +31,7 @@ type Store struct {
 	readers    readers                                    // of the whole store: verify
 	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by swaps under way, locked to open an iterator over many sets between them
 	gate       rangeGate
-	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what cuts one out; locked by sweeps
+	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what excises one; locked by sweeps
 	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys
@@ -41,7 +41,7 @@ type Store struct {
 	damages    lsm.Damages
 	counters   counters
 	syncTime   syncTime
-	recounted  sync.Map // prefixes of sets whose open keys were counted anew, see recountOnce
+	recounted  sync.Map // prefixes of sets whose unresolved keys were counted anew, see recountOnce
 }
 
 // Open opens the store in a folder, making it if there is none. Nil options are the defaults. The folder belongs to this
@@ -105,8 +105,8 @@ func (s *Store) fits(record compaction.Record) error {
 		return fmt.Errorf("%w: %s deletes by point, which Pebble does not survive over %s records",
 			compaction.ErrStrategy, s.strategy.Name(), s.record)
 	}
-	if s.opt.OpenContexts && (s.deletes || !s.strategy.Rewrites()) {
-		return fmt.Errorf("%w: open contexts need one that rewrites and writes no deletes, which %s is not",
+	if s.opt.KeepContexts && (s.deletes || !s.strategy.Rewrites()) {
+		return fmt.Errorf("%w: unresolved contexts need one that rewrites and writes no deletes, which %s is not",
 			compaction.ErrStrategy, s.strategy.Name())
 	}
 	return nil
@@ -192,8 +192,8 @@ func (s *Store) Record() compaction.Record { return s.record }
 // Strategy returns how dead keys leave the disk.
 func (s *Store) Strategy() compaction.Strategy { return s.strategy }
 
-// OpenContexts reports whether the store was opened with Options.OpenContexts.
-func (s *Store) OpenContexts() bool { return s.opt.OpenContexts }
+// KeepContexts reports whether the store was opened with Options.KeepContexts.
+func (s *Store) KeepsContexts() bool { return s.opt.KeepContexts }
 
 // Keyring returns the keys that seal this store's context tokens. They are made with the store and live as long.
 func (s *Store) Keyring() keyscheme.Keyring { return s.db.Keyring() }

@@ -20,29 +20,29 @@ import (
 // another: a swap for each of them would cost more than all that they hold. It goes like a pass over a span (see rewrite.go),
 // but that clocks and tombstones lie within the range, too:
 //
-//	1 note which sets of the range are written from now on, open an iterator    nobody inside the range gate, microseconds
+//	1 log which sets of the range are written from now on, open an iterator    nobody inside the range gate, microseconds
 //	2 copy each set: clock, tombstone and pages folded, the elements that this
-//	  tombstone leaves, and open keys
+//	  tombstone leaves, and unresolved keys
 //	3 sync the log
 //	4 copy the sets that were written meanwhile again, and those that are new,  writers of the range held, milliseconds
 //	  into the tables that they fall in, sync the log, and swap
 //
 // Seen and Dead are those on disk, of the moment at which the iterator was opened; no set is loaded for it. A sweep resolves no
-// context: sets with open keys are left to a pass of their own, and so are those too large to be copied again in 4.
+// context: sets with unresolved keys are left to a pass of their own, and so are those too large to be copied again in 4.
 type sweep struct {
 	s *Store
 	lsm.SpanFiles
 	bounds keyscheme.Bounds // guarded by the range gate
 	late   lateSets
 
-	it     *pebble.Iterator
-	read   int    // bytes of keys and values
-	arena  []byte // keys and values of the records to be kept, one after the other
-	ends   []int  // where each key and each value ends in arena
-	sets   []sweptSet
-	tables []sweptTable
-	found  sweepCount
-	opens  int // open keys of sets that were passed over for them
+	it         *pebble.Iterator
+	read       int    // bytes of keys and values
+	arena      []byte // keys and values of the records to be kept, one after the other
+	ends       []int  // where each key and each value ends in arena
+	sets       []sweptSet
+	tables     []sweptTable
+	found      sweepCount
+	unresolved int // unresolved keys of sets that were passed over for them
 }
 
 // sweptSet is a set as it is to be kept: its records, by their numbers.
@@ -194,8 +194,8 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 			return sweptSet{}, false, err
 		}
 		// What is left out counts, too: a large set of which little lives takes long to read, again while writers are held.
-		if w.read += len(it.Key()) + len(value); r.value.Seen == nil || r.value.Open != 0 || w.read > readMax {
-			w.opens += int(r.value.Open)
+		if w.read += len(it.Key()) + len(value); r.value.Seen == nil || r.value.Unresolved != 0 || w.read > readMax {
+			w.unresolved += int(r.value.Unresolved)
 			return not()
 		}
 		if !keep {
@@ -226,7 +226,7 @@ func (w *sweep) judge(r *records, prefix keyscheme.Prefix, value []byte) (keep b
 	switch key.Kind {
 	case keyscheme.KindElement:
 		w.found.keys++
-		if !keyscheme.IsOpen(value) && r.dead.ContainsBytes(key.Actor, key.Counter) {
+		if !keyscheme.IsUnresolved(value) && r.dead.ContainsBytes(key.Actor, key.Counter) {
 			w.found.dropped++
 			return false, nil
 		}

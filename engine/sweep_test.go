@@ -61,13 +61,13 @@ func checkSmall(t *testing.T, p *pair) {
 	}
 }
 
-// TestSweep compacts a store of many small sets, some of them empty, with a large one among them, one with an open key and one
+// TestSweep compacts a store of many small sets, some of them empty, with a large one among them, one with an unresolved key and one
 // with a paged tombstone: it takes few swaps, and of all that is dead nothing is left.
 func TestSweep(t *testing.T) {
 	const n = 300
 	p := smallSets(t, n, func(p *pair) {
 		p.opt.Strategy = eager(compaction.Rewriter()) // the filter would drop what Pebble has moved to the bottom and not written again
-		p.opt.OpenContexts, p.model.KeepsOpen, p.cut = true, true, []int{60, 24, 16, 8}
+		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 24, 16, 8}
 	})
 	p.all(t, "large", keyscheme.OpAdd, elementNames(0, 400), bigset.NoSync)
 	p.all(t, "large", keyscheme.OpRemove, elementNames(100, 300), bigset.NoSync)
@@ -91,7 +91,7 @@ func TestSweep(t *testing.T) {
 
 // TestSweepKeepsPages sweeps a set whose tombstone has pages: it is as dead as before, and what was dead is gone.
 func TestSweepKeepsPages(t *testing.T) {
-	p := smallSets(t, 20, func(p *pair) { p.cut, p.opt.SpanBytes = []int{60, 24, 16, 8}, 64<<10 })
+	p := smallSets(t, 20, func(p *pair) { p.split, p.opt.SpanBytes = []int{60, 24, 16, 8}, 64<<10 })
 	p.all(t, "paged", keyscheme.OpAdd, elementNames(0, 60), bigset.NoSync)
 	for i := 0; i < 60; i += 2 {
 		p.all(t, "paged", keyscheme.OpRemove, elementNames(i, i+1), bigset.NoSync)
@@ -364,11 +364,11 @@ func TestSweepPicked(t *testing.T) {
 	p.close(t)
 }
 
-// TestSweepResolves: the background resolves open keys of small sets that no table names.
+// TestSweepResolves: the background resolves unresolved keys of small sets that no table names.
 func TestSweepResolves(t *testing.T) {
 	const n = 50
 	p := newPair("store")
-	p.opt.OpenContexts, p.model.KeepsOpen, p.opt.Strategy = true, true, eager(compaction.Rewriter())
+	p.opt.KeepContexts, p.model.KeepsContexts, p.opt.Strategy = true, true, eager(compaction.Rewriter())
 	p.open(t)
 	for i := range n {
 		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(0, 3), bigset.NoSync)
@@ -383,21 +383,21 @@ func TestSweepResolves(t *testing.T) {
 	must(t, p.store.TrimSets(), "trim")
 	open := func() (keys int64) {
 		for i := range n {
-			k, err := p.store.OpenCount([]byte(smallName(i)))
-			must(t, err, "open keys")
+			k, err := p.store.UnresolvedCount([]byte(smallName(i)))
+			must(t, err, "unresolved keys")
 			keys += k
 		}
 		return keys
 	}
 	if got := open(); got != n {
-		t.Fatalf("%d open keys, want %d", got, n)
+		t.Fatalf("%d unresolved keys, want %d", got, n)
 	}
 	for range 400 {
 		p.store.RunnerForgets()
 		must(t, p.store.RunnerTick(bg), "tick")
 	}
 	if got := open(); got != 0 {
-		t.Errorf("%d open keys are left", got)
+		t.Errorf("%d unresolved keys are left", got)
 	}
 	p.check(t)
 	p.verify(t)

@@ -50,7 +50,7 @@ func (r *runner) sweepSome(ctx context.Context) error {
 	return pause(ctx, res.Read+res.Bytes, r.s.opt.RewriteBytesPerSecond)
 }
 
-// resolveOwn has the passes of its own that a set with open keys needs. A set that a sweep has met for its size, or its
+// resolveOwn has the passes of its own that a set with unresolved keys needs. A set that a sweep has met for its size, or its
 // tombstone, is left to the passes over those that tables name.
 func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 	st, err := r.s.sets.acquire(name)
@@ -58,7 +58,7 @@ func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 		return err
 	}
 	defer r.s.sets.release(st)
-	if st.openKeys() == 0 {
+	if st.unresolvedKeys() == 0 {
 		return nil
 	}
 	return r.s.rewriteAll(ctx, st, &CompactReport{}, func(CompactReport) {})
@@ -160,6 +160,6 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		}
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
-	w.found.keys, w.found.dropped = w.found.keys+w.opens, w.found.dropped+w.opens // what is open may be garbage
+	w.found.keys, w.found.dropped = w.found.keys+w.unresolved, w.found.dropped+w.unresolved // what is unresolved may be garbage
 	return w.found, lsm.DiskError(w.it.Error())
 }

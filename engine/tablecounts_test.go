@@ -15,8 +15,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestKeyCountCut: a table that a swap has cut has no count of its own any more; its keys are still known to be of their set.
-func TestKeyCountCut(t *testing.T) {
+// TestKeyCountVirtual: a table that a swap has cut has no count of its own any more; its keys are still known to be of their set.
+func TestKeyCountVirtual(t *testing.T) {
 	ctx, set := context.Background(), []byte("s")
 	s, err := Open("store", &Options{FS: vfs.NewMem(), SpanBytes: 64 << 10, tune: func(po *pebble.Options) {
 		po.DisableAutomaticCompactions = true

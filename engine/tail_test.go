@@ -156,9 +156,9 @@ func TestLostTail(t *testing.T) {
 		{"excise, dropped", merge, eager(compaction.Default()), true, dropAll, tick},
 		{"excise, dropped, fresh", merge, eager(compaction.Default()), false, dropAll, tick},
 		{"excise, dropped, set records", set, eager(compaction.Rewriter()), true, dropAll, tick},
-		{"open keys, removed", merge, eager(compaction.Default()), true, killWidely, rewriteAll},
-		{"open keys, replaced", merge, eager(compaction.Default()), true, replaceWidely, rewriteWhileKilled},
-		{"open keys, fresh, set records", set, eager(compaction.Rewriter()), false, killWidely, rewriteAll},
+		{"unresolved keys, removed", merge, eager(compaction.Default()), true, killWidely, rewriteAll},
+		{"unresolved keys, replaced", merge, eager(compaction.Default()), true, replaceWidely, rewriteWhileKilled},
+		{"unresolved keys, fresh, set records", set, eager(compaction.Rewriter()), false, killWidely, rewriteAll},
 		{"point deletes", set, compaction.PointDeletes(), true, killHalf, publishAndCompact},
 	} {
 		if share.Has(i) {
@@ -170,8 +170,8 @@ func TestLostTail(t *testing.T) {
 func (c tailCase) run(t *testing.T) {
 	p := newPair(c.name)
 	p.opt.Record, p.opt.Strategy = c.record, c.strategy
-	p.opt.OpenContexts = strings.HasPrefix(c.name, "open keys")
-	p.model.KeepsOpen = p.opt.OpenContexts
+	p.opt.KeepContexts = strings.HasPrefix(c.name, "unresolved keys")
+	p.model.KeepsContexts = p.opt.KeepContexts
 	if strings.HasPrefix(c.name, "sweep") {
 		p.opt.SpanBytes = 1 << 20
 	}

@@ -31,13 +31,13 @@ type VerifyOptions struct {
 
 // VerifyReport says what Verify has found.
 type VerifyReport struct {
-	Sets     int    `json:"sets"`
-	Keys     uint64 `json:"keys"`      // element keys that an iterator shows
-	LiveKeys uint64 `json:"live_keys"` // of them those whose dot is live
-	DeadKeys uint64 `json:"dead_keys"` // of them those not yet dropped
-	OpenKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
-	LiveDots uint64 `json:"live_dots"` // by clocks and tombstones
-	Elements uint64 `json:"elements"`  // present
+	Sets           int    `json:"sets"`
+	Keys           uint64 `json:"keys"`      // element keys that an iterator shows
+	LiveKeys       uint64 `json:"live_keys"` // of them those whose dot is live
+	DeadKeys       uint64 `json:"dead_keys"` // of them those not yet dropped
+	UnresolvedKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
+	LiveDots       uint64 `json:"live_dots"` // by clocks and tombstones
+	Elements       uint64 `json:"elements"`  // present
 	// Counts are of bloom filters.
 	filters.Counts
 	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
@@ -71,7 +71,7 @@ func (r *VerifyReport) add(p Problem) {
 
 // Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
 // hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
-// key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
+// key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer unresolved keys than there
 // are. Filters are checked as far as they have rules. It reads everything once, beside writers. An error means that it could not
 // finish; what is wrong with the store is in the report.
 //
@@ -80,7 +80,7 @@ func (r *VerifyReport) add(p Problem) {
 //
 // It reads at one moment, and while it runs the filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
 // take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then of a set that takes several
-// pieces as many open keys may be missing in its clock's count as were resolved meanwhile, in any set.
+// pieces as many unresolved keys may be missing in its clock's count as were resolved meanwhile, in any set.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.db.Enter(); err != nil {
 		return rep, err
@@ -148,7 +148,7 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 	}
 	s.swapping.Lock()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: bounds.Upper})
-	v.closed = s.counters.rewriteClosed.Load()
+	v.resolved = s.counters.rewriteResolved.Load()
 	s.swapping.Unlock()
 	if err != nil {
 		return nil, 0, err
@@ -203,22 +203,22 @@ type verifier struct {
 	filters *filters.Verifier      // nil when one set is verified
 	unread  map[lsm.Damaged]string // what could not be read, with the damaged file
 
-	only       []byte // the set that is verified alone
-	set        []byte // the set at hand, nil before the first
-	prefix     []byte // of its keys
-	flags      keyscheme.ClockFlags
-	entombed   bool // it has a tombstone key
-	seen, dead *clock.Clock
-	live       *clock.Clock // dots that were live in the first piece; nil before its first element
-	found      *clock.Clock // dots that have a key
-	openMax    int64        // open keys that the clock counts
-	open       int64        // open keys found, in all pieces
-	closed     uint64       // open keys of the store that were resolved before the piece at hand
-	closedThen uint64       // and before the set's first piece
-	element    []byte       // the element at hand
-	dots       []clock.Dot  // of it, those that are not in Dead
-	wide       *clock.Clock // the contexts of its open keys
-	broken     bool         // without a clock or tombstone that can be read nothing more can be said of the set
+	only          []byte // the set that is verified alone
+	set           []byte // the set at hand, nil before the first
+	prefix        []byte // of its keys
+	flags         keyscheme.ClockFlags
+	entombed      bool // it has a tombstone key
+	seen, dead    *clock.Clock
+	live          *clock.Clock // dots that were live in the first piece; nil before its first element
+	found         *clock.Clock // dots that have a key
+	unresolvedMax int64        // unresolved keys that the clock counts
+	unresolved    int64        // unresolved keys found, in all pieces
+	resolved      uint64       // unresolved keys of the store that were resolved before the piece at hand
+	resolvedThen  uint64       // and before the set's first piece
+	element       []byte       // the element at hand
+	dots          []clock.Dot  // of it, those that are not in Dead
+	wide          *clock.Clock // the contexts of its unresolved keys
+	broken        bool         // without a clock or tombstone that can be read nothing more can be said of the set
 }
 
 func (v *verifier) key(raw, value []byte) error {
@@ -259,7 +259,7 @@ func (v *verifier) head(k *keyscheme.Key, value []byte) {
 			return
 		}
 		v.seen, v.flags = cv.Seen, cv.Flags
-		v.openMax = cv.Open
+		v.unresolvedMax = cv.Unresolved
 	case keyscheme.KindTombstone:
 		dead, err := keyscheme.DecodeTombstoneValue(value)
 		if err != nil {
@@ -346,7 +346,7 @@ func (v *verifier) needClock(what string) {
 
 func (v *verifier) beginSet(name, prefix []byte) {
 	*v = verifier{
-		s: v.s, rep: v.rep, filters: v.filters, unread: v.unread, only: v.only, last: v.last, read: v.read, closed: v.closed, closedThen: v.closed, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
+		s: v.s, rep: v.rep, filters: v.filters, unread: v.unread, only: v.only, last: v.last, read: v.read, resolved: v.resolved, resolvedThen: v.resolved, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
 		dead: &clock.Clock{}, found: &clock.Clock{}, element: v.element[:0], dots: v.dots[:0],
 	}
 	if want := keyscheme.NewPrefix(name); !bytes.Equal(prefix, want) {
@@ -368,18 +368,18 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 		v.element = append(v.element[:0], k.Element...)
 	}
 	dot, dead := k.Dot(), v.dead.Contains(k.Dot())
-	isOpen := keyscheme.IsOpen(value)
-	if isOpen {
+	isUnresolved := keyscheme.IsUnresolved(value)
+	if isUnresolved {
 		if wide, err := fold.Widen(v.wide, value); err != nil {
 			v.rep.problem(v.set, k.Element, "value: %v", err)
 		} else {
 			v.wide = wide
-			v.open++
-			v.rep.OpenKeys++
+			v.unresolved++
+			v.rep.UnresolvedKeys++
 		}
 	}
 	// A dead add may have been left by the filter and come to light again beside the remove that keeps its context.
-	if !v.found.Add(dot) && !(dead && isOpen && k.Op == keyscheme.OpRemove) {
+	if !v.found.Add(dot) && !(dead && isUnresolved && k.Op == keyscheme.OpRemove) {
 		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
 	}
 	switch {
@@ -412,8 +412,8 @@ func (v *verifier) endSet() {
 	if v.set == nil || v.broken || v.seen == nil {
 		return
 	}
-	if open := v.open - int64(v.closed-v.closedThen); open > v.openMax { // what was found first may be resolved by now
-		v.rep.problem(v.set, nil, "the clock counts %d open keys, there are %d", v.openMax, open)
+	if unresolved := v.unresolved - int64(v.resolved-v.resolvedThen); unresolved > v.unresolvedMax { // what was found first may be resolved by now
+		v.rep.problem(v.set, nil, "the clock counts %d unresolved keys, there are %d", v.unresolvedMax, unresolved)
 	}
 	if told := v.flags&keyscheme.FlagTombstone != 0; told && !v.entombed {
 		v.rep.problem(v.set, nil, "the tombstone is gone")

@@ -160,20 +160,20 @@ func TestVerifyFinds(t *testing.T) {
 			d.tombstone(dead)
 		}, nil}, // it can't be told from an add: that is why tombstones never subtract
 		{"a key's dot was never seen", func(d *damaged) {
-			d.element("b", d.next(), keyscheme.ClosedValue)
+			d.element("b", d.next(), keyscheme.ResolvedValue)
 		}, []string{`"b": dot %x:9 has a key and is not in the clock`}},
 		{"a key of an unknown actor", func(d *damaged) {
-			d.element("new", clock.Dot{Actor: "z", Counter: 1}, keyscheme.ClosedValue)
+			d.element("new", clock.Dot{Actor: "z", Counter: 1}, keyscheme.ResolvedValue)
 		}, []string{`"new": dot 7a:1 has a key and is not in the clock`}},
 		{"a live dot has two keys", func(d *damaged) {
-			d.element("d", d.dotOf("b", false), keyscheme.ClosedValue)
+			d.element("d", d.dotOf("b", false), keyscheme.ResolvedValue)
 		}, []string{`"d": dot %x:3 has two keys`}},
 		{"a dead dot has two keys", func(d *damaged) {
-			d.element("d", d.dotOf("x", true), keyscheme.ClosedValue)
+			d.element("d", d.dotOf("x", true), keyscheme.ResolvedValue)
 		}, []string{`"x": dot %x:5 has two keys`}},
 		{"a live dot's key is no add", func(d *damaged) {
 			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
-			d.put(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpRemove), keyscheme.ClosedValue)
+			d.put(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpRemove), keyscheme.ResolvedValue)
 		}, []string{`"b": dot %x:9 is live and its key is no add`}},
 		{"the clock is garbage", func(d *damaged) {
 			d.put(d.prefix.AppendClock(nil), []byte(garbage))
@@ -204,19 +204,19 @@ func TestVerifyFinds(t *testing.T) {
 		}, []string{"of alone: a tombstone without a clock"}},
 		{"an element alone", func(d *damaged) {
 			d.prefix = keyscheme.NewPrefix([]byte("alone"))
-			d.element("a", d.next(), keyscheme.ClosedValue)
-			d.element("b", d.next(), keyscheme.ClosedValue)
+			d.element("a", d.next(), keyscheme.ResolvedValue)
+			d.element("b", d.next(), keyscheme.ResolvedValue)
 		}, []string{"of alone: elements without a clock"}},
 		{"a malformed key", func(d *damaged) {
-			d.put(append(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpAdd), 'x'), keyscheme.ClosedValue)
+			d.put(append(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpAdd), 'x'), keyscheme.ResolvedValue)
 		}, []string{"of : keyscheme: malformed key"}},
 		{"an unknown key of a set", func(d *damaged) {
 			d.put(append(slices.Clone(d.prefix), 'q'), nil)
 		}, []string{"of : keyscheme: malformed key"}},
 		{"a wrong slot", func(d *damaged) {
 			d.prefix = keyscheme.AppendPrefix(nil, d.prefix.Slot()^1, []byte("s"))
-			d.element("b", d.dotOf("b", false), keyscheme.ClosedValue)
-			d.element("c", d.dotOf("b", false), keyscheme.ClosedValue)
+			d.element("b", d.dotOf("b", false), keyscheme.ResolvedValue)
+			d.element("c", d.dotOf("b", false), keyscheme.ResolvedValue)
 		}, []string{"keys in slot "}},
 		{"a wrong slot, a whole set", func(d *damaged) {
 			d.prefix = keyscheme.AppendPrefix(nil, d.prefix.Slot()+1, []byte("s"))
@@ -279,19 +279,19 @@ func TestVerifyFinds(t *testing.T) {
 			d.remove(d.prefix.AppendClock(nil))
 			d.page(d.prefix.AppendClockPage, d.actor, 0, d.seen)
 		}, []string{"a page of a clock without a clock"}},
-		{"an open key too many is counted, as after a crash", func(d *damaged) {
-			d.clock(keyscheme.ClockValue{Seen: d.seen, Open: 2})
+		{"an unresolved key too many is counted, as after a crash", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Unresolved: 2})
 		}, nil},
-		{"fewer than no open keys are counted", func(d *damaged) {
-			d.clock(keyscheme.ClockValue{Seen: d.seen, Open: -1})
-		}, []string{"the clock counts -1 open keys, there are 0"}},
-		{"an open key that is not counted", func(d *damaged) {
+		{"fewer than no unresolved keys are counted", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Unresolved: -1})
+		}, []string{"the clock counts -1 unresolved keys, there are 0"}},
+		{"an unresolved key that is not counted", func(d *damaged) {
 			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
 			d.element("b", d.next(), keyscheme.AppendElementValue(nil, d.seen))
-		}, []string{"the clock counts 0 open keys, there are 1"}},
+		}, []string{"the clock counts 0 unresolved keys, there are 1"}},
 		{"a remove that is not open", func(d *damaged) {
 			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
-			d.put(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpRemove), keyscheme.ClosedValue)
+			d.put(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpRemove), keyscheme.ResolvedValue)
 		}, []string{`"b": dot %x:9 is live and its key is no add`}},
 		{"an element's value is garbage", func(d *damaged) {
 			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})

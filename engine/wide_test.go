@@ -20,7 +20,7 @@ import (
 func openPair(t *testing.T, label string) *pair {
 	t.Helper()
 	p := newPair(label)
-	p.opt.OpenContexts, p.model.KeepsOpen, p.opt.Strategy = true, true, eager(compaction.Default())
+	p.opt.KeepContexts, p.model.KeepsContexts, p.opt.Strategy = true, true, eager(compaction.Default())
 	p.open(t)
 	return p
 }
@@ -38,14 +38,14 @@ func (p *pair) one(t *testing.T, kind keyscheme.Op, element string, c bigset.Con
 	return p.write(t, "s", []bigset.Op{{Kind: kind, Element: []byte(element), Context: c}}, bigset.WriteOptions{Durability: bigset.NoSync})
 }
 
-func (p *pair) opened(t *testing.T, want int) {
+func (p *pair) unresolved(t *testing.T, want int) {
 	t.Helper()
-	open, err := p.store.OpenKeys([]byte("s"))
-	must(t, err, "open keys")
-	n, err := p.store.OpenCount([]byte("s"))
-	must(t, err, "count of open keys")
-	if len(open) != want || n != int64(want) {
-		t.Fatalf("%s: %d open keys, %d counted, want %d", p.label, len(open), n, want)
+	unresolved, err := p.store.UnresolvedKeys([]byte("s"))
+	must(t, err, "unresolved keys")
+	n, err := p.store.UnresolvedCount([]byte("s"))
+	must(t, err, "count of unresolved keys")
+	if len(unresolved) != want || n != int64(want) {
+		t.Fatalf("%s: %d unresolved keys, %d counted, want %d", p.label, len(unresolved), n, want)
 	}
 }
 
@@ -75,15 +75,15 @@ func TestWideDeltaOfSeenDot(t *testing.T) {
 			p, q := openPair(t, "p"), openPair(t, "q")
 			first := p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
 			second := p.one(t, kind, "x", bigset.SawAll(p.context(t, "s")))
-			open := 1
+			unresolved := 1
 			if covered {
-				open = 0
+				unresolved = 0
 				q.apply(t, first.Delta, bigset.NoSync)
 			}
 			q.one(t, keyscheme.OpAdd, "x", bigset.Saw(second.Dots[0])) // q learns of it by its dot alone
 			for range 2 {                                              // and the second time it is a duplicate
 				q.apply(t, second.Delta, bigset.NoSync)
-				q.opened(t, open)
+				q.unresolved(t, unresolved)
 				q.check(t)
 			}
 			q.apply(t, first.Delta, bigset.NoSync)
@@ -91,9 +91,9 @@ func TestWideDeltaOfSeenDot(t *testing.T) {
 				t.Errorf("%c, covered %v: %v is present, want the newest add alone", kind, covered, got)
 			}
 			q.settle(t)
-			q.opened(t, 0)
+			q.unresolved(t, 0)
 			q.apply(t, second.Delta, bigset.NoSync)
-			q.opened(t, 0)
+			q.unresolved(t, 0)
 			q.settle(t)
 			p.close(t)
 			q.close(t)
@@ -111,18 +111,18 @@ func TestWideDuplicateOfResolved(t *testing.T) {
 			second := p.one(t, kind, "x", bigset.SawAll(p.context(t, "s")))
 			q.apply(t, first.Delta, bigset.NoSync)
 			q.apply(t, second.Delta, bigset.NoSync)
-			q.opened(t, 1)
+			q.unresolved(t, 1)
 			if replaced {
 				q.one(t, keyscheme.OpAdd, "x", bigset.Saw(second.Dots[0]))
 			}
 			q.settle(t)
-			q.opened(t, 0)
+			q.unresolved(t, 0)
 			before, err := q.store.StoredKeys([]byte("s"))
 			must(t, err, "stored keys")
 			added := q.store.Added()
 			for range 2 {
 				q.apply(t, second.Delta, bigset.NoSync)
-				q.opened(t, 0)
+				q.unresolved(t, 0)
 				q.check(t)
 			}
 			after, err := q.store.StoredKeys([]byte("s"))
@@ -137,19 +137,19 @@ func TestWideDuplicateOfResolved(t *testing.T) {
 	}
 }
 
-// TestDeadOpenKeyCounts: an open add that was itself replaced keeps what it replaced away, whatever compaction does.
-func TestDeadOpenKeyCounts(t *testing.T) {
+// TestDeadUnresolvedKeyCounts: an unresolved add that was itself replaced keeps what it replaced away, whatever compaction does.
+func TestDeadUnresolvedKeyCounts(t *testing.T) {
 	p := openPair(t, "p")
 	late := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
 	seen := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
 	second := p.one(t, keyscheme.OpAdd, "x", bigset.SawAll(seen)) // has seen what this store has not
 	p.one(t, keyscheme.OpAdd, "x", bigset.Saw(second.Dots[0]))
 	p.settle(t)
-	p.opened(t, 1)
+	p.unresolved(t, 1)
 	p.close(t)
 	p.open(t)
 	p.settle(t)
-	p.opened(t, 1)
+	p.unresolved(t, 1)
 	p.apply(t, late, bigset.NoSync)
 	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
 		t.Errorf("%v is present, want the newest add alone", got)
@@ -160,12 +160,12 @@ func TestDeadOpenKeyCounts(t *testing.T) {
 		t.Errorf("contains: %v, want the newest add alone", c)
 	}
 	p.settle(t)
-	p.opened(t, 0)
+	p.unresolved(t, 0)
 	p.close(t)
 }
 
-// TestDropKeepsOpenKeys: a set that is dropped is not cut out while the context of an open key in it names what is not seen.
-func TestDropKeepsOpenKeys(t *testing.T) {
+// TestDropKeepsUnresolvedKeys: a set that is dropped is not excised while the context of an unresolved key in it names what is not seen.
+func TestDropKeepsUnresolvedKeys(t *testing.T) {
 	p := openPair(t, "p")
 	late := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
 	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, bigset.NoSync)
@@ -175,18 +175,18 @@ func TestDropKeepsOpenKeys(t *testing.T) {
 		must(t, p.store.RunnerTick(bg), "tick")
 		p.settle(t)
 	}
-	p.opened(t, 1)
+	p.unresolved(t, 1)
 	p.apply(t, late, bigset.NoSync)
 	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 0 {
 		t.Errorf("%v is present, want nothing", got)
 	}
 	p.settle(t)
-	p.opened(t, 0)
+	p.unresolved(t, 0)
 	p.close(t)
 }
 
-// TestOpenBatch: what an operation of a batch stores unresolved counts for those after it.
-func TestOpenBatch(t *testing.T) {
+// TestUnresolvedBatch: what an operation of a batch stores unresolved counts for those after it.
+func TestUnresolvedBatch(t *testing.T) {
 	p := openPair(t, "p")
 	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, bigset.NoSync)
 	all := bigset.SawAll(p.context(t, "s"))
@@ -202,20 +202,20 @@ func TestOpenBatch(t *testing.T) {
 	if len(r.Delta.Items) != 3 || r.Removed != 1 || len(r.Delta.Items[2].Context) != 1 {
 		t.Errorf("%d events, %d removed: %+v", len(r.Delta.Items), r.Removed, r.Delta.Items)
 	}
-	p.opened(t, 2)
+	p.unresolved(t, 2)
 	q := openPair(t, "q") // gets it twice in one group, and before what it kills
 	q.apply(t, bigset.Delta{Set: r.Delta.Set, Actor: r.Delta.Actor, First: r.Delta.First, Items: r.Delta.Items}, bigset.NoSync)
 	q.apply(t, r.Delta, bigset.NoSync)
-	q.opened(t, 2)
+	q.unresolved(t, 2)
 	q.settle(t)
-	q.opened(t, 2)
+	q.unresolved(t, 2)
 	p.settle(t)
-	p.opened(t, 0)
+	p.unresolved(t, 0)
 	p.close(t)
 	q.close(t)
 }
 
-// TestWideResolved: without open contexts a wide one is resolved when it comes, where all that it names is seen.
+// TestWideResolved: without unresolved contexts a wide one is resolved when it comes, where all that it names is seen.
 func TestWideResolved(t *testing.T) {
 	p, q := newPair("p"), newPair("q")
 	p.open(t)
@@ -264,8 +264,8 @@ func TestWideRefused(t *testing.T) {
 		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, bigset.NoSync), bigset.ErrDelta},
 		"a huge context":                         {write(huge), bigset.ErrLimit},
 		"a remove that has seen nothing at all":  {write(&clock.Clock{}), nil},
-		"a strategy that deletes by point":       {pointDeletesOpen(), compaction.ErrStrategy},
-		"a wide delta where none is to be open":  {closedApply(t, delta), bigset.ErrDelta},
+		"a strategy that deletes by point":       {pointDeletesUnresolved(), compaction.ErrStrategy},
+		"a wide delta where none is to be open":  {resolvedApply(t, delta), bigset.ErrDelta},
 		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, bigset.NoSync), nil},
 	} {
 		if !errors.Is(c.err, c.want) || (c.err == nil) != (c.want == nil) {
@@ -275,12 +275,12 @@ func TestWideRefused(t *testing.T) {
 	must(t, p.store.Close(), "close")
 }
 
-func pointDeletesOpen() error {
-	_, err := engine.Open("store", &engine.Options{FS: testkit.NewDisk(), Record: compaction.Set, OpenContexts: true})
+func pointDeletesUnresolved() error {
+	_, err := engine.Open("store", &engine.Options{FS: testkit.NewDisk(), Record: compaction.Set, KeepContexts: true})
 	return err
 }
 
-func closedApply(t *testing.T, d bigset.Delta) error {
+func resolvedApply(t *testing.T, d bigset.Delta) error {
 	p := newPair("closed")
 	p.open(t)
 	defer p.close(t)
@@ -313,7 +313,7 @@ func crashFoldPass(t *testing.T, at int64, other int) bool {
 			p.one(t, kind, bulkName(other+i), seen)
 		}
 	}
-	p.opened(t, 45)
+	p.unresolved(t, 45)
 	p.flush(t)
 	p.close(t)
 	p.open(t)
@@ -333,14 +333,14 @@ func crashFoldPass(t *testing.T, at int64, other int) bool {
 	p.check(t)
 	p.verify(t)
 	p.settle(t)
-	p.opened(t, 0)
+	p.unresolved(t, 0)
 	p.close(t)
 	return true
 }
 
-// TestOpenKeysCountedOnce: the stored count is trusted in a store that never crashed. After a crash it is made exact once, and
+// TestUnresolvedKeysCountedOnce: the stored count is trusted in a store that never crashed. After a crash it is made exact once, and
 // not again when the set leaves memory and comes back.
-func TestOpenKeysCountedOnce(t *testing.T) {
+func TestUnresolvedKeysCountedOnce(t *testing.T) {
 	p := openPair(t, "p")
 	p.opt.SetCacheBytes = 1
 	p.close(t)
@@ -351,26 +351,26 @@ func TestOpenKeysCountedOnce(t *testing.T) {
 		_, err := p.store.Compact(bg, engine.CompactOptions{})
 		must(t, err, "compact")
 		must(t, p.store.TrimSets(), "trim")
-		if n, err := p.store.OpenCount([]byte("s")); err != nil || n != want {
-			t.Errorf("%s: %d open keys are counted, want %d: %v", when, n, want, err)
+		if n, err := p.store.UnresolvedCount([]byte("s")); err != nil || n != want {
+			t.Errorf("%s: %d unresolved keys are counted, want %d: %v", when, n, want, err)
 		}
 	}
-	must(t, p.store.AmendOpenCount([]byte("s"), 1), "amend")
+	must(t, p.store.AmendUnresolvedCount([]byte("s"), 1), "amend")
 	compacted("never crashed", 2)
 	must(t, p.store.Flush(bg), "flush")
 	p.lose(t, p.disk.CrashClone(100, 1))
 	compacted("after a crash", 1)
-	must(t, p.store.AmendOpenCount([]byte("s"), 1), "amend")
+	must(t, p.store.AmendUnresolvedCount([]byte("s"), 1), "amend")
 	compacted("counted before", 2)
-	must(t, p.store.AmendOpenCount([]byte("s"), -1), "amend")
-	p.opened(t, 1)
+	must(t, p.store.AmendUnresolvedCount([]byte("s"), -1), "amend")
+	p.unresolved(t, 1)
 	p.close(t)
 }
 
 // replace adds elements again, unsynced. On a store that keeps contexts open, half of the time by the set's whole clock.
 func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
 	o := bigset.WriteOptions{Durability: bigset.NoSync}
-	if !p.opt.OpenContexts || r.IntN(2) == 0 {
+	if !p.opt.KeepContexts || r.IntN(2) == 0 {
 		_, err := p.store.Add(bg, set, elements, o)
 		return err
 	}

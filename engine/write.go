@@ -149,7 +149,7 @@ func (b *builder) checkContexts(r *request) error {
 		if n := c.Wide.Max(b.actor); n > b.counter {
 			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrContext, n, b.counter)
 		}
-		if c.Wide != nil && !b.s.opt.OpenContexts && !b.st.next.Descends(c.Wide) {
+		if c.Wide != nil && !b.s.opt.KeepContexts && !b.st.next.Descends(c.Wide) {
 			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", bigset.ErrBehind, b.st.name)
 		}
 	}
@@ -165,7 +165,7 @@ func (b *builder) coordinate(r *request) error {
 		op := &r.ops[i]
 		seen, wide := op.Context.Dots, op.Context.Wide
 		switch {
-		case wide != nil && b.s.opt.OpenContexts:
+		case wide != nil && b.s.opt.KeepContexts:
 			seen = nil
 		case wide != nil || !op.Context.Given && r.opt.Policy == bigset.PolicyCoordinator:
 			if seen = b.liveDots(i, op.Element, wide); b.err != nil {

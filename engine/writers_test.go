@@ -15,7 +15,7 @@ func underWriters(t *testing.T, p *pair, r *rand.Rand, h *testkit.History, sets 
 	var stopped atomic.Bool
 	var wg sync.WaitGroup
 	for id := range 8 {
-		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, wide: p.opt.OpenContexts}
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, wide: p.opt.KeepContexts}
 		wg.Go(func() {
 			for !stopped.Load() {
 				if err := w.write(); err != nil {

@@ -1,10 +1,10 @@
 // Package fold decides what a run of a set's element keys means: which elements are present, and by which dots.
 //
 // Its law: keys come in the order of package comparator (or all of them in its reverse), every key of an element one after
-// the other; an element is present when a dot of one of its add keys is live: not in Dead, and in no context of an open key
+// the other; an element is present when a dot of one of its add keys is live: not in Dead, and in no context of an unresolved key
 // of the element (one whose wide context is not resolved yet; it counts whatever has become of its own dot). Elements are
 // independent of each other, so any contiguous run of whole elements may be folded by itself (section 6.6.2 of the bigset
-// document: the element accumulator, then the set accumulator). Resolve closes open keys (section 6.7, whose rules 2 and 3
+// document: the element accumulator, then the set accumulator). Resolve resolves unresolved keys (section 6.7, whose rules 2 and 3
 // would drop too early).
 //
 //	key  a/dot1  a/dot2  b/dot3  d/dot4        Dead = {dot1, dot3}

@@ -18,7 +18,7 @@ func Example() {
 		element string
 		counter uint64
 	}{{"ada", 1}, {"ada", 2}, {"bob", 3}, {"eve", 4}} {
-		if err := f.Step([]byte(key.element), []byte("n"), key.counter, keyscheme.OpAdd, keyscheme.ClosedValue); err != nil {
+		if err := f.Step([]byte(key.element), []byte("n"), key.counter, keyscheme.OpAdd, keyscheme.ResolvedValue); err != nil {
 			panic(err)
 		}
 	}
@@ -41,7 +41,7 @@ func ExampleFolder_Starts() {
 			chunk := f.Chunk(false)
 			fmt.Printf("%d elements up to %s\n", chunk.Count, chunk.Bound)
 		}
-		if err := f.Step([]byte(element), []byte("n"), uint64(n+1), keyscheme.OpAdd, keyscheme.ClosedValue); err != nil {
+		if err := f.Step([]byte(element), []byte("n"), uint64(n+1), keyscheme.OpAdd, keyscheme.ResolvedValue); err != nil {
 			panic(err)
 		}
 	}

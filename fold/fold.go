@@ -13,7 +13,7 @@ import (
 // ErrCorrupt is returned for an element key whose value can't be read.
 var ErrCorrupt = errors.New("fold: corrupt value")
 
-// Widen returns the union of wide, which may be nil and is changed, and the context in the value of an open key. Its error
+// Widen returns the union of wide, which may be nil and is changed, and the context in the value of an unresolved key. Its error
 // is ErrCorrupt.
 func Widen(wide *clock.Clock, value []byte) (*clock.Clock, error) {
 	context, err := keyscheme.DecodeElementValue(value)
@@ -83,7 +83,7 @@ type Folder struct {
 	started bool         // an element is being accumulated
 	at      int          // where its name starts in names; it ends them
 	from    int          // where its dots start in dots
-	wide    *clock.Clock // the contexts of its open keys, nil when it has none
+	wide    *clock.Clock // the contexts of its unresolved keys, nil when it has none
 
 	names    []byte // arena of the chunk's element names
 	dots     []clock.Dot
@@ -120,14 +120,14 @@ func (f *Folder) Starts(element []byte) bool {
 
 // Step takes the next key.
 func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, value []byte) error {
-	f.counted = keyscheme.IsOpen(value)
+	f.counted = keyscheme.IsUnresolved(value)
 	if !f.started || !bytes.Equal(f.name(), element) {
 		f.endElement()
 		f.started, f.at, f.from = true, len(f.names), len(f.dots)
 		f.names = append(f.names, element...)
 	}
 	f.scanned++
-	if keyscheme.IsOpen(value) { // its context counts, whatever has become of its dot
+	if keyscheme.IsUnresolved(value) { // its context counts, whatever has become of its dot
 		var err error
 		if f.wide, err = Widen(f.wide, value); err != nil {
 			return err

@@ -110,7 +110,7 @@ func run(t rapid.TB, keys []key, dead *clock.Clock, o fold.Options) []*fold.Chun
 	var all []*fold.Chunk
 	f := fold.New(dead, o)
 	for _, k := range keys {
-		element, actor, value := []byte(k.element), []byte(k.dot.Actor), bytes.Clone(keyscheme.ClosedValue)
+		element, actor, value := []byte(k.element), []byte(k.dot.Actor), bytes.Clone(keyscheme.ResolvedValue)
 		if f.Starts(element) {
 			all = append(all, f.Chunk(false))
 			if f.Starts(element) {
@@ -209,7 +209,7 @@ func TestReuse(t *testing.T) {
 			if f.Starts([]byte(k.element)) {
 				take(false)
 			}
-			if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, k.op, keyscheme.ClosedValue); err != nil {
+			if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, k.op, keyscheme.ResolvedValue); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -276,7 +276,7 @@ func TestBound(t *testing.T) {
 	}
 	step := func(element string, counter uint64) {
 		t.Helper()
-		if err := f.Step([]byte(element), []byte("n"), counter, keyscheme.OpAdd, keyscheme.ClosedValue); err != nil {
+		if err := f.Step([]byte(element), []byte("n"), counter, keyscheme.OpAdd, keyscheme.ResolvedValue); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,7 +316,7 @@ func TestDefaults(t *testing.T) {
 		}
 		got := 0
 		for ; !f.Starts(fmt.Appendf(nil, "%06d", got)); got++ {
-			if err := f.Step(fmt.Appendf(nil, "%06d", got), []byte(c.actor), uint64(got+1), keyscheme.OpAdd, keyscheme.ClosedValue); err != nil {
+			if err := f.Step(fmt.Appendf(nil, "%06d", got), []byte(c.actor), uint64(got+1), keyscheme.OpAdd, keyscheme.ResolvedValue); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// openKey is a key of the one element of these tests, with what its author had seen; nil where it is closed.
-type openKey struct {
+// unresolvedKey is a key of the one element of these tests, with what its author had seen; nil where it is closed.
+type unresolvedKey struct {
 	dot  clock.Dot
 	op   keyscheme.Op
 	wide *clock.Clock
@@ -33,12 +33,12 @@ func drawClock(t *rapid.T, label string) *clock.Clock {
 	return c
 }
 
-func drawOpenKeys(t *rapid.T, dead *clock.Clock) (keys []openKey) {
+func drawUnresolvedKeys(t *rapid.T, dead *clock.Clock) (keys []unresolvedKey) {
 	for _, d := range universe {
 		if rapid.Bool().Draw(t, "absent") {
 			continue
 		}
-		k := openKey{dot: d, op: keyscheme.OpAdd}
+		k := unresolvedKey{dot: d, op: keyscheme.OpAdd}
 		if rapid.Bool().Draw(t, "open") {
 			k.wide = drawClock(t, "context")
 			if rapid.Bool().Draw(t, "remove") {
@@ -52,21 +52,21 @@ func drawOpenKeys(t *rapid.T, dead *clock.Clock) (keys []openKey) {
 }
 
 // present returns the dots by which the element is present: those of adds that are neither dead nor in any context.
-func present(keys []openKey, dead *clock.Clock) (dots []clock.Dot) {
+func present(keys []unresolvedKey, dead *clock.Clock) (dots []clock.Dot) {
 	for _, k := range keys {
 		if k.op == keyscheme.OpAdd && !dead.Contains(k.dot) &&
-			!slices.ContainsFunc(keys, func(o openKey) bool { return o.wide.Contains(k.dot) }) {
+			!slices.ContainsFunc(keys, func(o unresolvedKey) bool { return o.wide.Contains(k.dot) }) {
 			dots = append(dots, k.dot)
 		}
 	}
 	return dots
 }
 
-// TestOpenKeys: the context of an open key counts, also when its own dot is dead, wherever it stands among the element's keys.
-func TestOpenKeys(t *testing.T) {
+// TestUnresolvedKeys: the context of an unresolved key counts, also when its own dot is dead, wherever it stands among the element's keys.
+func TestUnresolvedKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dead := drawClock(t, "dead")
-		keys := drawOpenKeys(t, dead)
+		keys := drawUnresolvedKeys(t, dead)
 		want := present(keys, dead)
 		reverse := rapid.Bool().Draw(t, "reverse")
 		f := fold.New(dead, fold.Options{Reverse: reverse})
@@ -79,7 +79,7 @@ func TestOpenKeys(t *testing.T) {
 			must(t, f.Step([]byte("x"), []byte(k.dot.Actor), k.dot.Counter, k.op, value))
 			clear(value)
 		}
-		must(t, f.Step([]byte("y"), []byte("z"), 1, keyscheme.OpAdd, keyscheme.ClosedValue)) // no context reaches another element
+		must(t, f.Step([]byte("y"), []byte("z"), 1, keyscheme.OpAdd, keyscheme.ResolvedValue)) // no context reaches another element
 		got := f.Chunk(true).Elements
 		if reverse {
 			slices.Reverse(got)
@@ -108,9 +108,11 @@ func must(t *rapid.T, err error) {
 func TestResolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, dead := drawClock(t, "seen"), drawClock(t, "dead")
-		keys := drawOpenKeys(t, dead)
+		keys := drawUnresolvedKeys(t, dead)
 		// A key whose dot is dead and which is closed need not be shown, and may have been dropped.
-		keys = slices.DeleteFunc(keys, func(k openKey) bool { return k.wide == nil && dead.Contains(k.dot) && rapid.Bool().Draw(t, "dropped") })
+		keys = slices.DeleteFunc(keys, func(k unresolvedKey) bool {
+			return k.wide == nil && dead.Contains(k.dot) && rapid.Bool().Draw(t, "dropped")
+		})
 		in := make([]fold.Key, len(keys))
 		for i, k := range keys {
 			in[i] = fold.Key{Dot: k.dot, Op: k.op, Wide: k.wide}
@@ -118,12 +120,12 @@ func TestResolve(t *testing.T) {
 		before := present(keys, dead)
 		killed, fates := fold.Resolve(in, seen, dead, nil)
 		for _, d := range killed {
-			if !slices.ContainsFunc(keys, func(k openKey) bool { return k.wide.Contains(d) && seen.Descends(k.wide) }) || dead.Contains(d) {
+			if !slices.ContainsFunc(keys, func(k unresolvedKey) bool { return k.wide.Contains(d) && seen.Descends(k.wide) }) || dead.Contains(d) {
 				t.Errorf("killed %v", d)
 			}
 			dead.Add(d)
 		}
-		var after []openKey
+		var after []unresolvedKey
 		for i, k := range keys {
 			within := k.wide != nil && seen.Descends(k.wide)
 			switch fates[i] {
@@ -136,7 +138,7 @@ func TestResolve(t *testing.T) {
 				if !within || k.op == keyscheme.OpRemove || dead.Contains(k.dot) {
 					t.Errorf("%v is closed and kept", k)
 				}
-				after = append(after, openKey{dot: k.dot, op: k.op})
+				after = append(after, unresolvedKey{dot: k.dot, op: k.op})
 			case fold.Leave:
 				if k.wide != nil && !within || !dead.Contains(k.dot) {
 					t.Errorf("%v is left out", k)

@@ -9,7 +9,7 @@ import (
 type Key struct {
 	Dot  clock.Dot
 	Op   keyscheme.Op
-	Wide *clock.Clock // the context that keeps it open, nil when it is closed
+	Wide *clock.Clock // its context, nil when it is resolved
 }
 
 // Fate is what becomes of a key.
@@ -24,15 +24,15 @@ const (
 	Leave
 )
 
-// Resolve is the fold pass over one element: it closes the open keys whose contexts are within seen. It needs all keys of the
-// element but those that are closed and dead. It appends to killed the dots that must be in Dead, durably, before the fates are
-// carried out: add keys that a closing context covers, open or not. Each key closes by its own context: one that is itself
-// covered stays open until its own is within seen. It costs as much as uniting the contexts.
+// Resolve is the fold pass over one element: it resolves the unresolved keys whose contexts are within seen. It needs all keys of the
+// element but those that are resolved and dead. It appends to killed the dots that must be in Dead, durably, before the fates are
+// carried out: add keys that a resolved context covers, unresolved or not. Each key is resolved by its own context: one that is itself
+// covered stays unresolved until its own is within seen. It costs as much as uniting the contexts.
 func Resolve(keys []Key, seen, dead *clock.Clock, killed []clock.Dot) ([]clock.Dot, []Fate) {
-	covered := &clock.Clock{} // by the contexts that close
-	closes := make([]bool, len(keys))
+	covered := &clock.Clock{} // by the contexts that are resolved
+	resolves := make([]bool, len(keys))
 	for i, k := range keys {
-		if closes[i] = k.Wide != nil && seen.Descends(k.Wide); closes[i] {
+		if resolves[i] = k.Wide != nil && seen.Descends(k.Wide); resolves[i] {
 			covered.Union(k.Wide)
 		}
 	}
@@ -43,7 +43,7 @@ func Resolve(keys []Key, seen, dead *clock.Clock, killed []clock.Dot) ([]clock.D
 			killed, isDead = append(killed, k.Dot), true
 		}
 		switch {
-		case k.Wide != nil && !closes[i]:
+		case k.Wide != nil && !resolves[i]:
 		case k.Op == keyscheme.OpRemove || isDead:
 			fates[i] = Leave
 		case k.Wide != nil:

@@ -18,7 +18,7 @@ import (
 // with the dots that make it present, as paul{n1 m2}. The keys and Dead stay from command to command.
 //
 //	new                                      an empty set
-//	keys                                     adds the keys on the lines below: ELEMENT DOT [remove] [saw DOTS]; with saw the key is open
+//	keys                                     adds the keys on the lines below: ELEMENT DOT [remove] [saw DOTS]; with saw the key is unresolved
 //	dead DOTS                                adds dots to Dead
 //	read [elements=N] [keys=N] [reverse] [count]   folds all keys, and prints chunk by chunk; a chunk holds N elements, or N keys
 //	resolve ELEMENT seen=(DOTS)              the fold pass over one element, carried out
@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 // scriptKey is a stored key; wide is nil where it is closed.
 type scriptKey struct {
 	element string
-	openKey
+	unresolvedKey
 }
 
 func (k scriptKey) String() string {
@@ -164,14 +164,14 @@ func (s *script) resolve(t *testing.T, d *datadriven.TestData) string {
 
 func parseKey(t *testing.T, line string) scriptKey {
 	t.Helper()
-	head, saw, open := strings.Cut(line, " saw")
+	head, saw, unresolved := strings.Cut(line, " saw")
 	words := strings.Fields(head)
 	dot, err := dots.Dot(words[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := scriptKey{words[0], openKey{dot: dot, op: keyscheme.OpAdd}}
-	if open {
+	k := scriptKey{words[0], unresolvedKey{dot: dot, op: keyscheme.OpAdd}}
+	if unresolved {
 		k.wide = parseClock(t, saw)
 	}
 	if len(words) > 2 && words[2] == "remove" {

@@ -34,14 +34,14 @@ type EntryKind byte
 const (
 	EntryDropped EntryKind = 'd' // no replica may bring back the filter's generations up to this one. Slice is how many slices it has
 	EntryPresent EntryKind = 'f' // the store has this slice of the filter
-	EntryLeft    EntryKind = 'g' // the store has dropped this slice, and has still to cut out what is left of it
+	EntryLeft    EntryKind = 'g' // the store has dropped this slice, and has still to excise what is left of it
 )
 
 // FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their lower
 // bound. It must not be changed.
 type FilterPrefix []byte
 
-// NewFilterPrefix returns the prefix of one slice of a filter, 0 where it is not cut. The name must pass CheckFilterName.
+// NewFilterPrefix returns the prefix of one slice of a filter, 0 where it is not split. The name must pass CheckFilterName.
 func NewFilterPrefix(name []byte, slice uint32) FilterPrefix {
 	return AppendFilterPrefix(make([]byte, 0, SlotBytes+LengthBytes+2+len(name)), name, slice)
 }

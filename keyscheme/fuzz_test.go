@@ -27,9 +27,9 @@ func FuzzDecodeKey(f *testing.F) {
 
 func FuzzValues(f *testing.F) {
 	c := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "b", Counter: 70000})
-	f.Add(keyscheme.ClosedValue)
+	f.Add(keyscheme.ResolvedValue)
 	f.Add(keyscheme.AppendElementValue(nil, c))
-	f.Add(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}))
+	f.Add(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Unresolved: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}))
 	f.Add(keyscheme.AppendTombstoneValue(nil, c))
 	f.Add(keyscheme.AppendPageValue(nil, c.Counters("b"), 1))
 	f.Add([]byte{0xFF, 1, 2, 0})
@@ -89,7 +89,7 @@ func checkCorrupt(t failer, err error) {
 }
 
 func FuzzMerge(f *testing.F) {
-	one := keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: "a", Counter: 1}), Open: 1})
+	one := keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: "a", Counter: 1}), Unresolved: 1})
 	dead := keyscheme.AppendTombstoneValue(nil, clock.Of(clock.Dot{Actor: "a", Counter: 9}))
 	f.Add(one, one, one)
 	f.Add(dead, dead, []byte{0xFF, 1, 7})
@@ -152,8 +152,8 @@ func TestDecodersAtRandom(t *testing.T) {
 	c := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "b", Counter: 70000}, clock.Dot{Actor: "b", Counter: 3})
 	keys := [][]byte{{}, p.AppendClock(nil), p.AppendTombstone(nil), p.AppendTombstonePage(nil, "actor", 1), p.AppendEnd(nil),
 		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd)}
-	values := [][]byte{keyscheme.ClosedValue, keyscheme.AppendElementValue(nil, c), keyscheme.AppendTombstoneValue(nil, c),
-		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}), {0xFF, 1, 2, 0},
+	values := [][]byte{keyscheme.ResolvedValue, keyscheme.AppendElementValue(nil, c), keyscheme.AppendTombstoneValue(nil, c),
+		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Unresolved: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}), {0xFF, 1, 2, 0},
 		sampleRequest}
 	set, element := []byte("set"), []byte("element")
 	token, err := ring.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: c})

@@ -123,8 +123,8 @@ func TestGoldenValues(t *testing.T) {
 	checkVectors(t, "values.txt", []vector{
 		{"element-closed", keyscheme.AppendElementValue(nil, nil)},
 		{"element-open", keyscheme.AppendElementValue(nil, seen)},
-		{"clock", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen, Open: 300, Flags: keyscheme.FlagSiblings})},
-		{"clock-operand", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Open: -1})},
+		{"clock", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen, Unresolved: 300, Flags: keyscheme.FlagSiblings})},
+		{"clock-operand", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Unresolved: -1})},
 		{"clock-empty", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{})},
 		{"clock-with-pages", keyscheme.AppendClockValue(nil, paged)},
 		{"clock-with-tombstone", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Flags: keyscheme.FlagTombstone})},

@@ -9,7 +9,7 @@ import (
 )
 
 // MergeClockValues appends the union of clock values and operands of one key, oldest first. It never fails: where one
-// cannot be decoded, or the count of open keys leaves its range, it appends a bundle of all of them, verbatim, from which
+// cannot be decoded, or the count of unresolved keys leaves its range, it appends a bundle of all of them, verbatim, from which
 // a later merge starts again. A single operand comes out as it is. Values may be united in any grouping.
 func MergeClockValues(dst []byte, operands [][]byte) []byte {
 	return merge(dst, operands, unionClockValues)
@@ -34,7 +34,7 @@ func merge(dst []byte, operands [][]byte, union func([]byte, [][]byte) ([]byte, 
 
 func unionClockValues(dst []byte, operands [][]byte) ([]byte, bool) {
 	var sum ClockValue
-	var open wideSum
+	var unresolved wideSum
 	for _, operand := range operands {
 		v, encoded, err := clockHead(operand)
 		if err != nil {
@@ -44,10 +44,10 @@ func unionClockValues(dst []byte, operands [][]byte) ([]byte, bool) {
 			return nil, false
 		}
 		sum.Flags |= v.Flags
-		open.add(v.Open)
+		unresolved.add(v.Unresolved)
 	}
 	var ok bool
-	if sum.Open, ok = open.int64(); !ok {
+	if sum.Unresolved, ok = unresolved.int64(); !ok {
 		return nil, false
 	}
 	return AppendClockValue(dst, sum), true

@@ -21,11 +21,11 @@ func TestMergeIsUnion(t *testing.T) {
 		var operands, tombstones [][]byte
 		want := keyscheme.ClockValue{Seen: clock.Of()}
 		for _, v := range rapid.SliceOfN(clockValues, 1, 9).Draw(t, "values") {
-			v.Open >>= 8
+			v.Unresolved >>= 8
 			operands = append(operands, keyscheme.AppendClockValue(nil, v))
 			tombstones = append(tombstones, keyscheme.AppendTombstoneValue(nil, v.Seen))
 			want.Seen.Union(v.Seen)
-			want.Open += v.Open
+			want.Unresolved += v.Unresolved
 			want.Flags |= v.Flags
 		}
 		got, err := keyscheme.DecodeClockValue(keyscheme.MergeClockValues(nil, operands))
@@ -103,14 +103,16 @@ func TestMergeInAnyGrouping(t *testing.T) {
 }
 
 func TestMergeOverflow(t *testing.T) {
-	value := func(open int64) []byte { return keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Open: open}) }
+	value := func(unresolved int64) []byte {
+		return keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Unresolved: unresolved})
+	}
 	over := keyscheme.MergeClockValues(nil, [][]byte{value(math.MaxInt64), value(1)})
 	if kept, err := keyscheme.DecodeBundle(over); err != nil || len(kept) != 2 {
 		t.Fatalf("an overflow gives %x, %v", over, err)
 	}
 	// A later operand brings the sum back, and the bundle heals.
 	healed, err := keyscheme.DecodeClockValue(keyscheme.MergeClockValues(nil, [][]byte{over, value(-1)}))
-	if err != nil || healed.Open != math.MaxInt64 {
+	if err != nil || healed.Unresolved != math.MaxInt64 {
 		t.Fatalf("got %v, %v", healed, err)
 	}
 	under := keyscheme.MergeClockValues(nil, [][]byte{value(math.MinInt64), value(-1)})

@@ -25,7 +25,7 @@ func (o Op) String() string { return string(rune(o)) }
 // set and keep it; it must not be changed after that, and may then be used concurrently.
 type Prefix []byte
 
-// NewPrefix returns the prefix of a set that is not cut into slices. The name must pass CheckSetName.
+// NewPrefix returns the prefix of a set that is not split into slices. The name must pass CheckSetName.
 func NewPrefix(set []byte) Prefix {
 	return AppendPrefix(make([]byte, 0, SlotBytes+LengthBytes+len(set)), SetSlot(set), set)
 }

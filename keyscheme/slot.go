@@ -25,11 +25,11 @@ const (
 	PartitionFilter PartitionKind = 'b'
 )
 
-// SetSlot returns the slot of a set that is not cut into slices.
+// SetSlot returns the slot of a set that has one slice.
 func SetSlot(name []byte) Slot { return SlotOf(PartitionSet, name, 0) }
 
 // SlotOf returns the slot of one slice of a partition: Reverse32(low 32 bits of xxhash64(kind, name) xor slice). A
-// partition that is not cut has the slice 0 alone. The function is fixed for ever.
+// partition that is not split has the slice 0 alone. The function is fixed for ever.
 func SlotOf(kind PartitionKind, name []byte, slice uint32) Slot {
 	var buf [256]byte // most names are short, and then nothing is allocated
 	keyed := append(append(buf[:0], byte(kind)), name...)
@@ -44,17 +44,17 @@ func SliceAt(kind PartitionKind, name []byte, slot Slot) uint32 {
 	return bits.Reverse32(uint32(slot)) ^ bits.Reverse32(uint32(SlotOf(kind, name, 0)))
 }
 
-// CutSlots cuts the slots from first to last, both included, into parts of sizes that differ by at most one slot, or into single slots
-// where there are fewer than parts. It returns the last slot of each part; nothing when last is before first. Replicas cut alike: it
+// SplitSlots splits the slots from first to last, both included, into parts of sizes that differ by at most one slot, or into single slots
+// where there are fewer than parts. It returns the last slot of each part; nothing when last is before first. Replicas split alike: it
 // is part of their protocol.
-func CutSlots(first, last Slot, parts int) (ends []Slot) {
+func SplitSlots(first, last Slot, parts int) (ends []Slot) {
 	if first > last || parts < 1 {
 		return nil
 	}
 	size := uint64(last-first) + 1
 	n := min(uint64(parts), size)
 	for i := uint64(1); i <= n; i++ {
-		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: who cuts into 2^32 parts has no memory for them
+		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: who splits into 2^32 parts has no memory for them
 	}
 	return ends
 }

@@ -9,36 +9,36 @@ import (
 
 // The first bytes of values. They are on disk.
 const (
-	elementOpen = 1 << 0 // flag of an element value: a wide context follows
+	elementUnresolved = 1 << 0 // flag of an element value: a wide context follows
 
 	valueVersion  = 1    // of clock and tombstone values
 	bundleVersion = 0xFF // instead of a version: operands that could not be united
 )
 
-// ClosedValue is the value of an element key that carries no context, nearly all of them. It must not be changed.
-var ClosedValue = []byte{0}
+// ResolvedValue is the value of an element key that carries no context, nearly all of them. It must not be changed.
+var ResolvedValue = []byte{0}
 
-// AppendElementValue appends the value of an element key: with a wide context that is still to be resolved it is open,
-// with nil it is ClosedValue. An empty context is still a context.
+// AppendElementValue appends the value of an element key: with a wide context that is still to be resolved it is unresolved,
+// with nil it is ResolvedValue. An empty context is still a context.
 func AppendElementValue(dst []byte, context *clock.Clock) []byte {
 	if context == nil {
-		return append(dst, ClosedValue...)
+		return append(dst, ResolvedValue...)
 	}
-	return context.Append(append(dst, elementOpen))
+	return context.Append(append(dst, elementUnresolved))
 }
 
-// IsOpen reports whether an element key may carry an unresolved context, for which it must be kept even when its dot is
-// dead. All but ClosedValue counts as open, damaged values too: who drops keys by this keeps what he cannot read.
-func IsOpen(value []byte) bool { return len(value) != 1 || value[0] != 0 }
+// IsUnresolved reports whether an element key may carry an unresolved context, for which it must be kept even when its dot is
+// dead. All but ResolvedValue counts as unresolved, damaged values too: who drops keys by this keeps what he cannot read.
+func IsUnresolved(value []byte) bool { return len(value) != 1 || value[0] != 0 }
 
-// DecodeElementValue returns the context of an open element value, nil for a closed one. Its error is ErrCorruptValue.
+// DecodeElementValue returns the context of an unresolved element value, nil for a resolved one. Its error is ErrCorruptValue.
 func DecodeElementValue(value []byte) (*clock.Clock, error) {
 	switch {
-	case !IsOpen(value):
+	case !IsUnresolved(value):
 		return nil, nil
 	case len(value) == 0:
 		return nil, corrupt("element", "empty")
-	case value[0] != elementOpen:
+	case value[0] != elementUnresolved:
 		return nil, corrupt("element", "unknown flags")
 	}
 	return decodeClock("element", value[1:])
@@ -65,9 +65,9 @@ const flagsKnown = FlagSiblings | FlagClockPages | FlagTombstonePages | FlagTomb
 // ClockValue is the value of a set's clock key, and of each merge operand to it: values of one key unite by joining Seen,
 // OR of Flags and sum of Open.
 type ClockValue struct {
-	Seen  *clock.Clock // the events the replica knows of; in an operand, those it adds
-	Open  int64        // how many keys are open; in an operand, how that number changes
-	Flags ClockFlags
+	Seen       *clock.Clock // the events the replica knows of; in an operand, those it adds
+	Unresolved int64        // how many keys are unresolved; in an operand, how that number changes
+	Flags      ClockFlags
 }
 
 // AppendClockValue appends the value of a clock key, or an operand to it. A nil Seen is the empty clock.
@@ -78,7 +78,7 @@ func AppendClockValue(dst []byte, v ClockValue) []byte {
 // AppendClockHead appends what the value of a clock key has before Seen. The encoded Seen that belongs behind it is the
 // caller's to append: one who has to know its length need not encode it twice.
 func AppendClockHead(dst []byte, v ClockValue) []byte {
-	return binary.AppendVarint(append(dst, valueVersion, byte(v.Flags)), v.Open)
+	return binary.AppendVarint(append(dst, valueVersion, byte(v.Flags)), v.Unresolved)
 }
 
 // DecodeClockValue inverts AppendClockValue. Its error is ErrCorruptValue, also for a bundle.
@@ -105,11 +105,11 @@ func clockHead(value []byte) (v ClockValue, encoded []byte, err error) {
 	if v.Flags = ClockFlags(encoded[0]); v.Flags&^flagsKnown != 0 {
 		return v, nil, corrupt("clock", "unknown flags")
 	}
-	open, n := binary.Varint(encoded[1:])
+	unresolved, n := binary.Varint(encoded[1:])
 	if n <= 0 || n > 1 && encoded[n] == 0 { // the last byte of a longer than needed varint is 0
-		return v, nil, corrupt("clock", "bad count of open keys")
+		return v, nil, corrupt("clock", "bad count of unresolved keys")
 	}
-	v.Open = open
+	v.Unresolved = unresolved
 	return v, encoded[1+n:], nil
 }
 

@@ -24,14 +24,14 @@ var clocks = rapid.Custom(func(t *rapid.T) *clock.Clock {
 
 var clockValues = rapid.Custom(func(t *rapid.T) keyscheme.ClockValue {
 	return keyscheme.ClockValue{
-		Seen:  clocks.Draw(t, "seen"),
-		Open:  rapid.Int64().Draw(t, "open"),
-		Flags: keyscheme.ClockFlags(rapid.IntRange(0, 1).Draw(t, "flags")),
+		Seen:       clocks.Draw(t, "seen"),
+		Unresolved: rapid.Int64().Draw(t, "open"),
+		Flags:      keyscheme.ClockFlags(rapid.IntRange(0, 1).Draw(t, "flags")),
 	}
 })
 
 func sameClockValue(a, b keyscheme.ClockValue) bool {
-	return a.Open == b.Open && a.Flags == b.Flags && a.Seen.Equal(b.Seen)
+	return a.Unresolved == b.Unresolved && a.Flags == b.Flags && a.Seen.Equal(b.Seen)
 }
 
 func TestValuesRoundTrip(t *testing.T) {
@@ -45,9 +45,9 @@ func TestValuesRoundTrip(t *testing.T) {
 		if err != nil || !dead.Equal(v.Seen) {
 			t.Fatalf("%v decodes as %v, %v", v.Seen, dead, err)
 		}
-		open := keyscheme.AppendElementValue(nil, v.Seen)
-		context, err := keyscheme.DecodeElementValue(open)
-		if err != nil || !keyscheme.IsOpen(open) || context == nil || !context.Equal(v.Seen) {
+		unresolved := keyscheme.AppendElementValue(nil, v.Seen)
+		context, err := keyscheme.DecodeElementValue(unresolved)
+		if err != nil || !keyscheme.IsUnresolved(unresolved) || context == nil || !context.Equal(v.Seen) {
 			t.Fatalf("%v decodes as %v, %v", v.Seen, context, err)
 		}
 	})
@@ -67,12 +67,12 @@ func TestTombstoneOfDots(t *testing.T) {
 }
 
 func TestValuesOfNothing(t *testing.T) {
-	closed := keyscheme.AppendElementValue(nil, nil)
-	if context, err := keyscheme.DecodeElementValue(closed); context != nil || err != nil || keyscheme.IsOpen(closed) {
+	resolved := keyscheme.AppendElementValue(nil, nil)
+	if context, err := keyscheme.DecodeElementValue(resolved); context != nil || err != nil || keyscheme.IsUnresolved(resolved) {
 		t.Errorf("closed: %v, %v", context, err)
 	}
-	if keyscheme.IsOpen(keyscheme.ClosedValue) {
-		t.Error("ClosedValue is open")
+	if keyscheme.IsUnresolved(keyscheme.ResolvedValue) {
+		t.Error("ResolvedValue is unresolved")
 	}
 	v, err := keyscheme.DecodeClockValue(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{}))
 	if err != nil || v.Seen == nil || !v.Seen.Empty() {
@@ -145,20 +145,20 @@ func TestCorruptValues(t *testing.T) {
 	}
 }
 
-// TestDoubtIsOpen: a filter drops keys that are not open, so nothing but the closed value may pass for closed.
-func TestDoubtIsOpen(t *testing.T) {
+// TestDoubtIsUnresolved: a filter drops keys that are resolved, so nothing but the value of a resolved key may pass for one.
+func TestDoubtIsUnresolved(t *testing.T) {
 	for _, value := range [][]byte{nil, {1}, {2}, {0, 0}, {0xFF}} {
-		if !keyscheme.IsOpen(value) {
+		if !keyscheme.IsUnresolved(value) {
 			t.Errorf("%x is closed", value)
 		}
 	}
 }
 
 func TestCountsOfAnySize(t *testing.T) {
-	for _, open := range []int64{0, 1, -1, 63, -64, 64, math.MaxInt64, math.MinInt64} {
-		got, err := keyscheme.DecodeClockValue(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Open: open}))
-		if err != nil || got.Open != open {
-			t.Errorf("%d decodes as %d, %v", open, got.Open, err)
+	for _, unresolved := range []int64{0, 1, -1, 63, -64, 64, math.MaxInt64, math.MinInt64} {
+		got, err := keyscheme.DecodeClockValue(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Unresolved: unresolved}))
+		if err != nil || got.Unresolved != unresolved {
+			t.Errorf("%d decodes as %d, %v", unresolved, got.Unresolved, err)
 		}
 	}
 }

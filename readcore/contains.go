@@ -79,7 +79,7 @@ func Decide(answers []Answer) Decision {
 		}
 		for i, a := range answers {
 			v, _ := a.verdict(dot)
-			repairs[i].note(dot, v, dead)
+			repairs[i].add(dot, v, dead)
 		}
 	}
 	for i, r := range repairs {
@@ -108,8 +108,8 @@ func shown(answers []Answer) (all []clock.Dot) {
 	return slices.Compact(all)
 }
 
-// note records what a replica lacks of a dot.
-func (r *Repair) note(dot clock.Dot, v bigset.Verdict, dead bool) {
+// add records what a replica lacks of a dot.
+func (r *Repair) add(dot clock.Dot, v bigset.Verdict, dead bool) {
 	switch {
 	case dead && v == bigset.Live:
 		r.Dead = append(r.Dead, dot)

@@ -25,8 +25,8 @@ type Suspect struct {
 	Element fold.Element
 }
 
-// note records who lacks what of a dot of the element at hand, and moves on behind that dot.
-func (m *Merge) note(name []byte, dot clock.Dot, witness int) {
+// lackOf records who lacks what of a dot of the element at hand, and moves on behind that dot.
+func (m *Merge) lackOf(name []byte, dot clock.Dot, witness int) {
 	for i := range m.streams {
 		l := &m.lacks[i]
 		switch shown := m.shows(i, dot); {

@@ -50,7 +50,7 @@ func (s *source) chunk(pick func(int) int) *fold.Chunk {
 			c = f.Chunk(false)
 			break
 		}
-		if err := f.Step(element, []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, keyscheme.ClosedValue); err != nil {
+		if err := f.Step(element, []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, keyscheme.ResolvedValue); err != nil {
 			panic(err)
 		}
 	}

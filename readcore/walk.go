@@ -194,7 +194,7 @@ func (m *Merge) judge(r *Result) {
 		if witness < 0 {
 			m.live = append(m.live, dot)
 		}
-		m.note(name, dot, witness)
+		m.lackOf(name, dot, witness)
 	}
 	if len(m.live) > 0 {
 		m.left--

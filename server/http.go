@@ -62,13 +62,13 @@ func (n *Node) eachFigure(f func(name, label, of string, value float64)) error {
 
 // here is what the disk of this node contains of a set.
 type here struct {
-	Live      uint64   `json:"live"`
-	Open      int64    `json:"open_keys"`
-	HeapBytes int64    `json:"heap_bytes"` // of the clock and the tombstone in memory
-	Keys      uint64   `json:"keys"`       // in tables
-	Dead      uint64   `json:"keys_dead"`  // at least so many of Keys
-	ByLevel   []uint64 `json:"keys_by_level"`
-	Bytes     uint64   `json:"table_bytes"`
+	Live       uint64   `json:"live"`
+	Unresolved int64    `json:"open_keys"`
+	HeapBytes  int64    `json:"heap_bytes"` // of the clock and the tombstone in memory
+	Keys       uint64   `json:"keys"`       // in tables
+	Dead       uint64   `json:"keys_dead"`  // at least so many of Keys
+	ByLevel    []uint64 `json:"keys_by_level"`
+	Bytes      uint64   `json:"table_bytes"`
 }
 
 func setHere(ctx context.Context, s *engine.Store, set []byte) (*here, error) {
@@ -76,7 +76,7 @@ func setHere(ctx context.Context, s *engine.Store, set []byte) (*here, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &here{st.Live, st.Open, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables}, nil
+	return &here{st.Live, st.Unresolved, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables}, nil
 }
 
 // httpMetrics are the figures of HTTP.

@@ -294,18 +294,18 @@ func (c *client) kind() spec.Kind {
 	return c.role.Mix[i].Kind
 }
 
-// note adds a number to the hash of the client's operations.
-func (c *client) note(x uint64) {
+// hashIn adds a number to the hash of the client's operations.
+func (c *client) hashIn(x uint64) {
 	c.hash = (bits.RotateLeft64(c.hash, 27) ^ x) * 0x9E3779B97F4A7C15
 }
 
-// noteKind adds the kind of an operation and its set to the hash.
-func (c *client) noteKind(kind spec.Kind, set int) {
+// hashKind adds the kind of an operation and its set to the hash.
+func (c *client) hashKind(kind spec.Kind, set int) {
 	x := uint64(set)
 	for i := range len(kind) {
 		x = x<<7 ^ x>>57 ^ uint64(kind[i])
 	}
-	c.note(x)
+	c.hashIn(x)
 }
 
 // size returns how many elements the next operation of a kind names. Each of them counts as times operations.

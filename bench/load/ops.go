@@ -19,7 +19,7 @@ func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	case spec.Drop:
 		return 1, c.drop(set)
 	case spec.Checkpoint:
-		c.noteKind(kind, set)
+		c.hashKind(kind, set)
 		return 1, c.sys.Checkpoint(c.ctx, c.folder())
 	case spec.Take:
 		return 1, c.take(set, h)
@@ -28,7 +28,7 @@ func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	case spec.Range, spec.Prefix:
 		return 1, c.scan(kind, set, h)
 	}
-	c.noteKind(kind, set)
+	c.hashKind(kind, set)
 	return 1, c.ask(kind, set, h)
 }
 
@@ -63,7 +63,7 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 		c.add(set, size)
 		counts += size
 	}
-	c.noteKind(kind, set)
+	c.hashKind(kind, set)
 	for _, e := range c.picked {
 		if kind == spec.Replace {
 			ch.Again, ch.AgainDots = append(ch.Again, c.name(e.number)), append(ch.AgainDots, e.p.dot(e.place))
@@ -109,7 +109,7 @@ func (c *client) drop(set int) error {
 	if c.own(set) == 0 {
 		return errEmpty
 	}
-	c.noteKind(spec.Drop, set)
+	c.hashKind(spec.Drop, set)
 	for _, part := range c.parts {
 		if p := c.pops[set*c.Model.parts+part]; p != nil {
 			p.live = 0
@@ -121,7 +121,7 @@ func (c *client) drop(set int) error {
 
 // name appends an element to the arena and adds its number to the hash.
 func (c *client) name(number uint64) []byte {
-	c.note(number)
+	c.hashIn(number)
 	at := len(c.arena)
 	c.arena = c.names.append(c.arena, number)
 	return c.arena[at:len(c.arena):len(c.arena)]
@@ -256,7 +256,7 @@ func (c *client) take(set int, h system.Set) error {
 	if c.own(set) == 0 {
 		return errEmpty
 	}
-	c.noteKind(spec.Take, set)
+	c.hashKind(spec.Take, set)
 	want, got := min(c.limit, c.own(set)), 0
 	var wrong error
 	err := h.Take(c.limit, func(name []byte) {
@@ -315,7 +315,7 @@ func (c *client) lookUp(kind spec.Kind, set int, h system.Set) (err error) {
 		want = c.system == spec.Pebble && !c.deletes && !c.role.ByDot // it has kept the key
 	}
 	c.arena = c.arena[:0]
-	c.noteKind(kind, set)
+	c.hashKind(kind, set)
 	var name []byte
 	if kind == spec.Miss {
 		name = c.missing()
@@ -376,7 +376,7 @@ func (c *client) scan(kind spec.Kind, set int, h system.Set) error {
 	if err != nil {
 		return err
 	}
-	c.noteKind(kind, set)
+	c.hashKind(kind, set)
 	c.arena = c.arena[:0]
 	name := c.name(e.number)
 	q := system.Query{From: name, Limit: c.limit}

@@ -68,7 +68,7 @@ func (s *stage) options(strategy string, before system.System) (system.Options, 
 	st := &s.w.Store
 	o := system.Options{
 		MemTableBytes: st.MemTableBytes, CacheBytes: st.CacheBytes, SetCacheBytes: st.SetCacheBytes, Sync: st.Sync || s.o.Sync,
-		Warm: st.Warm && before == nil, OpenContexts: st.OpenContexts, Deletes: s.model.Deletes(), ReadsClocks: st.SetCacheBytes > 0, Pebble: st.Pebble, Before: before,
+		Warm: st.Warm && before == nil, KeepContexts: st.KeepContexts, Deletes: s.model.Deletes(), ReadsClocks: st.SetCacheBytes > 0, Pebble: st.Pebble, Before: before,
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = s.o.MemTableBytes

@@ -111,7 +111,7 @@ type Store struct {
 	Sync          bool   // writes are durable before the next one
 	// Warm brings stores to the memtables of a long run before the first phase.
 	Warm         bool
-	OpenContexts bool // wide contexts are kept open
+	KeepContexts bool // wide contexts are kept unresolved
 	// Pebble contains options of the LSM by their names in Options of this package. Systems other than Pebble and the engine ignore them.
 	Pebble map[string]int64
 }

@@ -18,13 +18,13 @@ import (
 
 // Bigset is the engine.
 type Bigset struct {
-	ctx    context.Context
-	store  *engine.Store
-	record compaction.Record
-	actor  clock.Actor
-	actors atomic.Pointer[[]clock.Actor] // of dots, by their generation; copied on write
-	open   bool                          // wide contexts are kept open
-	stalls atomic.Uint64                 // times that writes waited for flushes or compactions
+	ctx          context.Context
+	store        *engine.Store
+	record       compaction.Record
+	actor        clock.Actor
+	actors       atomic.Pointer[[]clock.Actor] // of dots, by their generation; copied on write
+	keepContexts bool                          // wide contexts are kept unresolved
+	stalls       atomic.Uint64                 // times that writes waited for flushes or compactions
 
 	durability bigset.Durability
 	received   *received
@@ -43,14 +43,14 @@ func OpenBigset(ctx context.Context, dir, name string, o Options) (*Bigset, erro
 	if o.Sync {
 		durability = bigset.Sync
 	}
-	b := &Bigset{ctx: ctx, record: o.Record, open: o.OpenContexts, durability: durability, received: &received{events: map[string]uint64{}}}
+	b := &Bigset{ctx: ctx, record: o.Record, keepContexts: o.KeepContexts, durability: durability, received: &received{events: map[string]uint64{}}}
 	tune, err := tuned(o.Pebble)
 	if err != nil {
 		return nil, err
 	}
 	eo := &engine.Options{
 		Record: o.Record, Strategy: strategy, Durability: durability, MemTableBytes: o.MemTableBytes,
-		OpenContexts: o.OpenContexts, BlockCacheBytes: o.CacheBytes, SetCacheBytes: o.SetCacheBytes,
+		KeepContexts: o.KeepContexts, BlockCacheBytes: o.CacheBytes, SetCacheBytes: o.SetCacheBytes,
 		FilterCacheBytes: o.FilterCacheBytes, Logger: slog.New(slog.DiscardHandler), Events: b.event,
 	}
 	eo.Tune(tune)

@@ -129,7 +129,7 @@ func (s *BigsetSet) Change(c *Change) error {
 	}
 	s.sys.note(c.FreshDots, r.Dots)
 	s.sys.note(c.AgainDots, r.Dots[min(len(c.Fresh), len(r.Dots)):])
-	if c.Known == KnownClock || len(c.Gone) == 0 { // what is kept open is not counted yet
+	if c.Known == KnownClock || len(c.Gone) == 0 { // what is unresolved is not counted yet
 		return nil
 	}
 	return Expect("elements removed", r.Removed, len(c.Gone))

@@ -264,7 +264,7 @@ func (s *RawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 		if s.sys.record == compaction.Set {
 			write = b.Set
 		}
-		if err := write(s.buf, keyscheme.ClosedValue, nil); err != nil {
+		if err := write(s.buf, keyscheme.ResolvedValue, nil); err != nil {
 			return err
 		}
 	}

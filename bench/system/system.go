@@ -143,8 +143,8 @@ type Options struct {
 	// FilterCacheBytes bounds the bytes of bloom-filter pages in memory; 0 means the engine's default.
 	FilterCacheBytes int64
 	Warm             bool // with the memtables of a long run, for comparisons of bigset and raw Pebble
-	// OpenContexts keeps wide contexts open.
-	OpenContexts bool
+	// KeepContexts keeps wide contexts unresolved.
+	KeepContexts bool
 	// Strategy replaces the ready strategy with the name; nil keeps it.
 	Strategy compaction.Strategy
 	Deletes  bool // raw Pebble deletes the keys of removed elements instead of only recording the removal

@@ -68,7 +68,7 @@ type app struct {
 	dir          string
 	json         bool
 	strategy     string
-	openContexts bool // the store keeps wide contexts open
+	keepContexts bool // the store keeps wide contexts open
 	args         []string
 	node         node   // running nodes, which commands on sets ask in place of a folder
 	record       string // of a store that is to be made; only commands that may make one have the flag

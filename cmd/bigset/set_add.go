@@ -31,7 +31,7 @@ With --json each element comes with its context: the token to act on this very a
 			if len(c.tokens) > 0 {
 				how = changing // a token is of a store that there is
 			}
-			a.openContexts = c.open
+			a.keepContexts = c.keepContexts
 			return a.either(cmd, how, func() error { return a.addAway(cmd, c) }, func(s *engine.Store) error {
 				seal := newSealer(s, c.set)
 				r, err := c.write(cmd.Context(), s, seal)

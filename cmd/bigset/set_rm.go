@@ -23,7 +23,7 @@ with --open-contexts nobody looks.`,
 			if err := c.parse(cmd, args); err != nil {
 				return err
 			}
-			a.openContexts = c.open
+			a.keepContexts = c.keepContexts
 			return a.either(cmd, changing, func() error { return a.removeAway(cmd, c) }, func(s *engine.Store) error {
 				r, err := c.write(cmd.Context(), s, newSealer(s, c.set))
 				if err != nil {

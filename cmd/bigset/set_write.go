@@ -14,9 +14,9 @@ import (
 type change struct {
 	writing
 	notation
-	kind   keyscheme.Op
-	tokens []string // none, one of the whole set, or one for each element
-	open   bool     // wide contexts are kept open
+	kind         keyscheme.Op
+	tokens       []string // none, one of the whole set, or one for each element
+	keepContexts bool     // wide contexts are kept unresolved
 
 	set      []byte
 	elements [][]byte
@@ -28,7 +28,7 @@ func (c *change) flags(cmd *cobra.Command) {
 	c.notation.flag(cmd)
 	cmd.Flags().StringArrayVar(&c.tokens, "context", nil,
 		"token of what you saw: of an element, once for each element, in their order; or one of the whole set")
-	cmd.Flags().BoolVar(&c.open, "open-contexts", false,
+	cmd.Flags().BoolVar(&c.keepContexts, "open-contexts", false,
 		"store a context of the whole set as it is, without reading; the background resolves it later")
 }
 

@@ -18,7 +18,7 @@ type setFigures struct {
 	LiveDots       uint64   `json:"live_dots"`
 	Events         uint64   `json:"events"`
 	DeadDots       uint64   `json:"dead_dots"`
-	OpenKeys       int64    `json:"open_keys"`
+	UnresolvedKeys int64    `json:"open_keys"`
 	Actors         int      `json:"actors"`
 	Gaps           int      `json:"gaps"`
 	BytesClock     int      `json:"bytes_clock"`
@@ -31,7 +31,7 @@ type setFigures struct {
 }
 
 func figuresOf(st engine.SetStats) setFigures {
-	return setFigures{notation{}.jsonSet(st.Name), st.Live, st.Seen, st.Dead, st.Open, st.Actors, st.Gaps,
+	return setFigures{notation{}.jsonSet(st.Name), st.Live, st.Seen, st.Dead, st.Unresolved, st.Actors, st.Gaps,
 		st.BytesClock, st.BytesTombstone, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables}
 }
 
@@ -46,8 +46,8 @@ func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
 	rows := append(figureRows(set, door.Stats{Live: st.Live, Seen: st.Seen, Dead: st.Dead, Actors: uint64(st.Actors), Gaps: uint64(st.Gaps),
 		ClockBytes: uint64(st.BytesClock), TombstoneBytes: uint64(st.BytesTombstone)}),
 		row{"both in memory", size(uint64(st.BytesHeap))})
-	if st.Open > 0 {
-		rows = append(rows, row{"open keys", bench.Thousands(uint64(st.Open))})
+	if st.Unresolved > 0 {
+		rows = append(rows, row{"open keys", bench.Thousands(uint64(st.Unresolved))})
 	}
 	if st.Keys == 0 { // it is small, or in no table yet
 		return a.table(rows)

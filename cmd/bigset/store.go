@@ -39,7 +39,7 @@ func (a *app) withStore(how access, f func(*engine.Store) error) (err error) {
 func (a *app) options(how access) (*engine.Options, error) {
 	opt := &engine.Options{
 		MustExist:    how != making,
-		OpenContexts: a.openContexts,
+		KeepContexts: a.keepContexts,
 		Logger:       slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if how == atRest {

@@ -77,14 +77,14 @@ type problem struct {
 
 // verification is the report of a verification in JSON.
 type verification struct {
-	OK       bool   `json:"ok"`
-	Sets     int    `json:"sets"`
-	Keys     uint64 `json:"keys"`
-	LiveKeys uint64 `json:"live_keys"`
-	DeadKeys uint64 `json:"dead_keys"`
-	OpenKeys uint64 `json:"open_keys"`
-	LiveDots uint64 `json:"live_dots"`
-	Elements uint64 `json:"elements"`
+	OK             bool   `json:"ok"`
+	Sets           int    `json:"sets"`
+	Keys           uint64 `json:"keys"`
+	LiveKeys       uint64 `json:"live_keys"`
+	DeadKeys       uint64 `json:"dead_keys"`
+	UnresolvedKeys uint64 `json:"open_keys"`
+	LiveDots       uint64 `json:"live_dots"`
+	Elements       uint64 `json:"elements"`
 	*verifiedFilters
 	Problems int `json:"problems"`
 }
@@ -115,7 +115,7 @@ func (a *app) verified(r *engine.VerifyReport, whole bool) error {
 			count(r.FilterPages, "page"), size(r.FilterBytes))
 	}
 	err := a.answer(
-		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.OpenKeys, r.LiveDots, r.Elements, filters, r.ProblemCount},
+		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.UnresolvedKeys, r.LiveDots, r.Elements, filters, r.ProblemCount},
 		"%s: %s, %s, %s, %s of them dead%s", verdict, count(uint64(r.Sets), "set"), count(r.Elements, "element"),
 		count(r.Keys, "key"), bench.Thousands(r.DeadKeys), text)
 	if err == nil && !r.OK() {

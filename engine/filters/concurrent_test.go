@@ -109,7 +109,7 @@ func TestFiltersConcurrently(t *testing.T) {
 	}
 	p.close(t)
 	p.open(t)
-	p.store.own.Cut()
+	p.store.own.Excised()
 	rep, err := p.store.Verify()
 	if must(t, err, "verify"); !rep.OK() {
 		t.Errorf("%+v", rep)

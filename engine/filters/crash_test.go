@@ -106,7 +106,7 @@ func (h *filterHistory) run(t *testing.T) {
 			return err
 		})
 		h.drop(t, "b")
-		h.same(t, func() error { h.p.store.own.Cut(); return nil })
+		h.same(t, func() error { h.p.store.own.Excised(); return nil })
 		h.same(t, func() error { return h.p.store.CompactTables(bg) })
 		h.same(t, func() error { return errors.Join(h.p.store.Close(), h.reopen()) })
 	}
@@ -145,7 +145,7 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 	t.Helper()
 	q := &room{label: label, disk: disk, opt: h.p.opt}
 	q.open(t)
-	q.store.own.Cut()
+	q.store.own.Excised()
 	listed, entries := 0, 0
 	for _, name := range []string{"a", "b"} {
 		was, wasThere := before[name]

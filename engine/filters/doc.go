@@ -5,7 +5,7 @@
 //	mark ── slice in memory ──┬─ log of marks (FilterLog, FilterSync) ── replayed after a crash
 //	                          └─ dirty pages ── flush: a batch, or a table that is ingested ── keys under the slot of the slice
 //	check ── page in memory? ── otherwise read from disk ── pages leave when the cache is full (trim)
-//	drop ── directory says "left" ── cutter excises the keys ── directory forgets
+//	drop ── directory says "left" ── exciser excises the keys ── directory forgets
 //
 // Laws:
 //
@@ -28,7 +28,7 @@
 //	counts.go      what a filter counts
 //	flush.go       pages to disk, closing, trimming; ring.go the slices that a trim goes round
 //	replay.go      the log of marks after a crash; the log itself is package engine/internal/marklog
-//	drop.go        dropping and clearing; cut.go cuts the keys out in the background
+//	drop.go        dropping and clearing; excise.go excises the keys in the background
 //	limits.go      what a filter may take
 //	adopt.go       a filter that was made alone goes to several replicas
 //	export.go      reading a filter whole; import.go making one of pages from elsewhere

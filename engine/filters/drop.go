@@ -82,7 +82,7 @@ func (fs *Filters) drop(f *Filter, batch *pebble.Batch) error {
 	}
 	for _, part := range parts {
 		fs.forget(part)
-		fs.cutter.add(droppedSlice{string(f.name), uint32(part.index), f.generation})
+		fs.exciser.add(droppedSlice{string(f.name), uint32(part.index), f.generation})
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ func (fs *Filters) forget(part *filterSlice) {
 	}
 }
 
-// cutRange is Owner.CutRange.
-func (fs *Filters) cutRange(b keyscheme.Bounds, cut func() error) error {
+// cutRange is Owner.ExciseRange.
+func (fs *Filters) exciseRange(b keyscheme.Bounds, excise func() error) error {
 	fs.life.Lock()
 	defer fs.life.Unlock()
 	var prefix []byte
@@ -146,7 +146,7 @@ func (fs *Filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 		part.gone.Store(true) // who finds no page asks
 	}
 	if err == nil {
-		err = cut()
+		err = excise()
 	}
 	if err != nil {
 		for _, part := range in {

@@ -12,8 +12,8 @@ import (
 // SegmentsOf makes the log of marks ask for a flush when its segment has so many bytes.
 func (o *Options) SegmentsOf(bytes int64) { o.segmentBytes = bytes }
 
-// Cut waits until the filters that were dropped are cut out.
-func (o *Owner) Cut() { o.fs.cutter.done.Wait() }
+// Excised waits until the filters that were dropped are excised.
+func (o *Owner) Excised() { o.fs.exciser.done.Wait() }
 
 // TrimLooks returns how many open slices were looked at when pages had to leave memory.
 func (o *Owner) TrimLooks() uint64 {

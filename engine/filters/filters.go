@@ -49,7 +49,7 @@ type Filters struct {
 	ring       ring                       // the open slices, for trim
 	bytes      atomic.Int64               // of the layers of all filters that are known, and of those that were cleared
 	trimming   lockorder.Mutex[lockorder.FiltersTrimming]
-	cutter     cutter
+	exciser    exciser
 	log        marklog.Log
 
 	faults, evicted, written atomic.Uint64 // pages read, taken out of memory, stored
@@ -60,7 +60,7 @@ type Filters struct {
 func (fs *Filters) open() (err error) {
 	fs.byName, fs.generations = map[string]*Filter{}, map[uint64]*Filter{}
 	fs.dropped, fs.cleared = map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
-	fs.cutter.fs = fs
+	fs.exciser.fs = fs
 	fs.log.Init(fs.db, fs.opt.segmentBytes, fs.shortenLog)
 	if fs.generation, err = fs.lastGeneration(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (fs *Filters) found(last *Filter, e present) *Filter {
 		e.Name = bytes.Clone(e.Name)
 		fs.dropped[string(e.Name)] = e.DirectoryEntry
 	case keyscheme.EntryLeft:
-		fs.cutter.dropped = append(fs.cutter.dropped, droppedSlice{string(e.Name), e.Slice, e.Generation})
+		fs.exciser.dropped = append(fs.exciser.dropped, droppedSlice{string(e.Name), e.Slice, e.Generation})
 	case keyscheme.EntryPresent:
 		f := last
 		if f == nil || !bytes.Equal(f.name, e.Name) {

@@ -13,8 +13,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// cutFilter makes a filter of 16 slices with keys in all of them.
-func cutFilter(t *testing.T, r *room, name string, d bigset.FilterDurability) (f *filters.Filter, keys [][]byte) {
+// slicedFilter makes a filter of 16 slices with keys in all of them.
+func slicedFilter(t *testing.T, r *room, name string, d bigset.FilterDurability) (f *filters.Filter, keys [][]byte) {
 	t.Helper()
 	f, err := r.store.Filters().Create(bg, []byte(name), bigset.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Slices: 16}, Durability: d})
 	must(t, err, "create")
@@ -45,7 +45,7 @@ func TestIdleSlices(t *testing.T) {
 	t.Parallel()
 	r := newRoom("idle")
 	r.open(t)
-	f, keys := cutFilter(t, r, "f", bigset.FilterInterval)
+	f, keys := slicedFilter(t, r, "f", bigset.FilterInterval)
 	must(t, f.Flush(bg), "flush")
 	want, err := f.Info()
 	must(t, err, "info")
@@ -108,8 +108,8 @@ func TestIdleSlicesGo(t *testing.T) {
 	for _, how := range []string{"drop", "drop generation", "ranges", "clear", "cleared ranges"} {
 		r := newRoom(how)
 		r.open(t)
-		_, keys := cutFilter(t, r, "f", bigset.FilterSync)
-		cutFilter(t, r, "g", bigset.FilterSync)
+		_, keys := slicedFilter(t, r, "f", bigset.FilterSync)
+		slicedFilter(t, r, "g", bigset.FilterSync)
 		fs := r.reopened(t)
 		f, err := fs.Get(name)
 		must(t, err, how)
@@ -147,7 +147,7 @@ func TestIdleSlicesGo(t *testing.T) {
 			must(t, fs.Clear(name), how)
 			ranges()
 		}
-		r.store.own.Cut()
+		r.store.own.Excised()
 		for range 2 {
 			if present, dropped, err := r.store.Directory(); present != 16+left || dropped != 0 || err != nil {
 				t.Errorf("%s: the directory has %d and %d entries, %v", how, present, dropped, err)
@@ -183,7 +183,7 @@ func TestIdleReplay(t *testing.T) {
 	t.Parallel()
 	r := &sliceReplica{room: newRoom("replay")}
 	r.open(t)
-	_, keys := cutFilter(t, r.room, "f", bigset.FilterSync)
+	_, keys := slicedFilter(t, r.room, "f", bigset.FilterSync)
 	r.reopened(t)
 	f, err := r.store.Filters().Get([]byte("f"))
 	must(t, err, "get")
@@ -217,8 +217,8 @@ func TestIdleSlicesCount(t *testing.T) {
 	r := newRoom("counted")
 	r.opt.FilterLimits = filters.Limits{TotalBytes: 1 << 40}
 	r.open(t)
-	_, keys := cutFilter(t, r, "f", bigset.FilterInterval)
-	cutFilter(t, r, "g", bigset.FilterInterval)
+	_, keys := slicedFilter(t, r, "f", bigset.FilterInterval)
+	slicedFilter(t, r, "g", bigset.FilterInterval)
 	total := r.store.own.LayerBytes()
 	fs := r.reopened(t)
 	r.awake(t, 2, "opened")
@@ -251,7 +251,7 @@ func TestWakeOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoom("woken")
 	r.open(t)
-	cutFilter(t, r, "f", bigset.FilterInterval)
+	slicedFilter(t, r, "f", bigset.FilterInterval)
 	fs := r.reopened(t)
 	f, err := fs.Get([]byte("f"))
 	must(t, err, "get")

@@ -39,7 +39,7 @@ func (fs *Filters) Import(ctx context.Context, name []byte, o bigset.FilterOptio
 	if err := errors.Join(bigset.CheckFilterName(name), o.Check(), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
-	fs.passes.RLock() // no range is cut out meanwhile
+	fs.passes.RLock() // no range is excised meanwhile
 	defer fs.passes.RUnlock()
 	im := &importing{fs: fs, name: name, layers: layers}
 	err := im.begin(ctx, o)
@@ -48,7 +48,7 @@ func (fs *Filters) Import(ctx context.Context, name []byte, o bigset.FilterOptio
 	}
 	if err == nil {
 		if err = im.run(ctx, pages); err != nil {
-			fs.cutter.add(im.gone)
+			fs.exciser.add(im.gone)
 		}
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ type importing struct {
 	key    []byte
 }
 
-// begin takes a generation and notes in the directory that what will be of it is to be cut out.
+// begin takes a generation and notes in the directory that what will be of it is to be excised.
 func (im *importing) begin(ctx context.Context, o bigset.FilterOptions) error {
 	fs := im.fs
 	fs.life.Lock()

@@ -198,7 +198,7 @@ func TestImportFilterRefused(t *testing.T) {
 		if _, err := p.store.Filters().Get([]byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("%s: it is there: %v", c.what, err)
 		}
-		p.store.own.Cut()
+		p.store.own.Excised()
 		if keys, dropped, err := leftOf(p.store, "f"); keys != 0 || dropped != 0 || err != nil {
 			t.Errorf("%s: %d keys and %d dropped generations are left (%v)", c.what, keys, dropped, err)
 		}
@@ -245,7 +245,7 @@ func TestImportFilterCrash(t *testing.T) {
 			if before > 0 {
 				orphans++
 			}
-			p.store.own.Cut()
+			p.store.own.Excised()
 			if keys, dropped, err := leftOf(p.store, "f"); keys != 0 || dropped != 0 || err != nil {
 				t.Errorf("%s: %d keys and %d dropped generations are left (%v)", c.Label, keys, dropped, err)
 			}
@@ -307,7 +307,7 @@ func TestVerifyWithinImport(t *testing.T) {
 	q.close(t)
 }
 
-// leftOf returns how many keys a store has of a filter, and how many filters are still to be cut out.
+// leftOf returns how many keys a store has of a filter, and how many filters are still to be excised.
 func leftOf(s *store, name string) (keys, dropped int, err error) {
 	byGeneration, err := s.FilterKeys([]byte(name))
 	for _, n := range byGeneration {

@@ -130,7 +130,7 @@ type stagedSlice struct {
 type madeName struct {
 	f     *Filter
 	stale []present // entries of the directory that nothing stands behind, and that the batch does not take away yet
-	left  []present // slices that were dropped, and are still to be cut out
+	left  []present // slices that were dropped, and are still to be excised
 }
 
 // make finds a slice, or has the batch make it.
@@ -177,7 +177,7 @@ func (r *makingRound) stage(m *making) (*stagedSlice, error) {
 		name.stale = append(name.stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
 	}
 	if slices.ContainsFunc(name.left, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }) {
-		return nil, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", bigset.ErrSliceAway, spec.Generation)
+		return nil, fmt.Errorf("%w: generation %d was dropped here, and is still to be excised", bigset.ErrSliceAway, spec.Generation)
 	}
 	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
 	s := &stagedSlice{part: newFilterSlice(f, spec.Slice), opt: opt}

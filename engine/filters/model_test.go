@@ -402,7 +402,7 @@ func (m *filterMachine) copy(t *rapid.T) {
 }
 
 func (m *filterMachine) verify(t *rapid.T) {
-	m.p.store.own.Cut()
+	m.p.store.own.Excised()
 	rep, err := m.p.store.Verify()
 	must(t, err, "verify")
 	if !rep.OK() || rep.Filters != len(m.model) {

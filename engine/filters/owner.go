@@ -70,11 +70,11 @@ func IsFile(name string) bool { return marklog.IsSegment(name) }
 // Filters returns the filters, for programs.
 func (o *Owner) Filters() *Filters { return o.fs }
 
-// Start begins the work of the background: dropped filters are cut out.
-func (o *Owner) Start() { o.fs.cutter.start() }
+// Start begins the work of the background: dropped filters are excised.
+func (o *Owner) Start() { o.fs.exciser.start() }
 
 // Stop ends that work. What is left of it is done after the next open.
-func (o *Owner) Stop() { o.fs.cutter.stop() }
+func (o *Owner) Stop() { o.fs.exciser.stop() }
 
 // Close flushes all filters and ends what goes on in the background. Nobody else uses them any more.
 func (o *Owner) Close() error {
@@ -100,9 +100,11 @@ func (o *Owner) Flush(ctx context.Context) error { return o.fs.flush(ctx) }
 // Whole returns an error if the log of marks has what the filters would deny without it.
 func (o *Owner) Whole() error { return o.fs.whole() }
 
-// CutRange runs what cuts a range out, while nobody makes, marks or stores slices of filters that lie in it, and forgets those. What a
+// ExciseRange runs what excises a range, while nobody makes, marks or stores slices of filters that lie in it, and forgets those. What a
 // crash leaves of them are entries of the directory without a filter.
-func (o *Owner) CutRange(b keyscheme.Bounds, cut func() error) error { return o.fs.cutRange(b, cut) }
+func (o *Owner) ExciseRange(b keyscheme.Bounds, excise func() error) error {
+	return o.fs.exciseRange(b, excise)
+}
 
 // Has reports whether a generation of a filter is listed.
 func (o *Owner) Has(name string, generation uint64) bool {

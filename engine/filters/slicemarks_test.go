@@ -186,7 +186,7 @@ func TestLaterGeneration(t *testing.T) {
 		spec := sliceSpec(0, generation, bigset.FilterSync)
 		r.marks(t, spec, sliceKeys(&spec, 0, 100))
 	}
-	r.store.own.Cut()
+	r.store.own.Excised()
 	keys, err := r.store.FilterKeys([]byte("f"))
 	must(t, err, "keys")
 	present, left, err := r.store.Directory()
@@ -202,7 +202,7 @@ func TestLaterGeneration(t *testing.T) {
 	r.close(t)
 }
 
-// TestMadeAgainAfterDrop: a slice is not made again in a generation whose keys are still to be cut out, or they would be in it.
+// TestMadeAgainAfterDrop: a slice is not made again in a generation whose keys are still to be excised, or they would be in it.
 func TestMadeAgainAfterDrop(t *testing.T) {
 	r := openReplicas(t, 1)[0]
 	spec := sliceSpec(0, 7, bigset.FilterSync)
@@ -216,7 +216,7 @@ func TestMadeAgainAfterDrop(t *testing.T) {
 	}
 	r.close(t)
 	r.open(t)
-	r.store.own.Cut()
+	r.store.own.Excised()
 	r.marks(t, spec, hashes[:1])
 	if n := r.has(t, spec, hashes); n != 1 {
 		t.Errorf("it has %d keys", n)
@@ -238,8 +238,8 @@ func twoSlices(t *testing.T) (r *sliceReplica, specs [2]bigset.SliceSpec, hashes
 	return r, specs, hashes
 }
 
-// TestCutSlice: with a range goes the slice that lies in it, and no other.
-func TestCutSlice(t *testing.T) {
+// TestExcisedSlice: with a range goes the slice that lies in it, and no other.
+func TestExcisedSlice(t *testing.T) {
 	for cut := range 2 {
 		r, specs, hashes := twoSlices(t)
 		slot := specs[cut].Slot()
@@ -249,12 +249,12 @@ func TestCutSlice(t *testing.T) {
 				t.Errorf("the filter: %v", err)
 			}
 			if n := r.has(t, specs[cut], hashes[cut]); n > 0 {
-				t.Errorf("%d keys of what was cut out", n)
+				t.Errorf("%d keys of what was excised", n)
 			}
 			if n := r.has(t, specs[1-cut], hashes[1-cut]); n != len(hashes[1-cut]) {
 				t.Errorf("%d keys of the other slice, %d were marked", n, len(hashes[1-cut]))
 			}
-			r.verified(t, "cut out")
+			r.verified(t, "excised")
 			r.crash(0)
 			r.open(t)
 		}
@@ -267,9 +267,9 @@ func TestCutSlice(t *testing.T) {
 	}
 }
 
-// TestCutSliceCrashes cuts the power before every operation on the disk while a slice is cut out: the other is whole, and the slice can
+// TestExcisedSliceCrashes cuts the power before every operation on the disk while a slice is excised: the other is whole, and the slice can
 // come again, whatever the directory says of it.
-func TestCutSliceCrashes(t *testing.T) {
+func TestExcisedSliceCrashes(t *testing.T) {
 	r, specs, hashes := twoSlices(t)
 	slot := specs[0].Slot()
 	stop := r.disk.CrashEverywhere(0, 100)
@@ -295,7 +295,7 @@ func TestCutSliceCrashes(t *testing.T) {
 			r.verified(t, fmt.Sprint("crash ", i))
 		}
 		must(t, r.store.Filters().Drop(bg, specs[0].Name), "drop")
-		r.store.own.Cut()
+		r.store.own.Excised()
 		must(t, r.store.FlushTables(), "flush tables")
 		must(t, r.store.CompactTables(bg), "compact")
 		if present, left, err := r.store.Directory(); present+left > 0 || err != nil {

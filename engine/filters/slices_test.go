@@ -82,7 +82,7 @@ func TestFilterOfSlices(t *testing.T) {
 		if _, err := f.Check(keys[0]); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("dropped: %v", err)
 		}
-		p.store.own.Cut()
+		p.store.own.Excised()
 		for i := range uint32(8) {
 			must(t, p.store.EachKey(keyscheme.NewFilterPrefix([]byte("f"), i).All(), func(k *keyscheme.Key) {
 				t.Errorf("slice %d has keys: %x", i, k.Rest)

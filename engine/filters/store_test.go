@@ -150,7 +150,7 @@ func (s *store) Stats() (st struct{ Filters, FiltersOpen, BytesFilters, FilterPa
 	return st, nil
 }
 
-// DropRange cuts a range of slots out.
+// DropRange excises a range of slots.
 func (s *store) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
 	b := keyscheme.SlotRange(first, last)
 	s.passes.Lock()
@@ -160,7 +160,7 @@ func (s *store) DropRange(ctx context.Context, first, last keyscheme.Slot) error
 	}
 	s.swapping.RLock()
 	defer s.swapping.RUnlock()
-	return s.own.CutRange(b, func() error { return s.db.Excise(ctx, b) })
+	return s.own.ExciseRange(b, func() error { return s.db.Excise(ctx, b) })
 }
 
 // Checkpoint makes a copy in a folder.
@@ -246,7 +246,7 @@ func (s *store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 	return keys, err
 }
 
-// Directory counts the directory's entries: filters that are there, and those that are still to be cut out.
+// Directory counts the directory's entries: filters that are there, and those that are still to be excised.
 func (s *store) Directory() (present, dropped int, err error) {
 	err = s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
 		if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Kind == keyscheme.EntryLeft {

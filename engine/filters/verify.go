@@ -11,7 +11,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Counts are what a Verifier has met. Filters that were dropped and are still to be cut out are checked, and not counted.
+// Counts are what a Verifier has met. Filters that were dropped and are still to be excised are checked, and not counted.
 type Counts struct {
 	Filters      int    `json:"filters"`
 	FilterSlices int    `json:"filter_slices"` // of them in this store
@@ -40,7 +40,7 @@ type Verifier struct {
 
 	at     *sliceOf // the slice and generation at hand, nil before the first
 	torn   bool     // some of it can't be read
-	left   bool     // it was dropped, and is still to be cut out
+	left   bool     // it was dropped, and is still to be excised
 	head   bool
 	owners bool                                     // replicas fill it: a layer may come before those that are below it
 	memory bool                                     // it is in memory only

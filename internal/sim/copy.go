@@ -103,14 +103,14 @@ func (e end) Locate(_ context.Context, _ []byte, dots *clock.Clock) iter.Seq2[bi
 	return e.r.store.Locate(dots)
 }
 
-func (e end) Export(_ context.Context, _, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	span, err := e.r.store.Export(after, bytesMax)
-	if err == nil && !span.Done { // see peer.Replica
-		if span.Dead = nil; after != nil {
-			span.Seen = nil
+func (e end) Export(_ context.Context, _, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	portion, err := e.r.store.Export(after, bytesMax)
+	if err == nil && !portion.Done { // see peer.Replica
+		if portion.Dead = nil; after != nil {
+			portion.Seen = nil
 		}
 	}
-	return span, e.Member(), err
+	return portion, e.Member(), err
 }
 
 // Digests implements transfer.Sender. The slot has one set.
@@ -126,8 +126,8 @@ func (e end) ApplyFacts(_ context.Context, f bigset.Facts, d bigset.Durability) 
 	return bigset.FactsResult{}, e.Member(), e.r.store.ApplyFacts(f, d)
 }
 
-func (e end) Ingest(_ context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
-	return bigset.FactsResult{}, e.Member(), e.r.store.Ingest(span)
+func (e end) Ingest(_ context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
+	return bigset.FactsResult{}, e.Member(), e.r.store.Ingest(portion)
 }
 
 func (e end) SetNote(_ context.Context, name string, _, _ keyscheme.Slot, value []byte, d bigset.Durability) error {
@@ -143,8 +143,8 @@ func (e end) Note(_ context.Context, name string) ([]byte, error) {
 }
 
 // chunkOf is what a store in memory exports: the first elements of a chunk of a read, packed.
-func chunkOf(set []byte, st bigset.State, c *fold.Chunk) *bigset.Span {
-	s := &bigset.Span{Set: set, Done: c.Done, Seen: st.Seen, Dead: st.Dead}
+func chunkOf(set []byte, st bigset.State, c *fold.Chunk) *bigset.Portion {
+	s := &bigset.Portion{Set: set, Done: c.Done, Seen: st.Seen, Dead: st.Dead}
 	if !c.Done {
 		s.Bound = c.Bound
 	}

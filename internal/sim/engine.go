@@ -192,13 +192,13 @@ func (s *engineStore) Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return s.host.Read(bg, s.set, o)
 }
 
-func (s *engineStore) Export(after []byte, bytesMax int) (*bigset.Span, error) {
-	return s.host.ExportSpan(bg, s.set, after, bytesMax)
+func (s *engineStore) Export(after []byte, bytesMax int) (*bigset.Portion, error) {
+	return s.host.ExportPortion(bg, s.set, after, bytesMax)
 }
 
-func (s *engineStore) Ingest(span *bigset.Span) error {
+func (s *engineStore) Ingest(portion *bigset.Portion) error {
 	s.torn = nil
-	_, err := s.host.IngestSpan(bg, span)
+	_, err := s.host.IngestPortion(bg, portion)
 	return err
 }
 

@@ -238,7 +238,7 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 			done = false
 			break
 		}
-		if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, closedValue); err != nil {
+		if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, resolvedValue); err != nil {
 			return nil, err
 		}
 	}
@@ -247,7 +247,7 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 	return c, nil
 }
 
-func (m *memory) Export(after []byte, bytesMax int) (*bigset.Span, error) {
+func (m *memory) Export(after []byte, bytesMax int) (*bigset.Portion, error) {
 	if m.seen.Empty() {
 		return nil, bigset.ErrNotFound
 	}
@@ -259,8 +259,8 @@ func (m *memory) Export(after []byte, bytesMax int) (*bigset.Span, error) {
 }
 
 // Ingest takes a chunk of a copy.
-func (m *memory) Ingest(span *bigset.Span) error {
-	f, err := span.Facts()
+func (m *memory) Ingest(portion *bigset.Portion) error {
+	f, err := portion.Facts()
 	if err != nil {
 		return err
 	}
@@ -357,5 +357,5 @@ func (m *memory) Close() {}
 // keyBytes is about what a key takes in an engine.
 const keyBytes = 40
 
-// closedValue is the value of a key without an open context.
-var closedValue = keyscheme.AppendElementValue(nil, nil)
+// resolvedValue is the value of a key without an unresolved context.
+var resolvedValue = keyscheme.AppendElementValue(nil, nil)

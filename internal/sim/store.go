@@ -23,8 +23,8 @@ type store interface {
 	Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error]
 	Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error]
 	// Export and Ingest are those of a copy, SetNote and Note keep its progress.
-	Export(after []byte, bytesMax int) (*bigset.Span, error)
-	Ingest(span *bigset.Span) error
+	Export(after []byte, bytesMax int) (*bigset.Portion, error)
+	Ingest(portion *bigset.Portion) error
 	SetNote(name string, value []byte, d bigset.Durability) error
 	Note(name string) ([]byte, error)
 	// Leave forgets the set for good, as DropRange does.

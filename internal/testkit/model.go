@@ -57,10 +57,10 @@ func (d Dots) Clock() *clock.Clock {
 // Set is the model of one replica's state of one set. Keys holds the live dots only: those that are seen and not in Dead.
 // What a wide context supersedes is not in Dead until the store resolves it (see Absorb), and is not present all the same.
 type Set struct {
-	Seen, Dead Dots
-	Keys       map[clock.Dot]string
-	Wide       map[clock.Dot]Wide // the wide contexts of operations, resolved or not
-	KeepsOpen  bool               // the store has engine.Options.OpenContexts
+	Seen, Dead    Dots
+	Keys          map[clock.Dot]string
+	Wide          map[clock.Dot]Wide // the wide contexts of operations, resolved or not
+	KeepsContexts bool               // the store has engine.Options.KeepContexts
 }
 
 // Wide is the wide context of an operation on an element.
@@ -76,7 +76,7 @@ func NewSet() *Set {
 
 // Clone returns a copy.
 func (m *Set) Clone() *Set {
-	return &Set{maps.Clone(m.Seen), maps.Clone(m.Dead), maps.Clone(m.Keys), maps.Clone(m.Wide), m.KeepsOpen}
+	return &Set{maps.Clone(m.Seen), maps.Clone(m.Dead), maps.Clone(m.Keys), maps.Clone(m.Wide), m.KeepsContexts}
 }
 
 // superseded reports whether the wide context of an operation on the element covers a dot.
@@ -264,7 +264,7 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy
 		if op.Context.Wide.Max(actor) > last {
 			return bigset.Result{}, bigset.ErrContext
 		}
-		if !m.KeepsOpen && !m.Seen.Clock().Descends(op.Context.Wide) {
+		if !m.KeepsContexts && !m.Seen.Clock().Descends(op.Context.Wide) {
 			return bigset.Result{}, bigset.ErrBehind
 		}
 	}
@@ -276,7 +276,7 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy
 	for i, op := range ops {
 		seen, wide := op.Context.Dots, op.Context.Wide
 		switch {
-		case wide != nil && m.KeepsOpen:
+		case wide != nil && m.KeepsContexts:
 			seen = nil
 		case wide != nil:
 			seen = slices.DeleteFunc(m.Live(string(op.Element)), func(d clock.Dot) bool { return !wide.Contains(d) })
@@ -369,7 +369,7 @@ func Specified(deltas []bigset.Delta) *Set {
 	return m.resolve()
 }
 
-// Diff says how two states differ, or nil, once what is open in them is resolved.
+// Diff says how two states differ, or nil, once what is unresolved in them is resolved.
 func (m *Set) Diff(o *Set) error {
 	m, o = m.resolve(), o.resolve()
 	var errs []error

@@ -13,10 +13,10 @@ import (
 // Replica is the model of one store: its sets, and the batches that made them, in the order of its log. A crash may take
 // back the newest of them, but none that was acknowledged.
 type Replica struct {
-	Sets         map[string]*Set
-	KeepsOpen    bool // the store has engine.Options.OpenContexts
-	log          []batch
-	acknowledged int // so many of the log must survive
+	Sets          map[string]*Set
+	KeepsContexts bool // the store has engine.Options.KeepContexts
+	log           []batch
+	acknowledged  int // so many of the log must survive
 }
 
 // batch is one atomic batch: a delta, or facts.
@@ -49,7 +49,7 @@ func (r *Replica) Set(name string) *Set {
 
 func (r *Replica) newSet() *Set {
 	m := NewSet()
-	m.KeepsOpen = r.KeepsOpen
+	m.KeepsContexts = r.KeepsContexts
 	return m
 }
 
@@ -86,7 +86,7 @@ func (r *Replica) AcknowledgedOnly(n int) { r.acknowledged = n }
 type State struct {
 	Seen, Dead *clock.Clock
 	Elements   []fold.Element
-	Open       Dots // the dots of its open keys
+	Unresolved Dots // the dots of its unresolved keys
 }
 
 // Crashed takes back what did not survive: the state must be the one after some prefix of the log, and no less than what
@@ -127,15 +127,15 @@ func (m *Set) matches(is State) bool {
 	if !m.Seen.Equal(is.Seen) || m.Clone().Absorb(is.Dead) != nil {
 		return false
 	}
-	if len(m.Wide) == 0 && len(is.Open) == 0 {
+	if len(m.Wide) == 0 && len(is.Unresolved) == 0 {
 		return true
 	}
 	for d, w := range m.Wide {
-		if !is.Seen.Descends(w.Context) && !is.Open.Has(d) {
+		if !is.Seen.Descends(w.Context) && !is.Unresolved.Has(d) {
 			return false
 		}
 	}
-	for d := range is.Open {
+	for d := range is.Unresolved {
 		if _, ok := m.Wide[d]; !ok {
 			return false
 		}
@@ -153,7 +153,7 @@ func describe(sets map[string]*Set) string {
 
 // Clone returns a copy, to be rolled back by itself.
 func (r *Replica) Clone() *Replica {
-	c := &Replica{Sets: map[string]*Set{}, KeepsOpen: r.KeepsOpen, log: slices.Clone(r.log), acknowledged: r.acknowledged}
+	c := &Replica{Sets: map[string]*Set{}, KeepsContexts: r.KeepsContexts, log: slices.Clone(r.log), acknowledged: r.acknowledged}
 	for name, m := range r.Sets {
 		c.Sets[name] = m.Clone()
 	}

@@ -35,7 +35,7 @@ func (b *Backend) sealer(set []byte) *door.Sealer {
 	return &door.Sealer{Ring: b.store.Keyring(), Set: set}
 }
 
-// Write implements door.Backend. A store with open contexts keeps no request ids: there, a retry returns door.ErrUnknown.
+// Write implements door.Backend. A store with unresolved contexts keeps no request ids: there, a retry returns door.ErrUnknown.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
 	durability, err := b.quorum(w.Quorum)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		return door.Written{}, err
 	}
 	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
-	if b.store.OpenContexts() {
+	if b.store.KeepsContexts() {
 		if w.Retry {
 			return door.Written{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
 		}
@@ -79,7 +79,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 	return out, nil
 }
 
-var errNoIDs = errors.New("alone: a store with open contexts keeps no ids of requests")
+var errNoIDs = errors.New("alone: a store with unresolved contexts keeps no ids of requests")
 
 // quorum returns the durability that a quorum means on one node.
 func (b *Backend) quorum(q door.Quorum) (bigset.Durability, error) {

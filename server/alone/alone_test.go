@@ -260,7 +260,7 @@ func TestRetries(t *testing.T) {
 	if _, err := b.Write(t.Context(), w); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("a retry without an id: %v", err)
 	}
-	b, s = open(t, &engine.Options{OpenContexts: true})
+	b, s = open(t, &engine.Options{KeepContexts: true})
 	w.Request, w.Retry = []byte("once"), false
 	write(t, b, w)
 	w.Retry = true

@@ -123,8 +123,8 @@ func (g *gated) Judge(ctx context.Context, set, element []byte, dots []clock.Dot
 	return look(g, func() (bigset.Judgement, peer.Member, error) { return g.to.Judge(ctx, set, element, dots) })
 }
 
-func (g *gated) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	return look(g, func() (*bigset.Span, peer.Member, error) { return g.to.Export(ctx, set, after, bytesMax) })
+func (g *gated) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	return look(g, func() (*bigset.Portion, peer.Member, error) { return g.to.Export(ctx, set, after, bytesMax) })
 }
 
 func (g *gated) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {

@@ -75,8 +75,8 @@ type counted struct {
 	now func() time.Time
 }
 
-// note counts a call that has ended.
-func (c *counted) note(v wire.Verb, began time.Time, err error) {
+// observe counts a call that has ended.
+func (c *counted) observe(v wire.Verb, began time.Time, err error) {
 	s := &c.s.Verbs[v]
 	s.Calls.Add(1)
 	took := int64(c.now().Sub(began))
@@ -97,7 +97,7 @@ func (c *counted) note(v wire.Verb, began time.Time, err error) {
 func (c *counted) Do(ctx context.Context, call wire.Call) ([]byte, error) {
 	began := c.now()
 	b, err := c.to.Do(ctx, call)
-	c.note(call.Verb, began, err)
+	c.observe(call.Verb, began, err)
 	return b, err
 }
 
@@ -109,7 +109,7 @@ func (c *counted) Send(ctx context.Context, call wire.Call, done func([]byte, er
 	}
 	began := c.now()
 	return to.Send(ctx, call, func(b []byte, err error) {
-		c.note(call.Verb, began, err)
+		c.observe(call.Verb, began, err)
 		done(b, err)
 	})
 }
@@ -120,7 +120,7 @@ func (c *counted) Stream(ctx context.Context, call wire.Call) iter.Seq2[[]byte, 
 		began, first := c.now(), true
 		for part, err := range c.to.Stream(ctx, call) {
 			if first || err != nil {
-				c.note(call.Verb, began, err)
+				c.observe(call.Verb, began, err)
 				first = false
 			}
 			if !yield(part, err) {

@@ -78,13 +78,13 @@ func Compare(ctx context.Context, set []byte, replicas ...peer.Replica) (Compari
 			if c.unreadable[a] || c.unreadable[b] || c.sum.More {
 				continue
 			}
-			if err := c.pair(ctx, a, b); err != nil && !c.noteUnreadable(err) {
+			if err := c.pair(ctx, a, b); err != nil && !c.leaveUnreadable(err) {
 				errs = append(errs, fmt.Errorf("coord: compare %.64q: %w", set, err))
 			}
 		}
 	}
 	for _, d := range slices.SortedFunc(maps.Keys(c.claims), clock.Dot.Compare) {
-		if err := c.decide(ctx, d, c.claims[d]); err != nil && !c.noteUnreadable(err) {
+		if err := c.decide(ctx, d, c.claims[d]); err != nil && !c.leaveUnreadable(err) {
 			errs = append(errs, fmt.Errorf("coord: compare %.64q: %w", set, err))
 		}
 	}
@@ -100,8 +100,8 @@ type comparing struct {
 	unreadable map[peer.Replica]bool
 }
 
-// noteUnreadable reports whether an error says that a replica can't read what it has, and notes that.
-func (c *comparing) noteUnreadable(err error) bool {
+// leaveUnreadable reports whether an error says that a replica can't read what it has, and notes that.
+func (c *comparing) leaveUnreadable(err error) bool {
 	var e *replicaError
 	if !errors.As(err, &e) || !errors.Is(e.err, bigset.ErrCorrupt) {
 		return false

@@ -64,7 +64,7 @@ func (l *link) renames(from, to string) clock.Dot {
 		p := keyscheme.NewPrefix(set)
 		err = errors.Join(
 			db.Delete(p.AppendElement(nil, []byte(from), d, keyscheme.OpAdd), pebble.Sync),
-			db.Set(p.AppendElement(nil, []byte(to), d, keyscheme.OpAdd), keyscheme.ClosedValue, pebble.Sync),
+			db.Set(p.AppendElement(nil, []byte(to), d, keyscheme.OpAdd), keyscheme.ResolvedValue, pebble.Sync),
 			db.Close())
 		if err != nil {
 			l.c.t.Fatal(err)

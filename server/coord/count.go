@@ -228,9 +228,9 @@ func (n *counting) covers(seen *clock.Clock) {
 // take counts what the answers agree on, reads what they differ in, and notes how far they have come. Done says that this was all.
 func (n *counting) take(ctx context.Context, answers []counted) (done bool, err error) {
 	var same, differ uint64
-	var unlike []span // none next to another
+	var unlike []stretch // none next to another
 	from, common := n.after, false
-	for s := range spans(answers) {
+	for s := range stretches(answers) {
 		switch last := len(unlike) - 1; {
 		case s.same:
 			same += s.elements
@@ -248,7 +248,7 @@ func (n *counting) take(ctx context.Context, answers []counted) (done bool, err 
 	if n.unlike++; common && differ <= same {
 		n.unlike = 0
 	} else { // one read for all of the question
-		same, unlike = 0, []span{{after: n.after, end: from, last: done}}
+		same, unlike = 0, []stretch{{after: n.after, end: from, last: done}}
 	}
 	n.Elements += same
 	for _, s := range unlike {
@@ -275,11 +275,11 @@ func firstStop(answers []counted) (least []byte) {
 
 // rest reads all that is not counted yet.
 func (n *counting) rest(ctx context.Context) error {
-	return n.read(ctx, span{after: n.after, last: true})
+	return n.read(ctx, stretch{after: n.after, last: true})
 }
 
-// read counts the elements of a span by reading them.
-func (n *counting) read(ctx context.Context, s span) error {
+// read counts the elements of a stretch by reading them.
+func (n *counting) read(ctx context.Context, s stretch) error {
 	r := Read{Set: n.req.Set, Options: n.req.Options, Quorum: n.q, NotFoundFails: n.req.NotFoundFails}
 	if s.after != nil {
 		r.Options.After = s.after
@@ -312,8 +312,8 @@ func (n *counting) read(ctx context.Context, s span) error {
 	return nil
 }
 
-// span is a run of elements at whose end all answers have ended a part.
-type span struct {
+// stretch is a run of elements at whose end all answers have ended a part.
+type stretch struct {
 	after    []byte // the element before it; nil is none
 	end      []byte // the last one that it covers
 	last     bool   // it goes to the end of the range
@@ -321,14 +321,14 @@ type span struct {
 	elements uint64 // of the answer that has most
 }
 
-// spans cuts what all answers cover at the ends that they have in common. An answer that is done has no elements behind its last part, and so has an
+// stretches splits what all answers cover at the ends that they have in common. An answer that is done has no elements behind its last part, and so has an
 // end wherever another one has.
-func spans(answers []counted) iter.Seq[span] {
-	return func(yield func(span) bool) {
+func stretches(answers []counted) iter.Seq[stretch] {
+	return func(yield func(stretch) bool) {
 		next := make([]int, len(answers))
 		parts := make([]bigset.ElementDigest, len(answers)) // since the last end in common
 		give := func(end []byte, last bool) bool {
-			s := span{end: end, last: last, same: true}
+			s := stretch{end: end, last: last, same: true}
 			for i := range parts {
 				s.same = s.same && parts[i].Same(&parts[0])
 				s.elements = max(s.elements, parts[i].Elements)

@@ -264,8 +264,8 @@ func TestCountStops(t *testing.T) {
 	}
 }
 
-// TestCountCutElsewhere: two replicas whose parts never end at the same element are asked a few times, and then the set is read.
-func TestCountCutElsewhere(t *testing.T) {
+// TestCountSplitElsewhere: two replicas whose parts never end at the same element are asked a few times, and then the set is read.
+func TestCountSplitElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, newSched(1), 2)
 	c.fills(numbered(0, 30_000), c.links...)

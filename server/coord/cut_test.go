@@ -19,7 +19,7 @@ func TestBySlice(t *testing.T) {
 			order[i] = uint64(c.slices-1)<<32 | uint64(i)
 		}
 		want := slices.Sorted(slices.Values(order))
-		if got := new(cutting).bySlice(order, uint32(c.slices)); !slices.Equal(got, want) {
+		if got := new(splitting).bySlice(order, uint32(c.slices)); !slices.Equal(got, want) {
 			t.Errorf("%d keys of %d slices are not in order", c.keys, c.slices)
 		}
 	}

@@ -21,7 +21,7 @@
 // second time where none of those answers. Without an id it is another event: an add that is sent again after
 // somebody has removed the element brings it back.
 //
-// A bloom filter is cut into slices, each with a preflist of its own. Slices that the same replicas hold are marked and checked in one call to a
+// A bloom filter is split into slices, each with a preflist of its own. Slices that the same replicas hold are marked and checked in one call to a
 // node, others side by side. One replica decides in
 // which layer a key goes, the others do the same; a mark is no event, so that who marks again, or has another replica decide, does no harm.
 // How durable an acknowledged mark is says the filter, not DW. The answers are those above, of each slice by itself: *FilterError names

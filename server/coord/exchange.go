@@ -35,11 +35,11 @@ func (e *Exchanged) add(s Exchanged) {
 	e.Pages += s.Pages
 }
 
-// The shape of a comparison: into how many parts a range is cut at most, how many sets there are in a part of the last cut, about, and
-// in a range that is not cut any more.
+// The shape of a comparison: into how many parts a range is split at most, how many sets there are in a part of the last split, about, and
+// in a range that is not split any more.
 const (
-	cutsMax    = 64
-	cutSets    = 8
+	splitsMax  = 64
+	splitSets  = 8
 	listedSets = 16
 )
 
@@ -66,7 +66,7 @@ type exchange struct {
 }
 
 func (e *exchange) run(ctx context.Context, first, last keyscheme.Slot) (Exchanged, error) {
-	err := e.ranges(ctx, first, last, cutsMax)
+	err := e.ranges(ctx, first, last, splitsMax)
 	return e.sum, errors.Join(append(e.errs, err)...)
 }
 
@@ -92,7 +92,7 @@ func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts
 		case most <= listedSets || a.Sets == 0 || b.Sets == 0 || a.First == a.Last:
 			err = e.sets(ctx, a.First, a.Last)
 		default:
-			err = e.ranges(ctx, a.First, a.Last, int(min(cutsMax, most/cutSets)))
+			err = e.ranges(ctx, a.First, a.Last, int(min(splitsMax, most/splitSets)))
 		}
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts
 func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	all, m, err := rep.RangeDigests(ctx, first, last, parts)
 	if err == nil {
-		err = peer.CheckCut(all, first, last, parts)
+		err = peer.CheckSplit(all, first, last, parts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("coord: exchange with %s: %w", m.Node, err)

@@ -225,14 +225,14 @@ func (b *FilterBatches) batch(list []*batchRequest, keys int) {
 		if answers != nil {
 			part = answers[from:to:to]
 		}
-		b.answer(r, part, cutError(err, from, to))
+		b.answer(r, part, splitError(err, from, to))
 		from = to
 	}
 }
 
-// cutError returns what the error of a batch says of the request with some of its keys. Where some keys of the batch may be marked, those of the request that have no answer
+// splitError returns what the error of a batch says of the request with some of its keys. Where some keys of the batch may be marked, those of the request that have no answer
 // may be.
-func cutError(err error, from, to int) error {
+func splitError(err error, from, to int) error {
 	var f *FilterError
 	if !errors.As(err, &f) {
 		return err

@@ -146,14 +146,14 @@ type part struct {
 	unknown bool
 }
 
-// cut returns the parts of a request, by slice.
-func (r *FilterKeys) cut() (parts []*part) {
+// split returns the parts of a request, by slice.
+func (r *FilterKeys) split() (parts []*part) {
 	n := r.count()
 	if n == 1 {
 		h := r.hash(0)
 		return []*part{{slice: h.Slice(r.Options.Slices), hashes: []bloomslice.Hash{h}, places: []int{0}}}
 	}
-	room := cuttings.Get().(*cutting)
+	room := splittings.Get().(*splitting)
 	defer room.done()
 	hashes, order, count := room.order(r)
 	sorted, places := make([]bloomslice.Hash, n), make([]int, n)
@@ -172,28 +172,28 @@ func (r *FilterKeys) cut() (parts []*part) {
 	return parts
 }
 
-// cutting is memory for the keys of a request while it is cut.
-type cutting struct {
+// splitting is memory for the keys of a request while it is split.
+type splitting struct {
 	hashes          []bloomslice.Hash
 	places, byOrder []uint64
 	next            []uint32 // by slice
 }
 
-var cuttings = sync.Pool{New: func() any { return new(cutting) }}
+var splittings = sync.Pool{New: func() any { return new(splitting) }}
 
 // cuttingKept is for how many keys, or slices, memory is kept.
-const cuttingKept = 4096
+const splittingKept = 4096
 
 // done gives the memory back.
-func (c *cutting) done() {
-	if max(cap(c.hashes), cap(c.places), cap(c.next)) <= cuttingKept {
-		cuttings.Put(c)
+func (c *splitting) done() {
+	if max(cap(c.hashes), cap(c.places), cap(c.next)) <= splittingKept {
+		splittings.Put(c)
 	}
 }
 
 // order returns the hashes of the keys of a request, the slice and the place of each, as one number, by slice and within one by place, and how many slices there are. They are good
 // until done.
-func (c *cutting) order(r *FilterKeys) (hashes []bloomslice.Hash, order []uint64, count int) {
+func (c *splitting) order(r *FilterKeys) (hashes []bloomslice.Hash, order []uint64, count int) {
 	n := r.count()
 	if hashes = r.hashes; hashes == nil {
 		c.hashes = slices.Grow(c.hashes[:0], n)[:n]
@@ -217,7 +217,7 @@ func (c *cutting) order(r *FilterKeys) (hashes []bloomslice.Hash, order []uint64
 
 // bySlice sorts keys, each a slice and a place, by slice and within one by place; they come by place. Where slices are few beside the keys it
 // counts, in time that grows with the keys alone. It may change what it is given, or return it.
-func (c *cutting) bySlice(order []uint64, slicesOf uint32) []uint64 {
+func (c *splitting) bySlice(order []uint64, slicesOf uint32) []uint64 {
 	if uint64(slicesOf) > 4*uint64(len(order)) {
 		slices.Sort(order)
 		return order
@@ -249,7 +249,7 @@ type sliceWork func(context.Context, bigset.SliceSpec, []bloomslice.Hash) ([]boo
 func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, work sliceWork, together groupWork) ([]bool, error) {
 	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
-	parts := r.cut()
+	parts := r.split()
 	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, r.count())}
 	g.filter.Name = bytes.Clone(r.Name) // what is sent refers to it, and may be under way when the caller goes on
 	if len(parts) > 1 {

@@ -84,7 +84,7 @@ func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum,
 	for range roundsMax {
 		d := readcore.Decide(answers)
 		if len(d.Ask) == 0 {
-			m.note(element, asked, d.Repairs)
+			m.add(element, asked, d.Repairs)
 			return d.Dots, nil
 		}
 		judged, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (judgement, error) {

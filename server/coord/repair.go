@@ -78,8 +78,8 @@ func (m *mends) of(to peer.Replica) *repair {
 	return r
 }
 
-// note adds what was found of one element.
-func (m *mends) note(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
+// add adds what was found of one element.
+func (m *mends) add(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
 	for _, r := range repairs {
 		to := asked[r.Replica]
 		repair := m.of(to)

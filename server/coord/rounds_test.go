@@ -13,7 +13,7 @@ import (
 func (c *cluster) cutIn(parts int) (all []coord.Share) {
 	for _, l := range c.links[1:] {
 		first := keyscheme.Slot(0)
-		for _, last := range keyscheme.CutSlots(0, keyscheme.SlotMax, parts) {
+		for _, last := range keyscheme.SplitSlots(0, keyscheme.SlotMax, parts) {
 			all = append(all, coord.Share{A: c.links[0], B: l, First: first, Last: last})
 			first = last + 1
 		}

@@ -25,7 +25,7 @@ func wireSamples() []sample {
 	other := clock.Of(dot("C1", 9))
 	delta := samples()[0].m.(peer.Delta)
 	first, second := bloomslice.Hash{1, 2, 3, 1 << 63}, bloomslice.Hash{0xFFFFFFFFFFFFFFFF}
-	spec, layers := slice("filter", 0, 300, cutFilter), sliceLayers()
+	spec, layers := slice("filter", 0, 300, slicedFilter), sliceLayers()
 	groups := []peer.SliceKeys{{Slice: 0, Hashes: []bloomslice.Hash{first}}, {Slice: 5}, {Slice: 7, Hashes: []bloomslice.Hash{second, first}}}
 	marks := []peer.SliceMarks{
 		{Slice: 1, Layers: layers[1:], Marks: []bigset.Mark{{Layer: 1, Hash: first}, {Hash: second}}}, {Slice: 2}, {Slice: 7, Layers: layers[:1], Marks: []bigset.Mark{{Hash: first}}},
@@ -143,7 +143,7 @@ func TestManyActors(t *testing.T) {
 
 func TestRefusedWireFrames(t *testing.T) {
 	head := func(kind byte) []byte { return append([]byte{2, kind, 5}, "alice\x02A1\x01"...) }
-	spec := string(body(encode(t, alice, peer.FlushSlice{Spec: slice("filter", 0, 300, cutFilter)}))[len(head('f')):])
+	spec := string(body(encode(t, alice, peer.FlushSlice{Spec: slice("filter", 0, 300, slicedFilter)}))[len(head('f')):])
 	hash, sum := strings.Repeat("h", 32), strings.Repeat("x", 8)
 	for _, c := range []struct {
 		name string
@@ -232,7 +232,7 @@ func TestRefusedWireFrames(t *testing.T) {
 }
 
 func TestUnsendableWireFrames(t *testing.T) {
-	spec := slice("filter", 0, 300, cutFilter)
+	spec := slice("filter", 0, 300, slicedFilter)
 	many := make([]bloomslice.Hash, peer.ManyKeysMax)
 	large := []peer.SliceMarks{{Layers: []bloomslice.Layer{}, Marks: make([]bigset.Mark, 1)}}
 	for i := range 4_000 {
@@ -278,7 +278,7 @@ func TestUnsendableWireFrames(t *testing.T) {
 		{kept(func(r *bigset.KeptRequest) { r.Events = nil }), peer.ErrFrame},
 		{kept(func(r *bigset.KeptRequest) { r.Events[0].Context.AddRange("A", 1, bigset.ContextDotsMax+1) }), peer.ErrFrameTooLarge},
 		{peer.AskRangeDigests{Parts: bigset.RangePartsMax + 1}, peer.ErrFrame},
-		{peer.CheckMany{Spec: slice("filter", 1, 300, cutFilter)}, peer.ErrFrame},
+		{peer.CheckMany{Spec: slice("filter", 1, 300, slicedFilter)}, peer.ErrFrame},
 		{peer.CheckMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 8}}}, peer.ErrFrame},
 		{peer.MarkMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 1}, {Slice: 1}}}, peer.ErrFrame},
 		{peer.MarkMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 1, Hashes: many}, {Slice: 2, Hashes: many[:1]}}}, peer.ErrFrameTooLarge},

@@ -20,7 +20,7 @@ const (
 	kindAsk          = 'A'
 	kindJudgement    = 'V'
 	kindExport       = 'E'
-	kindSpan         = 'P'
+	kindPortion      = 'P'
 
 	kindElementRange   = 'H'
 	kindElementDigests = 'K'
@@ -56,7 +56,7 @@ func (m Delta) appendTo(e *encoder) error {
 	for i := range m.Items {
 		it := &m.Items[i]
 		if it.Wide != nil {
-			return fmt.Errorf("%w: item %d of a delta of %q", ErrOpenContexts, i, m.Set)
+			return fmt.Errorf("%w: item %d of a delta of %q", ErrUnresolvedContexts, i, m.Set)
 		}
 		e.byte(byte(it.Kind))
 		e.bytes(it.Element)
@@ -89,7 +89,7 @@ func (d *decoder) delta() Delta {
 	return m
 }
 
-// set writes which set it is, or which part of one that is cut into slices: its name, and the number of the slice. No set is cut yet.
+// set writes which set it is, or which part of one that is split into slices: its name, and the number of the slice. No set is split yet.
 func (e *encoder) set(name []byte) {
 	e.bytes(name)
 	if e.version > 1 {

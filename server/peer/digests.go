@@ -62,7 +62,7 @@ func (d *decoder) slot() keyscheme.Slot {
 	return keyscheme.Slot(binary.BigEndian.Uint32(d.raw(keyscheme.SlotBytes)))
 }
 
-// RangeDigests say what the sets in each part of a range of slots come to, of a range that was cut by keyscheme.CutSlots.
+// RangeDigests say what the sets in each part of a range of slots come to, of a range that was split by keyscheme.SplitSlots.
 type RangeDigests []bigset.RangeDigest // at least one, at most bigset.RangePartsMax
 
 func (RangeDigests) kind() byte { return kindRangeDigests }
@@ -72,7 +72,7 @@ func (m RangeDigests) appendTo(e *encoder) error {
 		return fmt.Errorf("%w: a range in %d parts", ErrFrame, len(m))
 	}
 	first, last := m[0].First, m[len(m)-1].Last
-	if err := CheckCut(m, first, last, len(m)); err != nil {
+	if err := CheckSplit(m, first, last, len(m)); err != nil {
 		return err
 	}
 	e.slot(first)
@@ -91,9 +91,9 @@ func (m RangeDigests) appendTo(e *encoder) error {
 
 func (d *decoder) rangeDigests() RangeDigests {
 	first, last, n := d.slot(), d.slot(), d.count(1, bigset.RangePartsMax)
-	ends := keyscheme.CutSlots(first, last, n)
+	ends := keyscheme.SplitSlots(first, last, n)
 	if len(ends) != n || n == 0 {
-		d.fail("a range that can't be cut so")
+		d.fail("a range that can't be split so")
 		return nil
 	}
 	m := make(RangeDigests, 0, n)
@@ -111,9 +111,9 @@ func (d *decoder) rangeDigests() RangeDigests {
 	return m
 }
 
-// CheckCut returns an error that is ErrFrame unless an answer to RangeDigests is of the parts that were asked for.
-func CheckCut(all []bigset.RangeDigest, first, last keyscheme.Slot, parts int) error {
-	ends := keyscheme.CutSlots(first, last, parts)
+// CheckSplit returns an error that is ErrFrame unless an answer to RangeDigests is of the parts that were asked for.
+func CheckSplit(all []bigset.RangeDigest, first, last keyscheme.Slot, parts int) error {
+	ends := keyscheme.SplitSlots(first, last, parts)
 	if len(ends) != len(all) {
 		return fmt.Errorf("%w: %d parts of a range, not %d", ErrFrame, len(all), len(ends))
 	}

@@ -33,12 +33,12 @@ type CodedError struct {
 // 1000 on are free for Errors.More.
 var errorCodes = []CodedError{
 	{1, bigset.ErrClosed}, {2, bigset.ErrFailed}, {3, bigset.ErrNotFound}, {4, bigset.ErrLimit}, {5, bigset.ErrContext}, {6, bigset.ErrBehind},
-	{7, bigset.ErrContextRequired}, {8, bigset.ErrDelta}, {9, bigset.ErrFacts}, {10, bigset.ErrOpenKey}, {11, bigset.ErrRequest},
+	{7, bigset.ErrContextRequired}, {8, bigset.ErrDelta}, {9, bigset.ErrFacts}, {10, bigset.ErrUnresolved}, {11, bigset.ErrRequest},
 	{12, bigset.ErrCorrupt}, {13, bigset.ErrDiskFull}, {14, bigset.ErrNoFilter}, {15, bigset.ErrFilterExists}, {16, bigset.ErrFilterOpen},
 	{17, bigset.ErrSliceAway},
 
 	{40, ErrFrame}, {41, ErrFrameVersion}, {42, ErrFrameKind}, {43, ErrFrameTooLarge}, {44, ErrFrameSum}, {45, ErrSender}, {46, ErrSetSlice},
-	{47, ErrUnavailable}, {48, ErrJoining}, {49, ErrNotMine}, {50, ErrAnswer}, {51, ErrOpenContexts}, {52, ErrMember},
+	{47, ErrUnavailable}, {48, ErrJoining}, {49, ErrNotMine}, {50, ErrAnswer}, {51, ErrUnresolvedContexts}, {52, ErrMember},
 
 	{80, bloomslice.ErrOptions}, {81, bloomslice.ErrCorruptPage}, {82, clock.ErrCorrupt}, {83, fold.ErrCorrupt}, {84, keyscheme.ErrMalformedKey},
 	{85, keyscheme.ErrNameTooLong}, {86, keyscheme.ErrCorruptValue}, {87, keyscheme.ErrToken},

@@ -20,7 +20,7 @@ var (
 	// ErrSender says that the frame, or an answer, is from another member than the one that was asked, or from another
 	// incarnation of it.
 	ErrSender = fmt.Errorf("%w: wrong sender", ErrFrame)
-	// ErrSetSlice says that the frame is about a slice of a set that is cut into slices: this version does not know sliced sets.
+	// ErrSetSlice says that the frame is about a slice of a set that is split into slices: this version does not know sliced sets.
 	ErrSetSlice = fmt.Errorf("%w: sliced sets are not known to this version", ErrFrame)
 )
 
@@ -36,8 +36,8 @@ var (
 	// ErrAnswer says that an answer came that can't be one: cut, foreign, or from another member. Nobody knows what has happened. It does not
 	// wrap ErrFrame: that is the other side's word for a request that it refused.
 	ErrAnswer = errors.New("peer: answer can't be read")
-	// ErrOpenContexts is returned for a store, or a set, with wide contexts that are kept open: they do not go between replicas.
-	ErrOpenContexts = errors.New("peer: open contexts are not replicated")
+	// ErrUnresolvedContexts is returned for a store, or a set, with wide contexts that are kept open: they do not go between replicas.
+	ErrUnresolvedContexts = errors.New("peer: unresolved contexts are not replicated")
 	// ErrMember is returned for a member whose name, incarnation or state can't be.
 	ErrMember = errors.New("peer: not a member")
 )

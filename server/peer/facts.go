@@ -87,12 +87,12 @@ func (State) kind() byte { return kindState }
 func (m State) appendTo(e *encoder) error {
 	e.clock(m.Seen)
 	e.clock(m.Dead)
-	e.uvarint(m.Open)
+	e.uvarint(m.Unresolved)
 	return nil
 }
 
 func (d *decoder) state() State {
-	m := State{Seen: d.clock(), Dead: d.clock(), Open: d.uvarint()}
+	m := State{Seen: d.clock(), Dead: d.clock(), Unresolved: d.uvarint()}
 	if d.err == nil && !m.Seen.Descends(m.Dead) {
 		d.fail("dead dots that were not seen")
 	}

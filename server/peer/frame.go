@@ -37,7 +37,7 @@ const nextMark = 0xb5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, Judgement, Export, Span,
+// Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, Judgement, Export, Portion,
 // ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult, AskLost,
 // AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or
 // Requests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
@@ -49,7 +49,7 @@ type Message interface {
 	appendTo(*encoder) error
 }
 
-// Append appends the frame of a message that a member sends, in FrameVersion. Its error is ErrFrameTooLarge, ErrOpenContexts, ErrMember, or
+// Append appends the frame of a message that a member sends, in FrameVersion. Its error is ErrFrameTooLarge, ErrUnresolvedContexts, ErrMember, or
 // that of a message which could not be decoded.
 func Append(dst []byte, from Member, m Message) ([]byte, error) {
 	return AppendVersion(dst, FrameVersion, from, m)
@@ -186,8 +186,8 @@ func (d *decoder) message(kind byte) (Message, error) {
 		return d.judgement(), nil
 	case kindExport:
 		return d.export(), nil
-	case kindSpan:
-		return d.span(), nil
+	case kindPortion:
+		return d.portion(), nil
 	case kindElementRange:
 		return d.elementRange(), nil
 	case kindElementDigests:

@@ -114,13 +114,13 @@ type Replica interface {
 	// is a set of which this replica has never heard. One that is Joining answers ErrJoining.
 	//
 	//	here x{A1} y{A2} z{A3};  Export(nil, 1) = x{A1}, bound x, Seen {A1-3};  Export(x, 8 MiB) = y{A2} z{A3}, done, Seen, Dead
-	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, Member, error)
+	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, Member, error)
 
 	// Digests lists a hash of Seen and Dead of every set in a range of slots, both ends included, in the order of the store. Equal
 	// digests mean equal Seen and Dead; they say nothing about damage. Joining replicas answer, too.
 	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error]
 
-	// RangeDigests cuts a range of slots, both ends included, into parts, as keyscheme.CutSlots does, and returns a hash of the
+	// RangeDigests splits a range of slots, both ends included, into parts, as keyscheme.SplitSlots does, and returns a hash of the
 	// digests of each part, and how many there are. Equal ones mean equal digests. Joining replicas answer, too.
 	//
 	//	RangeDigests(0, 9, 2)  =>  {0 to 4: 7 sets, 3e82...}, {5 to 9: none, 0}
@@ -136,7 +136,7 @@ type DeltaSender interface {
 
 // refusals are the errors of operations that no replica would do.
 var refusals = []error{
-	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrOpenContexts,
+	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrUnresolvedContexts,
 	bigset.ErrNoFilter, bloomslice.ErrOptions,
 }
 

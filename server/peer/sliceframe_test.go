@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	plainFilter = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}}
-	cutFilter   = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: bigset.FilterSync}
+	plainFilter  = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}}
+	slicedFilter = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: bigset.FilterSync}
 )
 
 func slice(name string, i uint32, generation uint64, o bigset.FilterOptions) bigset.SliceSpec {
@@ -44,7 +44,7 @@ func sliceLayers() []bloomslice.Layer {
 // sliceSamples has messages about slices of bloom filters.
 func sliceSamples() []sample {
 	first, second := bloomslice.Hash{1, 2, 3, 1 << 63}, bloomslice.Hash{0xFFFFFFFFFFFFFFFF}
-	spec, layers := slice("filter", 5, 300, cutFilter), sliceLayers()
+	spec, layers := slice("filter", 5, 300, slicedFilter), sliceLayers()
 	marks := bigset.Marks{SliceSpec: spec, Layers: layers[1:], Marks: []bigset.Mark{{Layer: 1, Hash: first}, {Hash: second}, {Layer: 1, Hash: second}}}
 	alone := slice("", 0, 1, plainFilter)
 	return []sample{
@@ -79,7 +79,7 @@ func sliceSamples() []sample {
 func sliceDigestSample() peer.SliceDigests {
 	dropped := bigset.SliceDigest{SliceSpec: slice("gone", 1, 9, bigset.FilterOptions{Options: bloomslice.Options{Slices: 2}}), Dropped: true}
 	all := peer.SliceDigests{
-		{SliceSpec: slice("filter", 0, 300, cutFilter), Sum: [16]byte{1, 15: 2}}, {SliceSpec: slice("filter", 7, 300, cutFilter), Sum: [16]byte{3}},
+		{SliceSpec: slice("filter", 0, 300, slicedFilter), Sum: [16]byte{1, 15: 2}}, {SliceSpec: slice("filter", 7, 300, slicedFilter), Sum: [16]byte{3}},
 		{SliceSpec: slice("other", 0, 4, plainFilter)}, dropped,
 	}
 	sortDigests(all)
@@ -220,7 +220,7 @@ func TestRefusedSliceFrames(t *testing.T) {
 }
 
 func TestUnsendableOfSlices(t *testing.T) {
-	spec, layers := slice("f", 1, 9, cutFilter), sliceLayers()
+	spec, layers := slice("f", 1, 9, slicedFilter), sliceLayers()
 	options := func(change func(*bigset.FilterOptions)) bigset.SliceSpec {
 		s := spec
 		change(&s.Options)
@@ -243,9 +243,9 @@ func TestUnsendableOfSlices(t *testing.T) {
 		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Slices = 0 })}, peer.ErrFrame},
 		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Durability = 4 })}, peer.ErrFrame},
 		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Capacity = 1 })}, bloomslice.ErrOptions},
-		{peer.FlushSlice{Spec: slice("f", 8, 9, cutFilter)}, peer.ErrFrame},
-		{peer.FlushSlice{Spec: slice("f", 1, 0, cutFilter)}, peer.ErrFrame},
-		{peer.FlushSlice{Spec: slice(strings.Repeat("f", 201), 1, 9, cutFilter)}, peer.ErrFrameTooLarge},
+		{peer.FlushSlice{Spec: slice("f", 8, 9, slicedFilter)}, peer.ErrFrame},
+		{peer.FlushSlice{Spec: slice("f", 1, 0, slicedFilter)}, peer.ErrFrame},
+		{peer.FlushSlice{Spec: slice(strings.Repeat("f", 201), 1, 9, slicedFilter)}, peer.ErrFrameTooLarge},
 		{peer.Mark{Spec: spec, Hashes: make([]bloomslice.Hash, bigset.MarksMax+1)}, peer.ErrFrameTooLarge},
 		{peer.Check{Hashes: make([]bloomslice.Hash, 1)}, peer.ErrFrame},
 		{peer.KeyAnswers(make([]bool, bigset.MarksMax+1)), peer.ErrFrameTooLarge},
@@ -290,7 +290,7 @@ func TestUnsendableOfSlices(t *testing.T) {
 
 // TestLargestOfSlicesFit sends the most that a message about slices may hold.
 func TestLargestOfSlicesFit(t *testing.T) {
-	spec := slice(strings.Repeat("f", 200), 7, math.MaxUint64, cutFilter)
+	spec := slice(strings.Repeat("f", 200), 7, math.MaxUint64, slicedFilter)
 	var layers []bloomslice.Layer
 	for i := range bloomslice.LayersMax {
 		layers = append(layers, bloomslice.Layer{ID: layerOf(fmt.Sprintf("%0255d", i), uint16(i)), Shape: bloomslice.Shape{Bytes: bloomslice.LayerBytesMax, K: bloomslice.HashesMax, Capacity: math.MaxUint64}, Count: math.MaxUint64})
@@ -312,7 +312,7 @@ func TestLargestOfSlicesFit(t *testing.T) {
 	}
 	digests := make(peer.SliceDigests, peer.DigestsMax)
 	for i := range digests {
-		o := cutFilter
+		o := slicedFilter
 		o.Capacity = 1<<33 + uint64(i)
 		digests[i].SliceSpec = slice(fmt.Sprintf("%0200d", i), 0, math.MaxUint64, o)
 	}

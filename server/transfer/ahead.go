@@ -14,7 +14,7 @@ type export struct {
 	set, after []byte
 	cancel     context.CancelFunc
 	done       chan struct{}
-	span       *bigset.Span
+	portion    *bigset.Portion
 	member     peer.Member
 	err        error
 }
@@ -28,7 +28,7 @@ func (c *Copy) readAhead(ctx context.Context, set, after []byte) {
 	from, chunk := c.from, c.m.opt.ChunkBytes
 	go func() {
 		defer close(e.done)
-		e.span, e.member, e.err = from.Export(ctx, set, after, chunk)
+		e.portion, e.member, e.err = from.Export(ctx, set, after, chunk)
 	}()
 }
 
@@ -47,12 +47,12 @@ func (c *Copy) readNext(ctx context.Context, set []byte) error {
 func (c *Copy) isAhead(set []byte) bool { return c.ahead != nil && bytes.Equal(c.ahead.set, set) }
 
 // export returns a chunk: the one read ahead if it is that chunk.
-func (c *Copy) export(ctx context.Context, set, after []byte) (*bigset.Span, peer.Member, error) {
+func (c *Copy) export(ctx context.Context, set, after []byte) (*bigset.Portion, peer.Member, error) {
 	if e := c.ahead; e != nil && bytes.Equal(e.set, set) && bytes.Equal(e.after, after) {
 		<-e.done
 		c.dropAhead()
 		if e.err == nil {
-			return e.span, e.member, nil
+			return e.portion, e.member, nil
 		}
 	}
 	return c.from.Export(ctx, set, after, c.m.opt.ChunkBytes)

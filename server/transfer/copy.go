@@ -220,19 +220,19 @@ func (c *Copy) known(ctx context.Context, set []byte) (bool, error) {
 
 // chunk takes one chunk.
 func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
-	span, m, err := c.export(ctx, set, after)
+	portion, m, err := c.export(ctx, set, after)
 	if err := errors.Join(err, c.is(m)); err != nil {
 		return err
 	}
-	ch := handoff.Chunk{From: source(m), Set: span.Set, Bound: span.Bound, Done: span.Done, Seen: span.Seen}
+	ch := handoff.Chunk{From: source(m), Set: portion.Set, Bound: portion.Bound, Done: portion.Done, Seen: portion.Seen}
 	if err := c.progress.Check(ch); err != nil {
 		return err
 	}
-	if span.Done && (span.Seen == nil || span.Dead == nil) {
+	if portion.Done && (portion.Seen == nil || portion.Dead == nil) {
 		return fmt.Errorf("%w: the last chunk of %.64q has no clocks", handoff.ErrOrder, set)
 	}
-	n := len(span.Keys)
-	for _, clk := range []*clock.Clock{span.Seen, span.Dead} {
+	n := len(portion.Keys)
+	for _, clk := range []*clock.Clock{portion.Seen, portion.Dead} {
 		if clk != nil {
 			n += len(clk.Append(nil))
 		}
@@ -240,28 +240,28 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 	if err := c.m.pace.take(ctx, n); err != nil {
 		return err
 	}
-	moment := &bigset.State{Seen: span.Seen, Dead: span.Dead}
-	if after != nil || !span.Done { // otherwise keys and deaths are of one moment and are taken together
-		span.Dead = nil
+	moment := &bigset.State{Seen: portion.Seen, Dead: portion.Dead}
+	if after != nil || !portion.Done { // otherwise keys and deaths are of one moment and are taken together
+		portion.Dead = nil
 	}
 	switch {
 	case !c.m.opt.Ahead:
-	case !span.Done:
-		c.readAhead(ctx, set, span.Bound)
+	case !portion.Done:
+		c.readAhead(ctx, set, portion.Bound)
 	case len(c.sets) > 1:
 		if err := c.readNext(ctx, c.sets[1]); err != nil {
 			return err
 		}
 	}
-	if err := c.take(ctx, span); err != nil {
+	if err := c.take(ctx, portion); err != nil {
 		return err
 	}
 	c.report.Bytes += uint64(n)
-	c.report.Elements += uint64(span.Count)
+	c.report.Elements += uint64(portion.Count)
 	if err := c.progress.Took(ch); err != nil {
 		return err
 	}
-	if span.Done {
+	if portion.Done {
 		c.moment, c.round = moment, 0
 		return nil
 	}
@@ -269,12 +269,12 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 }
 
 // take brings a chunk into the receiver.
-func (c *Copy) take(ctx context.Context, span *bigset.Span) error {
-	if span.Count > factsKeysMax {
-		r, _, err := c.m.to.Ingest(ctx, span)
+func (c *Copy) take(ctx context.Context, portion *bigset.Portion) error {
+	if portion.Count > factsKeysMax {
+		r, _, err := c.m.to.Ingest(ctx, portion)
 		return c.applied(r, err)
 	}
-	f, err := span.Facts()
+	f, err := portion.Facts()
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func TestCopyUndigested(t *testing.T) {
 	}
 }
 
-// away is a receiver that has not cut out an older copy of a slice yet.
+// away is a receiver that has not excised an older copy of a slice yet.
 type away struct {
 	*end
 	name string

@@ -30,7 +30,7 @@ type Sender interface {
 	Member() peer.Member
 	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
 	Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error]
-	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error)
+	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error)
 	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error]
 }
 
@@ -43,7 +43,7 @@ type Receiver interface {
 	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
 	ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error)
 	// Ingest applies a chunk of a copy by the rules of ApplyFacts. The chunk is durable when Ingest returns.
-	Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error)
+	Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error)
 	// SetNote and Note store progress: see engine.Store.SetNote.
 	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error
 	Note(ctx context.Context, name string) ([]byte, error)

@@ -185,18 +185,18 @@ func TestResumeUnderAnotherEpoch(t *testing.T) {
 // moving is a sender whose answers may be changed.
 type moving struct {
 	*local.Replica
-	member peer.Member // in place of the sender's, if it has a node
-	span   func(*bigset.Span)
-	locate func(bigset.Facts) bigset.Facts
+	member  peer.Member // in place of the sender's, if it has a node
+	portion func(*bigset.Portion)
+	locate  func(bigset.Facts) bigset.Facts
 }
 
-func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*bigset.Span, peer.Member, error) {
+func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*bigset.Portion, peer.Member, error) {
 	s, by, err := m.Replica.Export(ctx, set, after, n)
 	if m.member.Node != "" {
 		by = m.member
 	}
-	if err == nil && m.span != nil {
-		m.span(s)
+	if err == nil && m.portion != nil {
+		m.portion(s)
 	}
 	return s, by, err
 }
@@ -225,10 +225,10 @@ func TestRefusedAnswers(t *testing.T) {
 	}{
 		{"another node", moving{member: peer.Member{Node: "c", Incarnation: a.store.Actor(), State: peer.Normal}}, peer.ErrSender},
 		{"another incarnation", moving{member: peer.Member{Node: "a", Incarnation: "older", State: peer.Normal}}, peer.ErrSender},
-		{"another set", moving{span: func(s *bigset.Span) { s.Set = []byte("other") }}, handoff.ErrOrder},
-		{"no clock", moving{span: func(s *bigset.Span) { s.Seen = nil }}, handoff.ErrOrder},
-		{"no deaths at the end", moving{span: func(s *bigset.Span) { s.Dead = nil }}, handoff.ErrOrder},
-		{"keys cut short", moving{span: func(s *bigset.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }}, bigset.ErrFacts},
+		{"another set", moving{portion: func(s *bigset.Portion) { s.Set = []byte("other") }}, handoff.ErrOrder},
+		{"no clock", moving{portion: func(s *bigset.Portion) { s.Seen = nil }}, handoff.ErrOrder},
+		{"no deaths at the end", moving{portion: func(s *bigset.Portion) { s.Dead = nil }}, handoff.ErrOrder},
+		{"keys cut short", moving{portion: func(s *bigset.Portion) { s.Keys = s.Keys[:len(s.Keys)-1] }}, bigset.ErrFacts},
 	} {
 		c.m.Replica = a.local
 		m, err := transfer.New(b.local, transfer.Options{})
@@ -256,7 +256,7 @@ func TestIncomplete(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
 	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.NoSync), "delta")
 	damaged := &moving{Replica: a.local, locate: func(bigset.Facts) bigset.Facts { return bigset.Facts{Set: set} }}
-	damaged.span = func(s *bigset.Span) {
+	damaged.portion = func(s *bigset.Portion) {
 		f, err := s.Facts()
 		must(t, err, "facts")
 		if string(f.Keys[0].Name) == "y" {
@@ -352,7 +352,7 @@ type (
 	}
 )
 
-func (e exporting) Export(ctx context.Context, set, after []byte, most int) (*bigset.Span, peer.Member, error) {
+func (e exporting) Export(ctx context.Context, set, after []byte, most int) (*bigset.Portion, peer.Member, error) {
 	e.first(set, after)
 	return e.Sender.Export(ctx, set, after, most)
 }

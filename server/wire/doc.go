@@ -14,7 +14,7 @@
 //
 //	length of the payload (4) | kind (1) | flags (1) | zero (2) | number of the request (8) | payload | CRC-32C (4)
 //
-// All integers are little-endian. A message that is larger than a segment is cut, and segments of several messages alternate, so that a
+// All integers are little-endian. A message that is larger than a segment is split, and segments of several messages alternate, so that a
 // large one does not delay a small one. docs/format.md draws every kind.
 //
 // A message that is alone on its connection is written by the goroutine that has it, as far as the socket takes it without waiting. What waits, and

@@ -254,7 +254,7 @@ func (n *line) run() {
 		if err == nil {
 			pause = n.l.opt.PauseLeast
 			n.client.Store(c)
-			n.note(nil)
+			n.attempted(nil)
 			n.l.opt.Events(LinkEvent{Up: true, Remote: c.Remote()})
 			select {
 			case <-c.Done():
@@ -264,7 +264,7 @@ func (n *line) run() {
 			err = c.Err()
 			n.client.Store(nil)
 		}
-		n.note(err)
+		n.attempted(err)
 		if n.l.life.Err() != nil {
 			return
 		}
@@ -279,8 +279,8 @@ func (n *line) run() {
 	}
 }
 
-// note keeps why there is no connection.
-func (n *line) note(err error) {
+// attempted keeps why there is no connection.
+func (n *line) attempted(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.err = err

@@ -65,16 +65,16 @@ func decodeHead(b []byte) (h head, err error) {
 		err = fmt.Errorf("%w: a segment of kind %d", ErrFrame, h.kind)
 	case h.flags&^flagsAll != 0 || b[6] != 0 || b[7] != 0:
 		err = fmt.Errorf("%w: flags %02x%02x%02x", ErrFrame, h.flags, b[6], b[7])
-	case !h.cut() && h.flags != flagsAll:
-		err = fmt.Errorf("%w: a segment of kind %d that is cut", ErrFrame, h.kind)
+	case !h.mayBeSplit() && h.flags != flagsAll:
+		err = fmt.Errorf("%w: a segment of kind %d that is split", ErrFrame, h.kind)
 	case h.id == 0 && h.ofRequest():
 		err = fmt.Errorf("%w: a segment of kind %d without the number of its request", ErrFrame, h.kind)
 	}
 	return h, err
 }
 
-// cut reports whether a message of the kind may be larger than a segment.
-func (h head) cut() bool {
+// mayBeSplit reports whether a message of the kind may be larger than a segment.
+func (h head) mayBeSplit() bool {
 	return h.kind == kindRequest || h.kind == kindAnswer || h.kind == kindPart || h.kind == kindError
 }
 

@@ -248,7 +248,7 @@ func (r *reader) store(n *yaml.Node, s *spec.Store) {
 		{Key: "record", Read: func(n *yaml.Node) { s.Record = source.Word(&r.Reader, n, "record", []string{"merge", "set"}) }},
 		{Key: "sync", Read: func(n *yaml.Node) { s.Sync = r.Flag(n, "sync") }},
 		{Key: "warm", Read: func(n *yaml.Node) { s.Warm = r.Flag(n, "warm") }},
-		{Key: "open-contexts", Read: func(n *yaml.Node) { s.OpenContexts = r.Flag(n, "open-contexts") }},
+		{Key: "open-contexts", Read: func(n *yaml.Node) { s.KeepContexts = r.Flag(n, "open-contexts") }},
 		{Key: "pebble", Read: func(n *yaml.Node) { s.Pebble = r.options(n) }},
 	})
 	if p.keys["cache"] != nil && p.keys["cache-share"] != nil {

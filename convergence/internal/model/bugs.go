@@ -8,7 +8,7 @@ type Bug string
 // Variants are the correct systems, each with a way of doing things that some of the bugs break.
 var Variants = []Options{
 	{},
-	{OpenContexts: true},
+	{KeepContexts: true},
 	{Reserve: true},
 	{Copy: Claim},
 	{Copy: Track},
@@ -29,8 +29,8 @@ var Broken = []struct {
 	{"context-of-coordinator", "the coordinator's own dots are killed although the client gave a context", Options{}},
 	{"context-crosses-elements", "a wide context kills other elements' dots", Options{}},
 	{"wide-joins-seen", "a wide context enters the clock", Options{}},
-	{"wide-forgotten-early", "a wide remove is dropped before its context is seen", Options{OpenContexts: true}},
-	{"wide-dropped-when-dead", "a wide add's key goes with its dot, and its kills with it", Options{OpenContexts: true}},
+	{"wide-forgotten-early", "a wide remove is dropped before its context is seen", Options{KeepContexts: true}},
+	{"wide-dropped-when-dead", "a wide add's key goes with its dot, and its kills with it", Options{KeepContexts: true}},
 	{"batch-torn", "a part of a batch is written before the rest", Options{}},
 	{"batch-reversed", "operations of one batch take effect backwards", Options{}},
 	{"one-dot-per-batch", "several elements share a dot", Options{}},
@@ -51,7 +51,7 @@ var Broken = []struct {
 	{"tombstone-forgotten", "Dead shrinks once the key is gone", Options{}},
 	{"clock-forgotten", "the clock of an emptied set is dropped", Options{}},
 	{"drop-by-undurable-dead", "compaction drops a key by a tombstone that a crash takes back", Options{}},
-	{"drop-superseded-chain", "a superseded key is dropped with its context, and what it had superseded comes back", Options{OpenContexts: true}},
+	{"drop-superseded-chain", "a superseded key is dropped with its context, and what it had superseded comes back", Options{KeepContexts: true}},
 	{"rewriter-misses-write", "what is written between reading a span and swapping it is lost", Options{}},
 	{"clear-takes-all", "a whole-set delete removes concurrent adds", Options{}},
 	{"clear-forgets", "a whole-set delete deletes keys and remembers nothing", Options{}},
@@ -92,7 +92,7 @@ var Broken = []struct {
 
 // Options says which of the possible designs the replicas have, and what is broken.
 type Options struct {
-	OpenContexts bool     // wide contexts are kept unresolved until they are seen; otherwise the coordinator resolves them
+	KeepContexts bool     // wide contexts are kept unresolved until they are seen; otherwise the coordinator resolves them
 	Reserve      bool     // counters are reserved durably, and the actor outlives a crash
 	Copy         Protocol // how a copy is closed
 	Scrub        bool     // keys may be lost by the disk, and anti-entropy fetches them again
@@ -115,7 +115,7 @@ func System(o Options) convergence.System {
 	for _, f := range []struct {
 		on   bool
 		name string
-	}{{o.OpenContexts, "-open"}, {o.Reserve, "-reserve"}, {o.Copy == Claim, "-claim"}, {o.Copy == Track, "-track"}, {o.Scrub, "-scrub"}, {o.IDs, "-ids"}} {
+	}{{o.KeepContexts, "-open"}, {o.Reserve, "-reserve"}, {o.Copy == Claim, "-claim"}, {o.Copy == Track, "-track"}, {o.Scrub, "-scrub"}, {o.IDs, "-ids"}} {
 		if f.on {
 			name += f.name
 		}

@@ -43,7 +43,7 @@ func (r *replica) compact() error {
 	r.everywhere(func(keys []key) []key { return r.sift(keys, &dead) })
 	switch r.bug {
 	case "drop-superseded-chain":
-		r.open = slices.DeleteFunc(slices.Clone(r.open), func(o wide) bool { return o.add && (r.dead.has(o.dot) || r.covered(o.elem, o.dot)) })
+		r.unresolved = slices.DeleteFunc(slices.Clone(r.unresolved), func(o wide) bool { return o.add && (r.dead.has(o.dot) || r.covered(o.elem, o.dot)) })
 	case "tombstone-forgotten":
 		r.dead = dots{}
 		for _, k := range r.keys {

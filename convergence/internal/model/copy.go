@@ -110,7 +110,7 @@ func (c *copying) close(p *progress) (done bool) {
 	id := c.from.env.ID
 	switch c.to.o.Copy {
 	case Facts:
-		c.to.takeOpen(c.from.open)
+		c.to.takeUnresolved(c.from.unresolved)
 		c.to.kill(&p.dead)
 		c.to.settle()
 		if !p.clock.within(&c.to.seen) {

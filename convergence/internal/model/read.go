@@ -49,21 +49,21 @@ func (e *element) item(r *rand.Rand, seen *dots) convergence.Item {
 
 // answer is what one stream said of one element.
 type answer struct {
-	live  dots
-	clock dots // no newer than the keys
-	open  dots // the contexts of unresolved operations on the element: seen, as far as a merge is concerned
+	live       dots
+	clock      dots // no newer than the keys
+	unresolved dots // the contexts of unresolved operations on the element: seen, as far as a merge is concerned
 }
 
 // stream is a read of one replica, in chunks, of one moment or of several.
 type stream struct {
-	from  *replica
-	clock dots // of its first chunk
-	keys  []key
-	dead  dots
-	open  []wide
-	after string // the bound: it has said all up to here
-	ended bool
-	said  map[string]*answer
+	from       *replica
+	clock      dots // of its first chunk
+	keys       []key
+	dead       dots
+	unresolved []wide
+	after      string // the bound: it has said all up to here
+	ended      bool
+	said       map[string]*answer
 }
 
 func openStream(r *replica, after string) (*stream, error) {
@@ -79,7 +79,7 @@ func openStream(r *replica, after string) (*stream, error) {
 // what they cover may be dead since, and is not in that clock.
 func (s *stream) renew() {
 	s.keys, s.dead = s.from.keys, s.from.dead
-	s.open = append(slices.Clip(s.open), s.from.open...)
+	s.unresolved = append(slices.Clip(s.unresolved), s.from.unresolved...)
 }
 
 // chunk reads one or two more elements.
@@ -94,7 +94,7 @@ func (s *stream) chunk(rnd *rand.Rand) {
 	case rnd.IntN(3) == 0:
 		s.renew()
 	}
-	view := state{dead: s.dead, open: s.open}
+	view := state{dead: s.dead, unresolved: s.unresolved}
 	left := 1 + rnd.IntN(2)
 	for _, k := range s.keys {
 		if k.elem <= s.after && s.said[k.elem] == nil {
@@ -105,7 +105,7 @@ func (s *stream) chunk(rnd *rand.Rand) {
 				return
 			}
 			s.after = k.elem
-			s.said[k.elem] = &answer{clock: s.clock, open: openOf(s.open, k.elem)}
+			s.said[k.elem] = &answer{clock: s.clock, unresolved: unresolvedOf(s.unresolved, k.elem)}
 		} else if k.elem < s.after {
 			continue
 		}
@@ -116,7 +116,7 @@ func (s *stream) chunk(rnd *rand.Rand) {
 	s.ended = true
 }
 
-func openOf(list []wide, elem string) (d dots) {
+func unresolvedOf(list []wide, elem string) (d dots) {
 	for _, o := range list {
 		if o.elem == elem {
 			d.union(&o.ctx)
@@ -130,7 +130,7 @@ func (s *stream) of(elem string) answer {
 	if a := s.said[elem]; a != nil {
 		return *a
 	}
-	return answer{clock: s.clock, open: openOf(s.open, elem)}
+	return answer{clock: s.clock, unresolved: unresolvedOf(s.unresolved, elem)}
 }
 
 // epoch is the stretch of a read between two replacements: contexts of elements behind its bound are of its clock.
@@ -290,7 +290,7 @@ func (m *reader) survivors(said []answer) (live dots) {
 	live = all
 	for i := range said {
 		gone := said[i].clock
-		gone.union(&said[i].open)
+		gone.union(&said[i].unresolved)
 		gone.minus(&said[i].live)
 		live.minus(&gone)
 	}
@@ -326,7 +326,7 @@ func (m *reader) repair(e string, said []answer) {
 	for _, d := range said[i].live.list() {
 		k := key{elem: e, dot: d}
 		switch {
-		case !said[j].clock.has(d) && !said[j].open.has(d):
+		case !said[j].clock.has(d) && !said[j].unresolved.has(d):
 			keys.keys = append(keys.keys, k)
 		case said[j].live.has(d):
 		case b.dead.has(d) || m.bug == "repair-absent-is-dead":

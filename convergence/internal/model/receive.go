@@ -61,7 +61,7 @@ func (r *replica) receiveDelta(d delta) (durable bool) {
 		r.commitDelta(&before, d)
 		return true
 	}
-	same := len(before.done) == len(r.done) && before.seen == r.seen && before.dead == r.dead && len(before.keys) == len(r.keys) && len(before.open) == len(r.open)
+	same := len(before.done) == len(r.done) && before.seen == r.seen && before.dead == r.dead && len(before.keys) == len(r.keys) && len(before.unresolved) == len(r.unresolved)
 	if same && len(r.log) == 0 {
 		return true
 	}
@@ -88,14 +88,14 @@ func (r *replica) apply(it item, stamp int64, known *dots) {
 		s := from(it.dot)
 		r.kill(&s)
 	}
-	if it.wide && (fresh || !r.isOpen(it.dot)) {
-		r.open = append(slices.Clip(r.open), wide{it.elem, it.dot, it.ctx, it.kind == opAdd})
+	if it.wide && (fresh || !r.isUnresolved(it.dot)) {
+		r.unresolved = append(slices.Clip(r.unresolved), wide{it.elem, it.dot, it.ctx, it.kind == opAdd})
 	}
 	r.settle()
 }
 
-func (r *replica) isOpen(d dot) bool {
-	return slices.ContainsFunc(r.open, func(o wide) bool { return o.dot == d })
+func (r *replica) isUnresolved(d dot) bool {
+	return slices.ContainsFunc(r.unresolved, func(o wide) bool { return o.dot == d })
 }
 
 func (r *replica) applyContext(it item, stamp int64) {
@@ -135,8 +135,8 @@ func (r *replica) applyClear(ctx *dots) {
 
 // settle resolves the wide contexts that are seen.
 func (r *replica) settle() {
-	for i := 0; i < len(r.open); i++ {
-		o := r.open[i]
+	for i := 0; i < len(r.unresolved); i++ {
+		o := r.unresolved[i]
 		switch {
 		case r.bug == "wide-dropped-when-dead" && o.add && r.dead.has(o.dot):
 		case o.ctx.within(&r.seen) || r.bug == "wide-forgotten-early":
@@ -148,7 +148,7 @@ func (r *replica) settle() {
 		default:
 			continue
 		}
-		r.open = slices.Delete(slices.Clone(r.open), i, i+1)
+		r.unresolved = slices.Delete(slices.Clone(r.unresolved), i, i+1)
 		i--
 	}
 }
@@ -158,7 +158,7 @@ func (r *replica) receiveFacts(f *facts) {
 	for _, k := range f.keys {
 		r.put(k, &r.seen)
 	}
-	r.takeOpen(f.open)
+	r.takeUnresolved(f.unresolved)
 	r.kill(&f.dead)
 	if r.bug == "ae-missing-is-dead" {
 		for _, k := range f.keys {
@@ -170,10 +170,10 @@ func (r *replica) receiveFacts(f *facts) {
 	r.settle()
 }
 
-func (r *replica) takeOpen(list []wide) {
+func (r *replica) takeUnresolved(list []wide) {
 	for _, o := range list {
-		if !r.isOpen(o.dot) {
-			r.open = append(slices.Clip(r.open), o)
+		if !r.isUnresolved(o.dot) {
+			r.unresolved = append(slices.Clip(r.unresolved), o)
 		}
 	}
 }

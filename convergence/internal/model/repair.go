@@ -34,9 +34,9 @@ func (r *replica) Answer(ask []byte) ([][]byte, error) {
 	if r.bug == "ae-clock-first" {
 		return [][]byte{r.seen.append([]byte{msgClock}), f.append(nil)}, nil
 	}
-	deaths := facts{dead: r.dead, open: r.open}
-	if r.bug == "ae-missing-is-dead" || r.o.OpenContexts || r.env.Rand.IntN(2) == 0 {
-		f.dead, f.open = deaths.dead, deaths.open
+	deaths := facts{dead: r.dead, unresolved: r.unresolved}
+	if r.bug == "ae-missing-is-dead" || r.o.KeepContexts || r.env.Rand.IntN(2) == 0 {
+		f.dead, f.unresolved = deaths.dead, deaths.unresolved
 		return [][]byte{f.append(nil)}, nil
 	}
 	return [][]byte{f.append(nil), deaths.append(nil)}, nil

@@ -25,7 +25,7 @@ type replica struct {
 type state struct {
 	seen, dead dots
 	keys       []key  // by element and dot; of live dots, and of dead ones that were not dropped yet
-	open       []wide // operations whose wide context is not resolved
+	unresolved []wide // operations whose wide context is not resolved
 	done       []item // with IDs: operations that have one, with the dots that they took
 	copies     [8]*progress
 	life       int   // of the actor
@@ -59,8 +59,8 @@ func (r *replica) has(s *dots, d dot) bool {
 
 // covered reports whether an unresolved operation kills a dot of an element.
 func (s *state) covered(elem string, d dot) bool {
-	for i := range s.open {
-		if s.open[i].elem == elem && s.open[i].ctx.has(d) {
+	for i := range s.unresolved {
+		if s.unresolved[i].elem == elem && s.unresolved[i].ctx.has(d) {
 			return true
 		}
 	}
@@ -262,7 +262,7 @@ func (r *replica) resolve(it *item, c context) error {
 		}
 		return nil
 	}
-	if r.o.OpenContexts {
+	if r.o.KeepContexts {
 		it.ctx.union(&c.clock)
 		it.wide = true
 		return nil

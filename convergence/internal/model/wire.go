@@ -75,10 +75,10 @@ func (s *dots) append(b []byte) []byte {
 
 // facts are keys, deaths and unresolved operations.
 type facts struct {
-	keys  []key
-	dead  dots
-	open  []wide
-	asked dots // what the answer is about: read by a broken receiver only
+	keys       []key
+	dead       dots
+	unresolved []wide
+	asked      dots // what the answer is about: read by a broken receiver only
 }
 
 func (f *facts) append(b []byte) []byte {
@@ -90,9 +90,9 @@ func (f *facts) append(b []byte) []byte {
 	}
 	b = f.dead.append(b)
 	b = f.asked.append(b)
-	b = append(b, byte(len(f.open)))
-	for i := range f.open {
-		o := &f.open[i]
+	b = append(b, byte(len(f.unresolved)))
+	for i := range f.unresolved {
+		o := &f.unresolved[i]
 		b = appendString(b, o.elem)
 		b = append(b, o.dot.actor, o.dot.ctr, flag(o.add))
 		b = o.ctx.append(b)
@@ -189,7 +189,7 @@ func (d *decoder) facts() (f facts) {
 	}
 	f.dead, f.asked = d.dots(), d.dots()
 	for range d.byte() {
-		f.open = append(f.open, wide{elem: d.string(), dot: d.dot(), add: d.byte() == 1, ctx: d.dots()})
+		f.unresolved = append(f.unresolved, wide{elem: d.string(), dot: d.dot(), add: d.byte() == 1, ctx: d.dots()})
 	}
 	return f
 }

@@ -33,7 +33,7 @@ var Order = [...]Lock{
 	{Rank: DamagesMu{}, Name: "Damages.mu"},
 	{Rank: FiltersMu{}, Name: "Filters.mu"},
 	{Rank: RingMu{}, Name: "ring.mu"},
-	{Rank: CutterMu{}, Name: "cutter.mu"},
+	{Rank: ExciserMu{}, Name: "exciser.mu"},
 	{Rank: PublisherRounds{}, Name: "publisher.rounds"},
 	{Rank: PublisherMu{}, Name: "publisher.mu"},
 	{Rank: CacheMu{}, Name: "setCache.mu"},
@@ -81,7 +81,7 @@ type (
 	DamagesMu       struct{ place }
 	FiltersMu       struct{ place }
 	RingMu          struct{ place }
-	CutterMu        struct{ place }
+	ExciserMu       struct{ place }
 	PublisherRounds struct{ place }
 	PublisherMu     struct{ place }
 	CacheMu         struct{ place }

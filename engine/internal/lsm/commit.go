@@ -47,7 +47,7 @@ func (d *DB) CommitElements(batch *pebble.Batch, sync bool, g *Generation) (wait
 	}
 	began := time.Now()
 	return func() error {
-		defer d.Counters.Synced.Note(began)
+		defer d.Counters.Synced.Observe(began)
 		if err := d.guard(batch.SyncWait); err != nil {
 			return err
 		}

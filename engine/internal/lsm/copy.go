@@ -44,7 +44,7 @@ func (d *DB) copyTo(dest string) error {
 		if err := d.pebbleCheckpoint(part); err != nil {
 			return err
 		}
-		err := errors.Join(readLogs(fs, part), checkLogs(fs, part, closedNote{}, "", 0))
+		err := errors.Join(readLogs(fs, part), checkLogs(fs, part, closeRecord{}, "", 0))
 		if err == nil {
 			break
 		}

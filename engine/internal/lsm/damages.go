@@ -14,7 +14,7 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// damageNotes names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
+// damageFile names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
 // exists only in a store with damage, and a copy of the folder takes it along. Each line is one of
 //
 //	filter GENERATION "NAME" TABLE
@@ -22,7 +22,7 @@ import (
 //
 // with names quoted as in Go. TABLE is the damaged file, or - where that is not known: a line whose file is gone counts for
 // nothing. A line that can't be read is left out: the file is advice, the tables decide.
-const damageNotes = "DAMAGED"
+const damageFile = "DAMAGED"
 
 // damagesMax bounds the names that are kept.
 const damagesMax = 10_000
@@ -45,12 +45,12 @@ type Damaged struct {
 func (d *Damages) Open(db *DB) {
 	d.db, d.all = db, map[Damaged]string{}
 	if err := d.load(); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		db.opt.Logger.Warn("bigset: can't read which filters and sets were damaged, run `bigset verify`", "file", damageNotes, "cause", err)
+		db.opt.Logger.Warn("bigset: can't read which filters and sets were damaged, run `bigset verify`", "file", damageFile, "cause", err)
 	}
 }
 
 func (d *Damages) load() (err error) {
-	f, err := d.db.fs.Open(d.db.fs.PathJoin(d.db.dir, damageNotes))
+	f, err := d.db.fs.Open(d.db.fs.PathJoin(d.db.dir, damageFile))
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (d *Damages) Replace(found map[Damaged]string) {
 func (d *Damages) store() {
 	fs, err := d.db.fs, error(nil)
 	if len(d.all) == 0 {
-		if err = fs.Remove(fs.PathJoin(d.db.dir, damageNotes)); errors.Is(err, iofs.ErrNotExist) {
+		if err = fs.Remove(fs.PathJoin(d.db.dir, damageFile)); errors.Is(err, iofs.ErrNotExist) {
 			err = nil
 		}
 	} else {
@@ -132,10 +132,10 @@ func (d *Damages) store() {
 			lines = append(lines, what.line(table))
 		}
 		slices.Sort(lines)
-		err = WriteFile(fs, d.db.dir, damageNotes, strings.Join(lines, ""))
+		err = WriteFile(fs, d.db.dir, damageFile, strings.Join(lines, ""))
 	}
 	if err != nil {
-		d.db.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageNotes, "cause", err)
+		d.db.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageFile, "cause", err)
 	}
 }
 

@@ -356,7 +356,7 @@ func (d *DB) shut(last func() error) error {
 	}
 	errs = append(errs, d.closePebble())
 	if d.hold.drop(); d.failed.Load() == nil && !d.hold.holds() {
-		errs = append(errs, noteClosed(d.fs, d.dir, d.firstLog.number))
+		errs = append(errs, writeClosed(d.fs, d.dir, d.firstLog.number))
 	}
 	d.cache.Unref()
 	errs = append(errs, d.lock.Close(), d.disk.closer())

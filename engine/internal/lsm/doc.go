@@ -31,7 +31,7 @@
 //	wal.go         Pebble's logs, too
 //	commit.go      batches, ingests, single values
 //	unflushed.go   which elements memtables may hold: all others are looked up in tables alone
-//	swapgate.go    a span is replaced, or cut out, while others read
+//	swapgate.go    a span is replaced, or excised, while others read
 //	disk.go        free space, ballast, slow disks: what is refused when
 //	holdfs.go      an open on a full disk
 //	retry.go       flushes and compactions that fail wait

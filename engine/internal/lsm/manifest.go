@@ -52,7 +52,7 @@ func chunkSum(data []byte) uint32 {
 
 // checkManifest reports whether the MANIFEST ends in a record that a power cut took back, and returns its leastLog. One that is
 // damaged, or lost, is an error that wraps bigset.ErrCorrupt.
-func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, least uint64, err error) {
+func checkManifest(fs vfs.FS, dir string, closed closeRecord) (torn bool, least uint64, err error) {
 	name, data, err := readManifest(fs, dir)
 	if err != nil {
 		return false, 0, err
@@ -244,16 +244,16 @@ func leastLog(manifest []byte) (number uint64) {
 
 func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// closedNote is what the last Close wrote down.
-type closedNote struct {
+// closeRecord is what the last Close wrote down.
+type closeRecord struct {
 	manifest string
 	length   int
 	sum      uint32   // of the MANIFEST's first length bytes
 	logs     []string // the logs that the store wrote after its open, and closed, and whose keys are not all in tables
 }
 
-// text is the note as it stands in closedFile: a line, and a checksum of that line.
-func (n closedNote) text() string {
+// text is the record as it stands in closedFile: a line, and a checksum of that line.
+func (n closeRecord) text() string {
 	line := fmt.Sprintf("%s %d %08x", n.manifest, n.length, n.sum)
 	for _, log := range n.logs {
 		line += " " + log
@@ -268,7 +268,7 @@ func lineSum(line string) string {
 }
 
 // readClosed returns the note, an empty one if there is none, or one of a form that only another program knows.
-func readClosed(fs vfs.FS, dir string) (n closedNote, err error) {
+func readClosed(fs vfs.FS, dir string) (n closeRecord, err error) {
 	path := fs.PathJoin(dir, closedFile)
 	text, exists, err := readFile(fs, path)
 	if err != nil || !exists {
@@ -282,13 +282,13 @@ func readClosed(fs vfs.FS, dir string) (n closedNote, err error) {
 		n.logs = n.logs[:len(n.logs)-1] // the last field is the checksum
 	}
 	if n.text() != text {
-		return closedNote{}, nil
+		return closeRecord{}, nil
 	}
 	return n, nil
 }
 
 // check compares the MANIFEST with the note.
-func (n closedNote) check(path, name string, data []byte) error {
+func (n closeRecord) check(path, name string, data []byte) error {
 	switch now, then := manifestNumber(name), manifestNumber(n.manifest); {
 	case now > then:
 		return nil
@@ -302,8 +302,8 @@ func (n closedNote) check(path, name string, data []byte) error {
 	return nil
 }
 
-// noteClosed writes the note, unless it exists already. Pebble is closed; firstLog is the first log that it wrote since its open.
-func noteClosed(fs vfs.FS, dir string, firstLog uint64) error {
+// writeClosed writes the record, unless it exists already. Pebble is closed; firstLog is the first log that it wrote since its open.
+func writeClosed(fs vfs.FS, dir string, firstLog uint64) error {
 	name, data, err := readManifest(fs, dir)
 	if err != nil || name == "" {
 		return err
@@ -312,7 +312,7 @@ func noteClosed(fs vfs.FS, dir string, firstLog uint64) error {
 	if err != nil {
 		return err
 	}
-	n := closedNote{manifest: name, length: len(data), sum: crc32.Checksum(data, castagnoli)}
+	n := closeRecord{manifest: name, length: len(data), sum: crc32.Checksum(data, castagnoli)}
 	least := max(firstLog, leastLog(data))
 	for _, log := range logs {
 		if log.number >= least {

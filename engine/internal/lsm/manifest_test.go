@@ -145,15 +145,15 @@ func TestManifestLost(t *testing.T) {
 	}
 }
 
-// TestClosedNote: a note of the close that is damaged is refused. One that is gone, or of an older or a later form, is no evidence
+// TestCloseRecord: a note of the close that is damaged is refused. One that is gone, or of an older or a later form, is no evidence
 // against the store.
-func TestClosedNote(t *testing.T) {
+func TestCloseRecord(t *testing.T) {
 	t.Parallel()
 	r, _, _ := manifestStore(t, true)
 	path := fileOn(t, r.disk, "CLOSED", "")
-	note := testkit.ReadFile(t, r.disk, path)
-	for i := range note {
-		for what, bad := range map[string][]byte{"flipped": slices.Clone(note), "cut": note[:i]} {
+	record := testkit.ReadFile(t, r.disk, path)
+	for i := range record {
+		for what, bad := range map[string][]byte{"flipped": slices.Clone(record), "cut": record[:i]} {
 			if what == "flipped" {
 				bad[i] ^= 1
 			}
@@ -164,8 +164,8 @@ func TestClosedNote(t *testing.T) {
 	manifest, log := fileOn(t, r.disk, "MANIFEST-", ""), fileOn(t, r.disk, "", logSuffix)
 	data := testkit.ReadFile(t, r.disk, manifest)
 	first := fmt.Sprintf("%s %d %08x", strings.TrimPrefix(manifest, "store/"), len(data), checksum(data))
-	if want := summed(first + " " + strings.TrimPrefix(log, "store/")); string(note) != want {
-		t.Errorf("the note is %q, want %q", note, want)
+	if want := summed(first + " " + strings.TrimPrefix(log, "store/")); string(record) != want {
+		t.Errorf("the note is %q, want %q", record, want)
 	}
 	for what, other := range map[string]string{
 		"without logs":  summed(first),

@@ -47,13 +47,13 @@ func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Ui
 		if !ok {
 			return newUnion(key, value), nil
 		}
-		if r := registry.Load(); r != nil && !keyscheme.IsOpen(value) && r.Droppable(key[:prefixLen], actor, counter) {
+		if r := registry.Load(); r != nil && !keyscheme.IsUnresolved(value) && r.Droppable(key[:prefixLen], actor, counter) {
 			if dropped != nil {
 				dropped.Add(1)
 			}
 			return gone{}, nil
 		}
-		if len(value) == 1 && value[0] == keyscheme.ClosedValue[0] {
+		if len(value) == 1 && value[0] == keyscheme.ResolvedValue[0] {
 			return plain{}, nil
 		}
 		return &kept{append([]byte(nil), value...)}, nil
@@ -66,7 +66,7 @@ type gone struct{}
 func (gone) MergeNewer([]byte) error { return nil }
 func (gone) MergeOlder([]byte) error { return nil }
 
-func (gone) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ClosedValue, nil, nil }
+func (gone) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ResolvedValue, nil, nil }
 
 // DeletableFinish implements pebble.DeletableValueMerger.
 func (gone) DeletableFinish(bool) ([]byte, bool, io.Closer, error) { return nil, true, nil, nil }
@@ -76,7 +76,7 @@ type plain struct{}
 
 func (plain) MergeNewer([]byte) error                { return nil }
 func (plain) MergeOlder([]byte) error                { return nil }
-func (plain) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ClosedValue, nil, nil }
+func (plain) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ResolvedValue, nil, nil }
 
 // kept is the merger of any other record that is written once: the newest value stays.
 type kept struct{ value []byte }

@@ -10,7 +10,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestMergerKeepsOpen: the merger leaves out a record of a dead dot, and no open key, which has to be resolved before.
+// TestMergerKeepsOpen: the merger leaves out a record of a dead dot, and no unresolved key, which has to be resolved before.
 func TestMergerKeepsOpen(t *testing.T) {
 	prefix := keyscheme.NewPrefix([]byte("s"))
 	dead := clock.Dot{Actor: "an actor", Counter: 7}
@@ -21,8 +21,8 @@ func TestMergerKeepsOpen(t *testing.T) {
 		value []byte
 		left  bool
 	}{
-		"dead":          {dead, keyscheme.ClosedValue, true},
-		"live":          {clock.Dot{Actor: "an actor", Counter: 8}, keyscheme.ClosedValue, false},
+		"dead":          {dead, keyscheme.ResolvedValue, true},
+		"live":          {clock.Dot{Actor: "an actor", Counter: 8}, keyscheme.ResolvedValue, false},
 		"dead and open": {dead, keyscheme.AppendElementValue(nil, clock.Of(clock.Dot{Actor: "other", Counter: 1})), false},
 	} {
 		var dropped atomic.Uint64

@@ -148,7 +148,7 @@ func (r *rig) elements(set string, from, to int) batch {
 	b := batch{}
 	for i := from; i < to; i++ {
 		dot := clock.Dot{Actor: "an actor", Counter: uint64(len(r.log)*1000 + len(b) + 1)}
-		b[string(keyscheme.NewPrefix([]byte(set)).AppendElement(nil, fmt.Appendf(nil, "n%03d-padding", i), dot, keyscheme.OpAdd))] = keyscheme.ClosedValue
+		b[string(keyscheme.NewPrefix([]byte(set)).AppendElement(nil, fmt.Appendf(nil, "n%03d-padding", i), dot, keyscheme.OpAdd))] = keyscheme.ResolvedValue
 	}
 	return b
 }

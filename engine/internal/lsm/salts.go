@@ -19,7 +19,7 @@ import (
 // bytes of the result are as random as those of the actor, because dotRanges knows an actor by them.
 //
 // Which slots have which salt is in one record, the table. It names its actor and counts under that actor alone: a new incarnation starts without
-// salts. No salt is given twice under one actor. DropRange writes the table, synced, before it cuts the range out.
+// salts. No salt is given twice under one actor. DropRange writes the table, synced, before it excises the range.
 
 const (
 	formatSalts   = 3    // the first format that may have a table: an older program would mint under the plain actor

@@ -30,7 +30,7 @@ type swapGate struct {
 func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, holed bool) error {
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
 	defer d.Unflushed.Blind()()
-	return d.cut(bounds, holed, func() error {
+	return d.exciseChecked(bounds, holed, func() error {
 		return d.swaps.swapping(d.pebble, bounds, func() (err error) {
 			if len(paths) == 0 {
 				return d.pebble.Excise(ctx, span)
@@ -41,10 +41,10 @@ func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, 
 	})
 }
 
-// Excise cuts a span out. Writers of it are held, and the log is synced. What Pebble calls fatal here is not recovered: the process ends.
+// Excise takes a span out of all tables. Writers of it are held, and the log is synced. What Pebble calls fatal here is not recovered: the process ends.
 func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
 	defer d.Unflushed.Blind()()
-	return d.cut(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
+	return d.exciseChecked(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
 }
 
 // OpenSet opens an iterator that shows a set as it was before a swap or as it is after.
@@ -112,13 +112,13 @@ func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.I
 	return g.old.Clone(pebble.CloneOptions{IterOptions: &all})
 }
 
-// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
+// exciseChecked runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
 // reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
 // without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
 // second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
 // that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
 // what stays is read, as Pebble does: what lies before it and behind it.
-func (d *DB) cut(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
+func (d *DB) exciseChecked(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
 	seeks := []func(*pebble.Iterator){
 		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
 		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },

@@ -56,18 +56,18 @@ type tableFile struct {
 }
 
 // ReadAt implements io.ReaderAt. It panics with an error of reading where Pebble would take it for the end of the table, and
-// lose what lies behind: see DB.cut, which has the panic end the process.
+// lose what lies behind: see DB.exciseChecked, which has the panic end the process.
 func (f tableFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
-	if err != nil && err != io.EOF && cutting() {
+	if err != nil && err != io.EOF && excising() {
 		panic(fatalError{fmt.Errorf("engine: table %s can't be read where it is to be cut: %w", f.name, err)})
 	}
 	return n, err
 }
 
-// cutting reports whether Pebble has called in order to see where a table that it cuts goes on (excise.go, v2.1.7). Nothing but
+// excising reports whether Pebble has called in order to see where a table that it cuts goes on (excise.go, v2.1.7). Nothing but
 // the stack tells; it is asked only after an error.
-func cutting() bool {
+func excising() bool {
 	stack := string(debug.Stack())
 	return strings.Contains(stack, ".determineLeftTableBounds(") || strings.Contains(stack, ".determineRightTableBounds(")
 }

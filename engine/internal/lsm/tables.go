@@ -46,14 +46,14 @@ func surveyTable(level int, info *pebble.SSTableInfo) Table {
 		}
 	}
 	if info.Virtual {
-		t.Keys, t.Sets = cutCounts(&t, p.NumEntries)
+		t.Keys, t.Sets = virtualCounts(&t, p.NumEntries)
 	}
 	return t
 }
 
-// cutCounts returns the counts of a table that a swap has cut. Pebble withholds the property of the whole table, but it knows
+// virtualCounts returns the counts of a table that a swap has cut: a virtual one, in Pebble's word. Pebble withholds the property of the whole table, but it knows
 // about how many records are left: where both ends are of one set, they are that set's.
-func cutCounts(t *Table, records uint64) (keys uint64, sets []SetKeys) {
+func virtualCounts(t *Table, records uint64) (keys uint64, sets []SetKeys) {
 	if _, _, _, _, ok := keyscheme.ElementDot(t.Largest); !ok {
 		return 0, nil // mostly a clock and a tombstone that are left of a set
 	}

@@ -19,7 +19,7 @@ type Timing struct {
 }
 
 // Note counts something that began at that time and has ended.
-func (t *Timing) Note(began time.Time) { t.Add(time.Since(began)) }
+func (t *Timing) Observe(began time.Time) { t.Add(time.Since(began)) }
 
 // Add counts something that took so long.
 func (t *Timing) Add(d time.Duration) {

@@ -75,7 +75,7 @@ func logNumber(name string) (number uint64, ok bool) {
 // checkLogs returns an error that wraps bigset.ErrCorrupt if a log is damaged where it was on disk, or if one is gone that is needed. Two
 // files name logs that have existed: the note of the last close, and the identity file, which names marked, the last log at the first
 // write after an open. Such a log may be gone if its number is below least, the MANIFEST's leastLog: then its keys are in tables.
-func checkLogs(fs vfs.FS, dir string, closed closedNote, marked string, least uint64) error {
+func checkLogs(fs vfs.FS, dir string, closed closeRecord, marked string, least uint64) error {
 	logs, err := listLogs(fs, dir)
 	if err != nil {
 		return err

@@ -68,8 +68,8 @@ func (l *Link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot)
 	return over(ctx, l, func(r peer.Replica) (bigset.Judgement, peer.Member, error) { return r.Judge(ctx, set, element, dots) })
 }
 
-func (l *Link) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (*bigset.Span, peer.Member, error) { return r.Export(ctx, set, after, bytesMax) })
+func (l *Link) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (*bigset.Portion, peer.Member, error) { return r.Export(ctx, set, after, bytesMax) })
 }
 
 func (l *Link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {

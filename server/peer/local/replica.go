@@ -34,10 +34,10 @@ var (
 // what was acknowledged, until a copy or repair has made it whole. So is a node whose store was not closed cleanly, so that its
 // incarnation has changed, and that has filters whose marks are not synced: it may have lost marks, and the counts of the layers that
 // it owns, which others have; until it has pulled those slices it must neither fill its layers nor deny a key. A store that keeps wide
-// contexts open is refused with peer.ErrOpenContexts.
+// contexts open is refused with peer.ErrUnresolvedContexts.
 func New(node string, store *engine.Store, state peer.MemberState) (*Replica, error) {
-	if store.OpenContexts() {
-		return nil, fmt.Errorf("%w: the store of %s has Options.OpenContexts", peer.ErrOpenContexts, node)
+	if store.KeepsContexts() {
+		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
 	}
 	store.KeepRecent()
 	l := &Replica{store: store, node: node}
@@ -177,11 +177,11 @@ func (l *Replica) ElementDigests(ctx context.Context, set []byte, r bigset.Eleme
 	return d, l.Member(), err
 }
 
-// State implements peer.Replica. A set with open keys, from a time when the store kept them, is peer.ErrOpenContexts.
+// State implements peer.Replica. A set with unresolved keys, from a time when the store kept them, is peer.ErrUnresolvedContexts.
 func (l *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	s, err := l.store.State(ctx, set)
-	if err == nil && s.Open > 0 {
-		err = fmt.Errorf("%w: %d keys of %q", peer.ErrOpenContexts, s.Open, set)
+	if err == nil && s.Unresolved > 0 {
+		err = fmt.Errorf("%w: %d keys of %q", peer.ErrUnresolvedContexts, s.Unresolved, set)
 	}
 	return s, l.Member(), err
 }
@@ -236,30 +236,30 @@ func (l *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.D
 }
 
 // Export implements peer.Replica.
-func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
+func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
 	m := l.Member() // before the read: an incarnation that ends meanwhile has sent it
 	if err := l.whole(); err != nil {
 		return nil, m, err
 	}
-	span, err := l.store.ExportSpan(ctx, set, after, bytesMax)
+	portion, err := l.store.ExportPortion(ctx, set, after, bytesMax)
 	if err != nil {
 		return nil, m, err
 	}
-	if !span.Done {
-		span.Dead = nil
+	if !portion.Done {
+		portion.Dead = nil
 		if after != nil {
-			span.Seen = nil
+			portion.Seen = nil
 		}
 	}
-	return span, m, nil
+	return portion, m, nil
 }
 
 // Ingest takes a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
-func (l *Replica) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
+func (l *Replica) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.store.IngestSpan(ctx, span)
+	r, err := l.store.IngestPortion(ctx, portion)
 	return r, l.Member(), l.outcome(err)
 }
 

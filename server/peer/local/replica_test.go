@@ -47,8 +47,8 @@ func addOps(element string) []bigset.Op {
 }
 
 func TestNew(t *testing.T) {
-	open1, _ := open(t, engine.Options{OpenContexts: true})
-	if _, err := local.New("alice", open1, peer.Normal); !errors.Is(err, peer.ErrOpenContexts) {
+	keeping, _ := open(t, engine.Options{KeepContexts: true})
+	if _, err := local.New("alice", keeping, peer.Normal); !errors.Is(err, peer.ErrUnresolvedContexts) {
 		t.Error(err)
 	}
 	store, _ := open(t, engine.Options{})

@@ -22,10 +22,10 @@ import (
 )
 
 // cut is what filters here are made with: they have slices.
-var cut = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: bigset.FilterSync}
+var sliced = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: bigset.FilterSync}
 
 func slice(i uint32) bigset.SliceSpec {
-	return bigset.SliceSpec{Name: []byte("f"), Slice: i, Generation: 9, Options: cut}
+	return bigset.SliceSpec{Name: []byte("f"), Slice: i, Generation: 9, Options: sliced}
 }
 
 // sliceCalls does, under its name, each call on a slice that returns one answer.
@@ -82,7 +82,7 @@ func TestSlicesBeginJoining(t *testing.T) {
 	store, _ := open(t, engine.Options{})
 	l := newReplica(t, store)
 	spec, hash := slice(0), bloomslice.Sum([]byte("x"))
-	spec.Slice = hash.Slice(cut.Slices)
+	spec.Slice = hash.Slice(sliced.Slices)
 	hashes := []bloomslice.Hash{hash}
 	if present, _, err := l.Check(turning{ctx, l}, spec, hashes); !errors.Is(err, peer.ErrJoining) || present != nil {
 		t.Errorf("check: %v, %v", present, err)
@@ -133,9 +133,9 @@ func TestSeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	var groups []peer.SliceKeys
-	for i := range uint32(cut.Slices) {
+	for i := range uint32(sliced.Slices) {
 		for k := byte(0); len(groups) == int(i); k++ {
-			if h := bloomslice.Sum([]byte{k}); h.Slice(cut.Slices) == i {
+			if h := bloomslice.Sum([]byte{k}); h.Slice(sliced.Slices) == i {
 				groups = append(groups, peer.SliceKeys{Slice: i, Hashes: []bloomslice.Hash{h}})
 			}
 		}
@@ -179,7 +179,7 @@ func TestManyOutcomes(t *testing.T) {
 	var groups []peer.SliceKeys
 	for i := range 40 {
 		h := bloomslice.Sum([]byte{byte(i)})
-		groups = append(groups, peer.SliceKeys{Slice: h.Slice(cut.Slices), Hashes: []bloomslice.Hash{h}})
+		groups = append(groups, peer.SliceKeys{Slice: h.Slice(sliced.Slices), Hashes: []bloomslice.Hash{h}})
 	}
 	slices.SortFunc(groups, func(a, b peer.SliceKeys) int { return cmp.Compare(a.Slice, b.Slice) })
 	groups = slices.CompactFunc(groups, func(a, b peer.SliceKeys) bool { return a.Slice == b.Slice })
@@ -262,9 +262,9 @@ func TestManyAdded(t *testing.T) {
 	var groups []peer.SliceKeys
 	for i := range 40 {
 		h := bloomslice.Sum(fmt.Append(nil, i))
-		at, found := slices.BinarySearchFunc(groups, h.Slice(cut.Slices), func(g peer.SliceKeys, s uint32) int { return cmp.Compare(g.Slice, s) })
+		at, found := slices.BinarySearchFunc(groups, h.Slice(sliced.Slices), func(g peer.SliceKeys, s uint32) int { return cmp.Compare(g.Slice, s) })
 		if !found {
-			groups = slices.Insert(groups, at, peer.SliceKeys{Slice: h.Slice(cut.Slices)})
+			groups = slices.Insert(groups, at, peer.SliceKeys{Slice: h.Slice(sliced.Slices)})
 		}
 		groups[at].Hashes = append(groups[at].Hashes, h)
 	}

@@ -74,10 +74,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"marks of another": func(b []byte) []byte {
 			return frame(peer.Marked{Marks: marksOf(t, 5, "a", "b"), Added: []bool{true, true}})
 		},
-		"pages of another":      func(b []byte) []byte { return frame(peer.SlicePages{SliceSpec: spec(5)}) },
-		"another range":         func(b []byte) []byte { return frame(peer.RangeDigests{{First: 2, Last: 9}}) },
-		"a span of another set": func(b []byte) []byte { return frame(peer.Span{Set: []byte("other"), Done: true, Keys: []byte{}}) },
-		"too few groups":        func(b []byte) []byte { return frame(peer.AnswersMany{{Answers: []bool{true}}}) },
+		"pages of another":         func(b []byte) []byte { return frame(peer.SlicePages{SliceSpec: spec(5)}) },
+		"another range":            func(b []byte) []byte { return frame(peer.RangeDigests{{First: 2, Last: 9}}) },
+		"a portion of another set": func(b []byte) []byte { return frame(peer.Portion{Set: []byte("other"), Done: true, Keys: []byte{}}) },
+		"too few groups":           func(b []byte) []byte { return frame(peer.AnswersMany{{Answers: []bool{true}}}) },
 		"groups of others": func(b []byte) []byte {
 			return frame(peer.MarkedMany{{Added: []bool{true, true}}, {Added: []bool{true}}})
 		},

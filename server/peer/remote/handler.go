@@ -197,7 +197,7 @@ func (v *visit) serveRepair(m peer.Message) ([]byte, error) {
 			if err != nil {
 				return nil, by, err
 			}
-			return peer.Span(*a), by, nil
+			return peer.Portion(*a), by, nil
 		})
 	case peer.AskRangeDigests:
 		return v.once(Compare, m.First, m.Last, func() (peer.Message, peer.Member, error) {

@@ -386,9 +386,9 @@ func plain(n *node, v any, err error) string {
 	if s, ok := v.(answers); ok {
 		text = ""
 		for _, x := range s {
-			if span, ok := x.(*bigset.Span); ok && span != nil {
-				f, e := span.Facts()
-				x = fmt.Sprintf("%q bound %q done %v count %d seen %v dead %v keys %v %v", span.Set, span.Bound, span.Done, span.Count, span.Seen, span.Dead, names(f.Keys), e)
+			if portion, ok := x.(*bigset.Portion); ok && portion != nil {
+				f, e := portion.Facts()
+				x = fmt.Sprintf("%q bound %q done %v count %d seen %v dead %v keys %v %v", portion.Set, portion.Bound, portion.Done, portion.Count, portion.Seen, portion.Dead, names(f.Keys), e)
 			}
 			text += fmt.Sprintf("%+v; ", x)
 		}

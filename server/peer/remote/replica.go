@@ -280,18 +280,18 @@ func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.D
 }
 
 // Export implements peer.Replica.
-func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
-	a, by, err := ask[peer.Span](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
+func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
+	a, by, err := ask[peer.Portion](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
 	if err != nil {
 		return nil, by, err
 	}
-	return fit(r, (*bigset.Span)(&a), by, nil, bytes.Equal(a.Set, set), "a span of a set")
+	return fit(r, (*bigset.Portion)(&a), by, nil, bytes.Equal(a.Set, set), "a portion of a set")
 }
 
 // RangeDigests implements peer.Replica.
 func (r *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
 	a, by, err := ask[peer.RangeDigests](ctx, r, VerbRangeDigests, peer.AskRangeDigests{First: first, Last: last, Parts: parts})
-	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckCut(a, first, last, len(keyscheme.CutSlots(first, last, parts))) == nil, "a range")
+	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckSplit(a, first, last, len(keyscheme.SplitSlots(first, last, parts))) == nil, "a range")
 }
 
 // sender checks whom the parts of a stream are from: all from the member that was asked, in one incarnation.

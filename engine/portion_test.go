@@ -20,20 +20,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// spans returns a whole set in spans of about so many bytes of keys, and checks them against the model.
-func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*bigset.Span) {
+// portions returns a whole set in portions of about so many bytes of keys, and checks them against the model.
+func (p *pair) portions(t rapid.TB, set string, bytesMax int) (all []*bigset.Portion) {
 	t.Helper()
 	var after []byte
 	keys := map[clock.Dot]string{}
 	for {
-		s, err := p.store.ExportSpan(bg, []byte(set), after, bytesMax)
+		s, err := p.store.ExportPortion(bg, []byte(set), after, bytesMax)
 		must(t, err, p.label+": export")
-		f, err := engine.SpanFacts(s)
+		f, err := engine.PortionFacts(s)
 		must(t, err, p.label+": unpack")
 		n := 0
 		for _, e := range f.Keys {
 			if after != nil && bytes.Compare(e.Name, after) <= 0 || !s.Done && bytes.Compare(e.Name, s.Bound) > 0 {
-				t.Fatalf("%s: element %q in a span from %q to %q", p.label, e.Name, after, s.Bound)
+				t.Fatalf("%s: element %q in a portion from %q to %q", p.label, e.Name, after, s.Bound)
 			}
 			for _, d := range e.Dots {
 				keys[d] = string(e.Name)
@@ -41,7 +41,7 @@ func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*bigset.Span) 
 			}
 		}
 		if n != s.Count || string(s.Set) != set || s.Done != (s.Bound == nil) {
-			t.Fatalf("%s: a span %+v with %d keys", p.label, s, n)
+			t.Fatalf("%s: a portion %+v with %d keys", p.label, s, n)
 		}
 		all = append(all, s)
 		if after = s.Bound; s.Done {
@@ -50,21 +50,21 @@ func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*bigset.Span) 
 	}
 	m := p.model.Set(set)
 	if fmt.Sprint(keys) != fmt.Sprint(m.Keys) {
-		t.Fatalf("%s: spans hold %v, want %v", p.label, keys, m.Keys)
+		t.Fatalf("%s: portions hold %v, want %v", p.label, keys, m.Keys)
 	}
 	return all
 }
 
-// ingest takes a span in store and model, and compares what they answer.
-func (p *pair) ingest(t rapid.TB, s *bigset.Span) bigset.FactsResult {
+// ingest takes a portion in store and model, and compares what they answer.
+func (p *pair) ingest(t rapid.TB, s *bigset.Portion) bigset.FactsResult {
 	t.Helper()
 	p.absorb(t, string(s.Set))
-	f, err := engine.SpanFacts(s)
+	f, err := engine.PortionFacts(s)
 	must(t, err, "unpack")
-	got, err := p.store.IngestSpan(bg, s)
+	got, err := p.store.IngestPortion(bg, s)
 	must(t, err, p.label+": ingest")
 	if want := p.model.ApplyFacts(f); got != want {
-		t.Fatalf("%s: the span changed %+v, want %+v", p.label, got, want)
+		t.Fatalf("%s: the portion changed %+v, want %+v", p.label, got, want)
 	} else if want != (bigset.FactsResult{}) {
 		p.tell(string(s.Set))
 	}
@@ -98,9 +98,9 @@ func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b 
 // the filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
 func TestEachKeyBothWays(t *testing.T) {
 	t.Parallel()
-	for _, spanBytes := range []int{1, 4000, 0} {
+	for _, portionBytes := range []int{1, 4000, 0} {
 		for order := range 3 {
-			a, b, deltas := twoStores(t, fmt.Sprintf("receiver, spans of %d, order %d", spanBytes, order), func(o *engine.Options) {
+			a, b, deltas := twoStores(t, fmt.Sprintf("receiver, portions of %d, order %d", portionBytes, order), func(o *engine.Options) {
 				o.Strategy = compaction.Filter()
 			})
 			for i := range 12 {
@@ -118,7 +118,7 @@ func TestEachKeyBothWays(t *testing.T) {
 				deliver()
 			}
 			for round := range 2 {
-				for i, s := range a.spans(t, "s", spanBytes) {
+				for i, s := range a.portions(t, "s", portionBytes) {
 					b.ingest(t, s)
 					if i%7 == 6 {
 						must(t, b.store.CompactTables(bg), "compact")
@@ -139,7 +139,7 @@ func TestEachKeyBothWays(t *testing.T) {
 				publish(t, b)
 				must(t, b.store.CompactTables(bg), "compact")
 			}
-			for _, s := range a.spans(t, "s", spanBytes) {
+			for _, s := range a.portions(t, "s", portionBytes) {
 				b.ingest(t, s)
 			}
 			b.check(t)
@@ -162,7 +162,7 @@ func TestEachKeyBothWays(t *testing.T) {
 	}
 }
 
-// TestIngestWhileWritten: what arrives by deltas while spans come in, also of the same keys, and while the rewriter works, is
+// TestIngestWhileWritten: what arrives by deltas while portions come in, also of the same keys, and while the rewriter works, is
 // there at the end, once.
 func TestIngestWhileWritten(t *testing.T) {
 	a, b, deltas := twoStores(t, "receiver", func(o *engine.Options) {
@@ -171,7 +171,7 @@ func TestIngestWhileWritten(t *testing.T) {
 	for i := range tier.Times(40) {
 		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+30), bigset.NoSync)
 	}
-	spans := a.spans(t, "s", 1500)
+	portions := a.portions(t, "s", 1500)
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
@@ -186,8 +186,8 @@ func TestIngestWhileWritten(t *testing.T) {
 			return nil
 		}()
 	}()
-	for _, i := range rand.Perm(len(spans)) {
-		_, err := b.store.IngestSpan(bg, spans[i])
+	for _, i := range rand.Perm(len(portions)) {
+		_, err := b.store.IngestPortion(bg, portions[i])
 		must(t, err, "ingest")
 	}
 	must(t, <-done, "deltas")
@@ -200,23 +200,23 @@ func TestIngestWhileWritten(t *testing.T) {
 }
 
 // TestIngestCrashes crashes at every operation on the disk of an ingest into a set with batches that were not synced: all of the
-// span is there or nothing, and nothing else is lost.
+// portion is there or nothing, and nothing else is lost.
 func TestIngestCrashes(t *testing.T) {
 	t.Parallel()
 	a := newPair("sender")
 	a.open(t)
 	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 120), bigset.NoSync)
 	a.all(t, "s", keyscheme.OpRemove, elementNames(30, 60), bigset.NoSync)
-	whole := a.spans(t, "s", 0)[0]
+	whole := a.portions(t, "s", 0)[0]
 	a.close(t)
 	for _, cut := range [][]int{nil, {24, 40, 32, 64}} {
-		span := *whole
+		portion := *whole
 		if cut != nil { // what has died would bring what lives in the same page
-			span.Dead = nil
+			portion.Dead = nil
 		}
 		for at := int64(0); ; at++ {
 			p := newPair(fmt.Sprintf("crash at %d", at))
-			p.cut = cut
+			p.split = cut
 			p.open(t)
 			for _, actor := range []clock.Actor{"a clock of", "many actors", "is in pages"} {
 				p.apply(t, bigset.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte(actor)}}}, bigset.NoSync)
@@ -225,7 +225,7 @@ func TestIngestCrashes(t *testing.T) {
 			p.all(t, "s", keyscheme.OpAdd, elementNames(120, 150), bigset.NoSync)
 			acknowledged := p.model.AcknowledgedCount()
 			crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
-			p.ingest(t, &span)
+			p.ingest(t, &portion)
 			left := crash()
 			if left == nil {
 				left = p.disk.CrashClone(0, 1)
@@ -242,7 +242,7 @@ func TestIngestCrashes(t *testing.T) {
 			p.lose(t, left)
 			p.check(t)
 			p.verify(t)
-			p.ingest(t, &span)
+			p.ingest(t, &portion)
 			p.check(t)
 			p.verify(t)
 			p.close(t)
@@ -250,66 +250,66 @@ func TestIngestCrashes(t *testing.T) {
 	}
 }
 
-// TestSpansRefused: what is malformed, or can't be, is refused, and changes nothing.
-func TestSpansRefused(t *testing.T) {
+// TestPortionsRefused: what is malformed, or can't be, is refused, and changes nothing.
+func TestPortionsRefused(t *testing.T) {
 	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
 	defer b.close(t)
 	b.all(t, "s", keyscheme.OpAdd, []string{"own"}, bigset.NoSync)
 	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
 	a.apply(t, bigset.Delta{Set: []byte("s"), Actor: b.store.Actor(), First: 2, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("n010")}}}, bigset.NoSync)
-	future := a.spans(t, "s", 0)[0]
+	future := a.portions(t, "s", 0)[0]
 	good := *future
 	var err error
 	small := newPair("another")
 	small.open(t)
 	defer small.close(t)
 	small.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
-	good = *small.spans(t, "s", 0)[0]
-	with := func(f func(*bigset.Span)) *bigset.Span {
+	good = *small.portions(t, "s", 0)[0]
+	with := func(f func(*bigset.Portion)) *bigset.Portion {
 		s := good
 		s.Keys = bytes.Clone(s.Keys)
 		f(&s)
 		return &s
 	}
 	for what, c := range map[string]struct {
-		span *bigset.Span
-		want error
+		portion *bigset.Portion
+		want    error
 	}{
 		"our future":          {future, bigset.ErrFacts},
-		"a death of our own":  {with(func(s *bigset.Span) { s.Dead = dotsOf(b.store.Actor(), 2, 2) }), bigset.ErrFacts},
-		"no name":             {with(func(s *bigset.Span) { s.Set = nil }), bigset.ErrRequest},
-		"a long name":         {with(func(s *bigset.Span) { s.Set = make([]byte, bigset.SetNameBytesMax+1) }), bigset.ErrLimit},
-		"another count":       {with(func(s *bigset.Span) { s.Count++ }), bigset.ErrFacts},
-		"cut short":           {with(func(s *bigset.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }), bigset.ErrFacts},
-		"a key twice":         {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 0) }), bigset.ErrFacts},
-		"not in order":        {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'a', 0, 2); s.Count++ }), bigset.ErrFacts},
-		"a dot twice":         {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 0, 0); s.Count++ }), bigset.ErrFacts},
-		"no such actor":       {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 2, 2); s.Count++ }), bigset.ErrFacts},
-		"an actor of 0 bytes": {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), bigset.ErrFacts},
-		"counter 0":           {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), bigset.ErrFacts},
+		"a death of our own":  {with(func(s *bigset.Portion) { s.Dead = dotsOf(b.store.Actor(), 2, 2) }), bigset.ErrFacts},
+		"no name":             {with(func(s *bigset.Portion) { s.Set = nil }), bigset.ErrRequest},
+		"a long name":         {with(func(s *bigset.Portion) { s.Set = make([]byte, bigset.SetNameBytesMax+1) }), bigset.ErrLimit},
+		"another count":       {with(func(s *bigset.Portion) { s.Count++ }), bigset.ErrFacts},
+		"cut short":           {with(func(s *bigset.Portion) { s.Keys = s.Keys[:len(s.Keys)-1] }), bigset.ErrFacts},
+		"a key twice":         {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 0) }), bigset.ErrFacts},
+		"not in order":        {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'a', 0, 2); s.Count++ }), bigset.ErrFacts},
+		"a dot twice":         {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 0, 0); s.Count++ }), bigset.ErrFacts},
+		"no such actor":       {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 2, 2); s.Count++ }), bigset.ErrFacts},
+		"an actor of 0 bytes": {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), bigset.ErrFacts},
+		"counter 0":           {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), bigset.ErrFacts},
 	} {
-		if _, err = b.store.IngestSpan(bg, c.span); !errors.Is(err, c.want) {
+		if _, err = b.store.IngestPortion(bg, c.portion); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 		b.check(t)
 	}
-	if _, err := b.store.ExportSpan(bg, []byte("s"), nil, bigset.SpanBytesMax+1); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := b.store.ExportPortion(bg, []byte("s"), nil, bigset.PortionBytesMax+1); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := b.store.ExportSpan(bg, []byte("never"), nil, 0); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := b.store.ExportPortion(bg, []byte("never"), nil, 0); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("never: %v", err)
 	}
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	taken := 0
 	for range tier.Times(20_000) { // any bytes are taken or refused, and nothing panics
-		s := with(func(s *bigset.Span) {
+		s := with(func(s *bigset.Portion) {
 			s.Set, s.Dead = []byte("t"), nil
 			for range 1 + r.IntN(3) {
 				s.Keys[r.IntN(len(s.Keys))] ^= byte(1 << r.IntN(8))
 			}
 		})
-		if _, err = b.store.IngestSpan(bg, s); err == nil {
+		if _, err = b.store.IngestPortion(bg, s); err == nil {
 			taken++
 		} else if !errors.Is(err, bigset.ErrFacts) && !errors.Is(err, bigset.ErrLimit) {
 			t.Fatalf("%x: %v", s.Keys, err)
@@ -322,24 +322,24 @@ func TestSpansRefused(t *testing.T) {
 	p := openPair(t, "open")
 	defer p.close(t)
 	p.one(t, keyscheme.OpAdd, "a", bigset.SawAll(clock.Of()))
-	if _, err := p.store.ExportSpan(bg, []byte("s"), nil, 0); !errors.Is(err, bigset.ErrOpenKey) {
-		t.Errorf("an open key: %v", err)
+	if _, err := p.store.ExportPortion(bg, []byte("s"), nil, 0); !errors.Is(err, bigset.ErrUnresolved) {
+		t.Errorf("an unresolved key: %v", err)
 	}
 }
 
-// TestIngestLateWrites: deltas of a span's keys, and others, arrive while its tables are written, once or again and again. No
-// key comes twice, and what was not synced is durable with the span, whose clock names it.
+// TestIngestLateWrites: deltas of a portion's keys, and others, arrive while its tables are written, once or again and again. No
+// key comes twice, and what was not synced is durable with the portion, whose clock names it.
 func TestIngestLateWrites(t *testing.T) {
 	for times := 1; times <= 4; times++ {
 		a, b, deltas := twoStores(t, fmt.Sprintf("receiver, %d late deltas", times), nil)
 		for i := range 8 {
 			a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), bigset.NoSync)
 		}
-		s := a.spans(t, "s", 0)[0]
+		s := a.portions(t, "s", 0)[0]
 		b.apply(t, (*deltas)[7], bigset.Sync)
 		late := 0
 		b.disk.SetHook("late", func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && late < min(times, 3) { // the next one is written with writers held
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "portion-") && late < min(times, 3) { // the next one is written with writers held
 				late++
 				if late < times || times < 3 {
 					b.apply(t, (*deltas)[late], bigset.NoSync)
@@ -364,7 +364,7 @@ func TestIngestLateWrites(t *testing.T) {
 	}
 }
 
-// TestIngestAndPass: a span that comes in while the rewriter copies the place where it belongs is not swapped out again.
+// TestIngestAndPass: a portion that comes in while the rewriter copies the place where it belongs is not swapped out again.
 func TestIngestAndPass(t *testing.T) {
 	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
@@ -372,15 +372,15 @@ func TestIngestAndPass(t *testing.T) {
 	b.all(t, "s", keyscheme.OpAdd, elementNames(20, 100), bigset.NoSync)
 	b.all(t, "s", keyscheme.OpRemove, elementNames(30, 90), bigset.NoSync)
 	b.flush(t)
-	s, done := a.spans(t, "s", 0)[0], make(chan error, 1)
+	s, done := a.portions(t, "s", 0)[0], make(chan error, 1)
 	stop := b.whileCopied(func() {
-		go func() { _, err := b.store.IngestSpan(bg, s); done <- err }()
+		go func() { _, err := b.store.IngestPortion(bg, s); done <- err }()
 		<-settled(b)
 	})
 	rewriteAll(t, b)
 	must(t, <-done, "ingest")
 	stop()
-	f, err := engine.SpanFacts(s)
+	f, err := engine.PortionFacts(s)
 	must(t, err, "unpack")
 	b.model.ApplyFacts(f)
 	b.check(t)
@@ -402,7 +402,7 @@ func TestIngestIntoDeadRun(t *testing.T) {
 	if b.store.RunsPassed() == 0 {
 		t.Fatal("no run is known")
 	}
-	b.ingest(t, a.spans(t, "s", 0)[0])
+	b.ingest(t, a.portions(t, "s", 0)[0])
 	if err := testkit.SameElements(b.read(t, "s", bigset.ReadOptions{}), b.model.Set("s").Elements()); err != nil {
 		t.Error(err)
 	}

@@ -19,9 +19,9 @@ func dot(actor string, counter uint64) clock.Dot {
 	return clock.Dot{Actor: clock.Actor(actor), Counter: counter}
 }
 
-// TestPackedSpan holds the bytes of packed keys, which other nodes read: see docs/format.md.
-func TestPackedSpan(t *testing.T) {
-	s := bigset.Span{Set: []byte("s"), Dead: clock.Of(dot("A", 1))}
+// TestPackedPortion holds the bytes of packed keys, which other nodes read: see docs/format.md.
+func TestPackedPortion(t *testing.T) {
+	s := bigset.Portion{Set: []byte("s"), Dead: clock.Of(dot("A", 1))}
 	s.Pack([]fold.Element{
 		{Name: []byte("ab"), Dots: []clock.Dot{dot("A", 5)}},
 		{Name: []byte("abc"), Dots: []clock.Dot{dot("A", 7), dot("B", 1)}},
@@ -37,8 +37,8 @@ func TestPackedSpan(t *testing.T) {
 	}
 }
 
-// TestSpanRoundTrip packs elements at random and unpacks them.
-func TestSpanRoundTrip(t *testing.T) {
+// TestPortionRoundTrip packs elements at random and unpacks them.
+func TestPortionRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var keys []fold.Element
 		names := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 0, 6, -1), 0, 12, rapid.ID[string]).Draw(t, "names")
@@ -50,14 +50,14 @@ func TestSpanRoundTrip(t *testing.T) {
 			slices.SortFunc(dots, clock.Dot.Compare)
 			keys = append(keys, fold.Element{Name: []byte(name), Dots: dots})
 		}
-		s := bigset.Span{Set: []byte("s")}
+		s := bigset.Portion{Set: []byte("s")}
 		s.Pack(keys)
 		f, err := s.Facts()
 		if err != nil || !reflect.DeepEqual(f.Keys, keys) {
 			t.Fatalf("%v, %v, want %v", f.Keys, err, keys)
 		}
 		for n := range s.Keys { // what is cut off is fewer keys, or refused
-			short := bigset.Span{Keys: s.Keys[:n]}
+			short := bigset.Portion{Keys: s.Keys[:n]}
 			if f, err := short.Facts(); err == nil && len(f.Keys) > len(keys) || err != nil && !errors.Is(err, bigset.ErrFacts) {
 				t.Fatalf("%d of %d bytes: %v, %v", n, len(s.Keys), f, err)
 			}
@@ -65,8 +65,8 @@ func TestSpanRoundTrip(t *testing.T) {
 	})
 }
 
-// TestSpanRefused has keys that no SpanWriter writes.
-func TestSpanRefused(t *testing.T) {
+// TestPortionRefused has keys that no PortionWriter writes.
+func TestPortionRefused(t *testing.T) {
 	for what, keys := range map[string]string{
 		"shares more than there is": "\x01\x01a\x00\x01A\x02",
 		"an element cut short":      "\x00\x05a",
@@ -79,7 +79,7 @@ func TestSpanRefused(t *testing.T) {
 		"no counter":                "\x00\x01a\x00\x01A",
 		"a number too long":         "\x00\x01a\x00\x01A\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
 	} {
-		s := bigset.Span{Set: []byte("s"), Keys: []byte(keys)}
+		s := bigset.Portion{Set: []byte("s"), Keys: []byte(keys)}
 		if f, err := s.Facts(); !errors.Is(err, bigset.ErrFacts) {
 			t.Errorf("%s: %v, %v", what, f, err)
 		}

@@ -22,35 +22,35 @@ import (
 // Pebble takes an error of reading a table that it is about to cut for the end of that table. These tests have sets side by
 // side in the same tables, swap spans of one and cut another out, and look at what lies behind.
 
-var cutSets = []string{"s", "t", "u", "v", "w"}
+var exciseSets = []string{"s", "t", "u", "v", "w"}
 
-// cutStore fills the sets of an open store and has them settle in tables of the bottommost level.
-func (p *pair) cutStore(t *testing.T) {
+// exciseStore fills the sets of an open store and has them settle in tables of the bottommost level.
+func (p *pair) exciseStore(t *testing.T) {
 	t.Helper()
-	for i, set := range cutSets {
+	for i, set := range exciseSets {
 		p.all(t, set, keyscheme.OpAdd, elementNames(0, 20+20*i), bigset.Sync)
 	}
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "settle")
 }
 
-// killForCut makes something to take away for cutSome.
-func (p *pair) killForCut(t *testing.T) {
+// killForExcise makes something to take away for cutSome.
+func (p *pair) killForExcise(t *testing.T) {
 	t.Helper()
 	p.all(t, "v", keyscheme.OpRemove, elementNames(20, 70), bigset.NoSync)
 	p.drop(t, "u", nil, bigset.NoSync)
 	p.flush(t)
 }
 
-// TestCutOverDamage changes a byte here and there of the tables before they are cut. Whatever becomes of the cut, a read of a
+// TestExciseOverDamage changes a byte here and there of the tables before they are cut. Whatever becomes of the cut, a read of a
 // set gives the right answer or an error.
-func TestCutOverDamage(t *testing.T) {
+func TestExciseOverDamage(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
-	p.opt = cutOptions()
+	p.opt = exciseOptions()
 	p.open(t)
-	p.cutStore(t)
-	p.killForCut(t)
+	p.exciseStore(t)
+	p.killForExcise(t)
 	p.close(t)
 	refused, done := 0, 0
 	for _, file := range tablesOn(t, p.disk) {
@@ -69,13 +69,13 @@ func TestCutOverDamage(t *testing.T) {
 				}
 				continue
 			}
-			_, err = s.Drop(bg, []byte("u"), nil, bigset.NoSync) // once more, so that it is cut out
-			if cut := errors.Join(err, cutSome(s)); cut == nil {
+			_, err = s.Drop(bg, []byte("u"), nil, bigset.NoSync) // once more, so that it is excised
+			if excised := errors.Join(err, exciseSome(s)); excised == nil {
 				done++
-			} else if refused++; !errors.Is(cut, bigset.ErrCorrupt) {
-				t.Errorf("%s: %v", q.label, cut)
+			} else if refused++; !errors.Is(excised, bigset.ErrCorrupt) {
+				t.Errorf("%s: %v", q.label, excised)
 			}
-			for _, set := range cutSets {
+			for _, set := range exciseSets {
 				got, err := readAll(s, set, bigset.ReadOptions{})
 				if want := len(p.model.Set(set).Elements()); err == nil && len(got) != want {
 					t.Errorf("%s: set %q has %d elements, want %d or an error", q.label, set, len(got), want)
@@ -93,18 +93,18 @@ func TestCutOverDamage(t *testing.T) {
 	}
 }
 
-// TestCutReadFails fails the reads of the tables that are cut, in the very moment: the process ends, and nothing is lost.
-func TestCutReadFails(t *testing.T) {
+// TestExciseReadFails fails the reads of the tables that are cut, in the very moment: the process ends, and nothing is lost.
+func TestExciseReadFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	p := newPair("afterwards")
-	p.opt = cutOptions()
+	p.opt = exciseOptions()
 	var err error
 	p.store, err = engine.Open(dir, &p.opt)
 	must(t, err, "open")
-	p.cutStore(t)
-	p.killForCut(t)
+	p.exciseStore(t)
+	p.killForExcise(t)
 	p.close(t)
-	out := child(t, "cut", dir)
+	out := child(t, "excise", dir)
 	if !strings.Contains(out, "can't be read where it is to be cut") || strings.Contains(out, "went on") || strings.Contains(out, "timed out") {
 		t.Errorf("the process did not end, or otherwise:\n%.2000s", out)
 	}
@@ -112,7 +112,7 @@ func TestCutReadFails(t *testing.T) {
 	must(t, err, "open")
 	p.check(t)
 	p.verify(t)
-	must(t, cutSome(p.store), "cut")
+	must(t, exciseSome(p.store), "excise")
 	p.check(t)
 	p.verify(t)
 	p.close(t)

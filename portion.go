@@ -9,12 +9,12 @@ import (
 	"bigset/fold"
 )
 
-// Span is a part of a set on its way to another store: the keys of consecutive elements, packed, and what its store knew of the
+// Portion is a part of a set on its way to another store: the keys of consecutive elements, packed, and what its store knew of the
 // set when they were read. Like Facts it claims nothing of what it leaves out.
-type Span struct {
+type Portion struct {
 	Set []byte
-	// Bound is the last element looked at, present or not: the span is complete up to it and including it. The next one starts
-	// behind it. It is nil when Done: the span is complete to the end of the set.
+	// Bound is the last element looked at, present or not: the portion is complete up to it and including it. The next one starts
+	// behind it. It is nil when Done: the portion is complete to the end of the set.
 	Bound []byte
 	Done  bool
 	// Count is the number of keys in Keys, which are packed; see docs/format.md.
@@ -25,13 +25,13 @@ type Span struct {
 	Seen, Dead *clock.Clock
 }
 
-// SpanBytesMax is the largest span that may be asked for, in bytes of keys as they are on disk.
-const SpanBytesMax = 64 << 20
+// PortionBytesMax is the largest portion that may be asked for, in bytes of keys as they are on disk.
+const PortionBytesMax = 64 << 20
 
-// Facts returns what the span says, unpacked. What is malformed is ErrFacts.
-func (span *Span) Facts() (Facts, error) {
-	f := Facts{Set: span.Set, Dead: span.Dead}
-	r := NewSpanReader(span.Keys)
+// Facts returns what the portion says, unpacked. What is malformed is ErrFacts.
+func (p *Portion) Facts() (Facts, error) {
+	f := Facts{Set: p.Set, Dead: p.Dead}
+	r := NewPortionReader(p.Keys)
 	for r.More() {
 		element, dot, err := r.Next()
 		if err != nil {
@@ -46,23 +46,23 @@ func (span *Span) Facts() (Facts, error) {
 	return f, nil
 }
 
-// Pack makes the dots of elements, both in ascending order, the keys of the span: it is what Facts undoes.
-func (span *Span) Pack(elements []fold.Element) {
-	w := SpanWriter{}
-	span.Count = 0
+// Pack makes the dots of elements, both in ascending order, the keys of the portion: it is what Facts undoes.
+func (p *Portion) Pack(elements []fold.Element) {
+	w := PortionWriter{}
+	p.Count = 0
 	for _, e := range elements {
 		for _, d := range e.Dots {
 			w.Add(e.Name, []byte(d.Actor), d.Counter)
-			span.Count++
+			p.Count++
 		}
 	}
-	span.Keys = w.Keys()
+	p.Keys = w.Keys()
 }
 
-// SpanWriter packs keys, in ascending order. For each: how many bytes its element shares with the one before; how many follow, and
+// PortionWriter packs keys, in ascending order. For each: how many bytes its element shares with the one before; how many follow, and
 // they; the number of its actor, and where that is new its length and bytes; by how much its counter differs from the actor's
 // last, zigzag. All numbers are uvarints. The zero value has no keys yet.
-type SpanWriter struct {
+type PortionWriter struct {
 	keys    []byte
 	element []byte
 	actors  map[string]int
@@ -72,10 +72,10 @@ type SpanWriter struct {
 }
 
 // Keys returns the keys packed so far. They are good until the next Add.
-func (w *SpanWriter) Keys() []byte { return w.keys }
+func (w *PortionWriter) Keys() []byte { return w.keys }
 
 // Add packs one more key. It keeps neither element nor actor.
-func (w *SpanWriter) Add(element, actor []byte, counter uint64) {
+func (w *PortionWriter) Add(element, actor []byte, counter uint64) {
 	shared := 0
 	for shared < len(w.element) && shared < len(element) && w.element[shared] == element[shared] {
 		shared++
@@ -105,11 +105,11 @@ func (w *SpanWriter) Add(element, actor []byte, counter uint64) {
 	w.last[i] = counter
 }
 
-// SpanKeyBytesMin is the least that a packed key takes: a byte for each of shared, rest, actor and counter.
-const SpanKeyBytesMin = 4
+// PortionKeyBytesMin is the least that a packed key takes: a byte for each of shared, rest, actor and counter.
+const PortionKeyBytesMin = 4
 
-// SpanReader unpacks what a SpanWriter has packed. The bytes may come from anywhere.
-type SpanReader struct {
+// PortionReader unpacks what a PortionWriter has packed. The bytes may come from anywhere.
+type PortionReader struct {
 	in      packed
 	element []byte
 	order   int // how the element compares with the one before it
@@ -117,35 +117,35 @@ type SpanReader struct {
 	last    []uint64
 }
 
-// SpanDot is a dot of an actor of a span, by the actor's number.
-type SpanDot struct {
+// PortionDot is a dot of an actor of a portion, by the actor's number.
+type PortionDot struct {
 	Actor   uint32
 	Counter uint64
 }
 
-// NewSpanReader returns a reader of packed keys. It keeps them, and does not change them.
-func NewSpanReader(keys []byte) *SpanReader { return &SpanReader{in: packed{b: keys}} }
+// NewPortionReader returns a reader of packed keys. It keeps them, and does not change them.
+func NewPortionReader(keys []byte) *PortionReader { return &PortionReader{in: packed{b: keys}} }
 
 // More reports whether there is another key.
-func (r *SpanReader) More() bool { return len(r.in.b) > 0 }
+func (r *PortionReader) More() bool { return len(r.in.b) > 0 }
 
 // Order says how the last key's element compares with the one before it: below 0, 0 or above 0, as bytes.Compare.
-func (r *SpanReader) Order() int { return r.order }
+func (r *PortionReader) Order() int { return r.order }
 
 // Actors returns the actors that the keys read so far have named, by number.
-func (r *SpanReader) Actors() []clock.Actor { return r.actors }
+func (r *PortionReader) Actors() []clock.Actor { return r.actors }
 
 // Dot returns a dot that Next has returned.
-func (r *SpanReader) Dot(d SpanDot) clock.Dot {
+func (r *PortionReader) Dot(d PortionDot) clock.Dot {
 	return clock.Dot{Actor: r.actors[d.Actor], Counter: d.Counter}
 }
 
 // Next returns the next key. The element is good until the next call. What is malformed is ErrFacts; nothing can be read after it.
-func (r *SpanReader) Next() (element []byte, dot SpanDot, err error) {
+func (r *PortionReader) Next() (element []byte, dot PortionDot, err error) {
 	shared := r.in.number()
 	rest := r.in.bytes()
 	if r.in.bad || shared > uint64(len(r.element)) || int(shared)+len(rest) > ElementBytesMax {
-		return nil, dot, fmt.Errorf("%w: a span's element is cut short or too long", ErrFacts)
+		return nil, dot, fmt.Errorf("%w: a portion's element is cut short or too long", ErrFacts)
 	}
 	r.order = bytes.Compare(rest, r.element[shared:])
 	r.element = append(r.element[:shared], rest...)
@@ -153,19 +153,19 @@ func (r *SpanReader) Next() (element []byte, dot SpanDot, err error) {
 	if i == uint64(len(r.actors)) && !r.in.bad {
 		actor := r.in.bytes()
 		if len(actor) == 0 || len(actor) > clock.ActorBytesMax {
-			return nil, dot, fmt.Errorf("%w: a span's actor of %d bytes", ErrFacts, len(actor))
+			return nil, dot, fmt.Errorf("%w: a portion's actor of %d bytes", ErrFacts, len(actor))
 		}
 		r.actors, r.last = append(r.actors, clock.Actor(actor)), append(r.last, 0)
 	}
 	zigzag := r.in.number()
 	if r.in.bad || i >= uint64(len(r.actors)) {
-		return nil, dot, fmt.Errorf("%w: a span's dot is cut short, or of no actor", ErrFacts)
+		return nil, dot, fmt.Errorf("%w: a portion's dot is cut short, or of no actor", ErrFacts)
 	}
 	r.last[i] += uint64(int64(zigzag>>1) ^ -int64(zigzag&1))
 	if r.last[i] == 0 {
-		return nil, dot, fmt.Errorf("%w: a span's dot has the counter 0", ErrFacts)
+		return nil, dot, fmt.Errorf("%w: a portion's dot has the counter 0", ErrFacts)
 	}
-	return r.element, SpanDot{uint32(i), r.last[i]}, nil
+	return r.element, PortionDot{uint32(i), r.last[i]}, nil
 }
 
 // packed is what has not been read of packed keys. After a number that can't be read there is nothing more.

@@ -7,8 +7,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestCutSlots: parts are of one size, but for a slot, and leave nothing out. How they are cut is part of a protocol.
-func TestCutSlots(t *testing.T) {
+// TestSplitSlots: parts are of one size, but for a slot, and leave nothing out. How they are cut is part of a protocol.
+func TestSplitSlots(t *testing.T) {
 	const max = keyscheme.SlotMax
 	for _, c := range []struct {
 		first, last keyscheme.Slot
@@ -24,7 +24,7 @@ func TestCutSlots(t *testing.T) {
 		{2, 1, 2, nil},
 		{1, 2, 0, nil},
 	} {
-		if got := keyscheme.CutSlots(c.first, c.last, c.parts); !slices.Equal(got, c.want) {
+		if got := keyscheme.SplitSlots(c.first, c.last, c.parts); !slices.Equal(got, c.want) {
 			t.Errorf("%x to %x in %d: %x, want %x", c.first, c.last, c.parts, got, c.want)
 		}
 	}

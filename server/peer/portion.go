@@ -11,14 +11,14 @@ import (
 type Export struct {
 	Set   []byte
 	After []byte // nil is the start
-	Bytes int    // at most bigset.SpanBytesMax; 0 is the default
+	Bytes int    // at most bigset.PortionBytesMax; 0 is the default
 }
 
 func (Export) kind() byte { return kindExport }
 
 func (m Export) appendTo(e *encoder) error {
-	if m.Bytes < 0 || m.Bytes > bigset.SpanBytesMax {
-		return fmt.Errorf("%w: a span of %d bytes", ErrFrameTooLarge, m.Bytes)
+	if m.Bytes < 0 || m.Bytes > bigset.PortionBytesMax {
+		return fmt.Errorf("%w: a portion of %d bytes", ErrFrameTooLarge, m.Bytes)
 	}
 	e.set(m.Set)
 	e.optional(m.After)
@@ -29,8 +29,8 @@ func (m Export) appendTo(e *encoder) error {
 func (d *decoder) export() Export {
 	m := Export{Set: d.setName(), After: d.optional(bigset.ElementBytesMax)}
 	n := d.uvarint()
-	if n > bigset.SpanBytesMax {
-		d.failed("a span that is too large", ErrFrameTooLarge)
+	if n > bigset.PortionBytesMax {
+		d.failed("a portion that is too large", ErrFrameTooLarge)
 	}
 	m.Bytes = int(n)
 	return m
@@ -57,34 +57,34 @@ func (d *decoder) optional(most int) []byte {
 	return nil
 }
 
-// Span is a bigset.Span in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
-type Span bigset.Span
+// Portion is a bigset.Portion in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
+type Portion bigset.Portion
 
-func (Span) kind() byte { return kindSpan }
+func (Portion) kind() byte { return kindPortion }
 
-// The flags of a span. They are on the wire.
+// The flags of a portion. They are on the wire.
 const (
-	spanDone = 1 << 0 // else the bound follows
-	spanSeen = 1 << 1 // Seen follows
-	spanDead = 1 << 2 // Dead follows
+	portionDone = 1 << 0 // else the bound follows
+	portionSeen = 1 << 1 // Seen follows
+	portionDead = 1 << 2 // Dead follows
 )
 
-// spanKeyBytesMin is the least that a packed key takes: shared, size, actor, counter.
-const spanKeyBytesMin = 4
+// portionKeyBytesMin is the least that a packed key takes: shared, size, actor, counter.
+const portionKeyBytesMin = 4
 
-func (m Span) appendTo(e *encoder) error {
-	if err := checkSpan(&m); err != nil {
+func (m Portion) appendTo(e *encoder) error {
+	if err := checkPortion(&m); err != nil {
 		return err
 	}
 	var flags byte
 	if m.Done {
-		flags |= spanDone
+		flags |= portionDone
 	}
 	if m.Seen != nil {
-		flags |= spanSeen
+		flags |= portionSeen
 	}
 	if m.Dead != nil {
-		flags |= spanDead
+		flags |= portionDead
 	}
 	e.set(m.Set)
 	e.byte(flags)
@@ -101,13 +101,13 @@ func (m Span) appendTo(e *encoder) error {
 	return nil
 }
 
-func (d *decoder) span() Span {
-	m := Span{Set: d.setName()}
+func (d *decoder) portion() Portion {
+	m := Portion{Set: d.setName()}
 	flags := d.byte()
-	if flags >= 2*spanDead {
-		d.fail("unknown flags of a span")
+	if flags >= 2*portionDead {
+		d.fail("unknown flags of a portion")
 	}
-	if m.Done = flags&spanDone != 0; !m.Done {
+	if m.Done = flags&portionDone != 0; !m.Done {
 		m.Bound = d.bytes(bigset.ElementBytesMax)
 	}
 	count := d.uvarint()
@@ -115,25 +115,25 @@ func (d *decoder) span() Span {
 	if m.Count = int(min(count, FrameBytesMax)); uint64(m.Count) != count {
 		d.fail("too many keys")
 	}
-	if flags&spanSeen != 0 {
+	if flags&portionSeen != 0 {
 		m.Seen = d.clock()
 	}
-	if flags&spanDead != 0 {
+	if flags&portionDead != 0 {
 		m.Dead = d.clock()
 	}
-	if err := checkSpan(&m); d.err == nil && err != nil {
-		d.failed("span", err)
+	if err := checkPortion(&m); d.err == nil && err != nil {
+		d.failed("portion", err)
 	}
 	return m
 }
 
-// checkSpan checks what can be told without unpacking the keys.
-func checkSpan(m *Span) error {
+// checkPortion checks what can be told without unpacking the keys.
+func checkPortion(m *Portion) error {
 	switch {
 	case m.Done != (m.Bound == nil):
-		return fmt.Errorf("%w: a span is done, or has a bound", ErrFrame)
-	case m.Count < 0 || m.Count > len(m.Keys)/spanKeyBytesMin || m.Count == 0 && len(m.Keys) > 0:
-		return fmt.Errorf("%w: a span of %d keys in %d bytes", ErrFrame, m.Count, len(m.Keys))
+		return fmt.Errorf("%w: a portion is done, or has a bound", ErrFrame)
+	case m.Count < 0 || m.Count > len(m.Keys)/portionKeyBytesMin || m.Count == 0 && len(m.Keys) > 0:
+		return fmt.Errorf("%w: a portion of %d keys in %d bytes", ErrFrame, m.Count, len(m.Keys))
 	case m.Seen != nil && m.Dead != nil && !m.Seen.Descends(m.Dead):
 		return fmt.Errorf("%w: dead dots that were not seen", ErrFrame)
 	}

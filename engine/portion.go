@@ -13,33 +13,33 @@ import (
 	"bigset/keyscheme"
 )
 
-// spanBytesDefault is the size of a span when none is asked for.
-const spanBytesDefault = 8 << 20
+// portionBytesDefault is the size of a portion when none is asked for.
+const portionBytesDefault = 8 << 20
 
-// ExportSpan reads live keys of a set, from behind an element on, or from the start with nil, until they are about bytesMax bytes,
+// ExportPortion reads live keys of a set, from behind an element on, or from the start with nil, until they are about bytesMax bytes,
 // 0 is 8 MiB, or until a second has passed. It is one moment of the set. A set of which this store has never heard is
-// bigset.ErrNotFound, a key with an open context bigset.ErrOpenKey.
-func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int) (span *bigset.Span, err error) {
+// bigset.ErrNotFound, a key with an unresolved context bigset.ErrUnresolved.
+func (s *Store) ExportPortion(ctx context.Context, name, after []byte, bytesMax int) (portion *bigset.Portion, err error) {
 	if bytesMax == 0 {
-		bytesMax = spanBytesDefault
+		bytesMax = portionBytesDefault
 	}
-	if bytesMax < 0 || bytesMax > bigset.SpanBytesMax {
-		return nil, fmt.Errorf("%w: a span of %d bytes, at most %d", bigset.ErrRequest, bytesMax, bigset.SpanBytesMax)
+	if bytesMax < 0 || bytesMax > bigset.PortionBytesMax {
+		return nil, fmt.Errorf("%w: a portion of %d bytes, at most %d", bigset.ErrRequest, bytesMax, bigset.PortionBytesMax)
 	}
 	if err := bigset.CheckElement(after); err != nil {
 		return nil, err
 	}
 	err = s.withSet(ctx, name, func(st *set) error {
 		b := boundsOf(st.prefix, bigset.ReadOptions{After: after})
-		if span, err = s.exportSpan(ctx, st, b, bytesMax); err != nil {
-			return fmt.Errorf("engine: export a span of %q: %w", st.name, lsm.DiskError(err))
+		if portion, err = s.exportPortion(ctx, st, b, bytesMax); err != nil {
+			return fmt.Errorf("engine: export a portion of %q: %w", st.name, lsm.DiskError(err))
 		}
 		return nil
 	})
-	return span, err
+	return portion, err
 }
 
-func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, bytesMax int) (_ *bigset.Span, err error) {
+func (s *Store) exportPortion(ctx context.Context, st *set, b keyscheme.Bounds, bytesMax int) (_ *bigset.Portion, err error) {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
 	st.viewing.RLock()
@@ -50,8 +50,8 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 		return nil, err
 	}
 	defer lsm.Closing(it, &err)
-	w := bigset.SpanWriter{}
-	span := &bigset.Span{Set: slices.Clone(st.name), Seen: state.Seen, Dead: state.Dead, Done: true}
+	w := bigset.PortionWriter{}
+	portion := &bigset.Portion{Set: slices.Clone(st.name), Seen: state.Seen, Dead: state.Dead, Done: true}
 	began, prefixLen, size, full := time.Now(), len(st.prefix), 0, false
 	var last []byte
 	for ok, n := it.First(), 1; ok; ok, n = it.Next(), n+1 {
@@ -66,7 +66,7 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 			return nil, fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		if full && n > 1 && string(element) != string(last) {
-			span.Done, span.Bound = false, append([]byte{}, last...)
+			portion.Done, portion.Bound = false, append([]byte{}, last...)
 			break
 		}
 		last = append(last[:0], element...)
@@ -74,17 +74,17 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 		if err != nil {
 			return nil, err
 		}
-		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return nil, fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
+		if keyscheme.IsUnresolved(value) || op != keyscheme.OpAdd {
+			return nil, fmt.Errorf("%w: element %.64q", bigset.ErrUnresolved, element)
 		}
 		if state.Dead.ContainsBytes(actor, counter) {
 			continue
 		}
 		w.Add(element, actor, counter)
-		span.Count++
+		portion.Count++
 		size += len(it.Key()) + len(value)
 		full = full || size >= bytesMax
 	}
-	span.Keys = w.Keys()
-	return span, it.Error()
+	portion.Keys = w.Keys()
+	return portion, it.Error()
 }

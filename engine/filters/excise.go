@@ -19,7 +19,7 @@ type droppedSlice struct {
 	generation uint64
 }
 
-// entry returns its key in the directory, which is there until it is cut out.
+// entry returns its key in the directory, which is there until it is excised.
 func (d droppedSlice) entry() []byte {
 	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: keyscheme.EntryLeft, Name: []byte(d.name), Slice: d.slice, Generation: d.generation})
 }
@@ -28,19 +28,19 @@ func (d droppedSlice) bounds() keyscheme.Bounds {
 	return keyscheme.NewFilterPrefix([]byte(d.name), d.slice).Generation(d.generation)
 }
 
-// cutter cuts out the pages of filters that were dropped, in the background: their entry in the directory says so until it is done.
-type cutter struct {
+// exciser excises the pages of filters that were dropped, in the background: their entry in the directory says so until it is done.
+type exciser struct {
 	fs *Filters
 
-	mu      lockorder.Mutex[lockorder.CutterMu]
+	mu      lockorder.Mutex[lockorder.ExciserMu]
 	dropped []droppedSlice
 	working bool
 	stopped bool
 	done    sync.WaitGroup
 }
 
-// add has a generation cut out.
-func (c *cutter) add(d droppedSlice) {
+// add has a generation excised.
+func (c *exciser) add(d droppedSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropped = append(c.dropped, d)
@@ -48,13 +48,13 @@ func (c *cutter) add(d droppedSlice) {
 }
 
 // start begins with what was found at the open.
-func (c *cutter) start() {
+func (c *exciser) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.startLocked()
 }
 
-func (c *cutter) startLocked() {
+func (c *exciser) startLocked() {
 	if !c.working && !c.stopped && len(c.dropped) > 0 {
 		c.working = true
 		c.done.Go(c.run)
@@ -62,23 +62,23 @@ func (c *cutter) startLocked() {
 }
 
 // stop ends the work; what is left is done after the next open.
-func (c *cutter) stop() {
+func (c *exciser) stop() {
 	c.mu.Lock()
 	c.stopped = true
 	c.mu.Unlock()
 	c.done.Wait()
 }
 
-func (c *cutter) run() {
+func (c *exciser) run() {
 	for round := c.next(); round != nil; round = c.next() {
-		if err := c.cut(round); err != nil {
-			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be cut out, it is tried again after the next open", "cause", err)
+		if err := c.excise(round); err != nil {
+			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be excised, it is tried again after the next open", "cause", err)
 		}
 	}
 }
 
 // next returns what there is to do. With nothing the work has ended.
-func (c *cutter) next() (round []droppedSlice) {
+func (c *exciser) next() (round []droppedSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	round, c.dropped = c.dropped, nil
@@ -89,14 +89,14 @@ func (c *cutter) next() (round []droppedSlice) {
 	return round
 }
 
-func (c *cutter) isStopped() bool {
+func (c *exciser) isStopped() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stopped
 }
 
-// cut takes the keys of dropped filters away, and then their entries.
-func (c *cutter) cut(round []droppedSlice) error {
+// excise takes the keys of dropped filters away, and then their entries.
+func (c *exciser) excise(round []droppedSlice) error {
 	fs := c.fs
 	if err := fs.db.Writable(); err != nil {
 		return err
