@@ -8,7 +8,7 @@ import (
 
 // Context is what the author of an operation had seen: of its element, the dots by which that was present (narrow), or the
 // clock of the whole set (wide). The zero Context is none; see Policy. Narrow ones come from Contains and from the elements
-// of a read, wide ones from engine.Store.Context and the chunks of a read. They are trusted here: bytes from outside are unsealed
+// of a read, wide ones from engine.Store.Seen and the chunks of a read. They are trusted here: bytes from outside are unsealed
 // by keyscheme first.
 type Context struct {
 	Given bool

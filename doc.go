@@ -10,5 +10,6 @@
 // Files: op.go, context.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and portion.go (replicas), slice.go and
 // filter.go (bloom filters), limits.go and errors.go.
 //
-// docs/architecture.md draws them and walks a write, a read and a dropped key through the floors.
+// docs/architecture.md draws them, has the glossary (dot, Seen, Dead, context, portion and the rest), and walks a write, a read and a dropped key
+// through the floors.
 package bigset

@@ -14,12 +14,12 @@ type State struct {
 	Unresolved uint64
 }
 
-// Verdict says what a store knows of a dot of an element.
-type Verdict byte
+// DotStatus says what a store knows of a dot of an element.
+type DotStatus byte
 
 const (
 	// NotSeen is a dot of which the store has never heard.
-	NotSeen Verdict = iota
+	NotSeen DotStatus = iota
 	// Live is a dot by which the element is present.
 	Live
 	// Dead is a dot that was removed or replaced.
@@ -29,20 +29,20 @@ const (
 	Lost
 )
 
-// String returns the verdict's name.
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
+// String returns the name of the status.
+func (v DotStatus) String() string {
+	if int(v) < len(statusNames) {
+		return statusNames[v]
 	}
-	return fmt.Sprintf("verdict %d", byte(v))
+	return fmt.Sprintf("dot status %d", byte(v))
 }
 
-var verdictNames = [...]string{"not seen", "live", "dead", "lost"}
+var statusNames = [...]string{"not seen", "live", "dead", "lost"}
 
-// Judgement is what a store knows of an element, all of one moment.
-type Judgement struct {
+// DotStatuses are what a store knows of dots of an element, all of one moment.
+type DotStatuses struct {
 	// Live are all dots by which the element is present, ascending: also those that nobody asked about.
 	Live []clock.Dot
-	// Verdicts are on the dots that were asked about, in their order.
-	Verdicts []Verdict
+	// Statuses are those of the dots that were asked about, in their order.
+	Statuses []DotStatus
 }

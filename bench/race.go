@@ -19,9 +19,9 @@ type RaceConfig struct {
 	Dir   string  // where the temporary folder is made, which is always removed; "" is as in Config
 	// Tick is how often the stores are sampled; 0 means 250 ms.
 	Tick time.Duration
-	// Tell is called with the current leg, after each sample and once when the leg ends. It is called by one goroutine at a time, may keep
+	// Show is called with the current leg, after each sample and once when the leg ends. It is called by one goroutine at a time, may keep
 	// its argument but must not change it, and should not block. Nil means no calls.
-	Tell func(Leg)
+	Show func(Leg)
 
 	quiet time.Duration // how long a store must be idle to count as at rest; 0 means churnRest
 }
@@ -121,8 +121,8 @@ func Race(ctx context.Context, c RaceConfig) (_ []Leg, err error) {
 	if c.quiet == 0 {
 		c.quiet = system.RestQuiet
 	}
-	if c.Tell == nil {
-		c.Tell = func(Leg) {}
+	if c.Show == nil {
+		c.Show = func(Leg) {}
 	}
 	root, err := os.MkdirTemp(place(c.Dir), "bigset-race-")
 	if err != nil {

@@ -88,7 +88,7 @@ func (r *race) run(l *leg) (err error) {
 		l.state.Ops, l.state.Stream = a.ops, a.hash()[:streamDigits]
 	}
 	r.legs = append(r.legs, l.state)
-	r.conf.Tell(l.state)
+	r.conf.Show(l.state)
 	return err
 }
 
@@ -337,7 +337,7 @@ func (l *leg) sampler() (stop func() error) {
 					done <- err
 					return
 				}
-				l.conf.Tell(state)
+				l.conf.Show(state)
 			case <-quit:
 				_, err := l.sample()
 				done <- err

@@ -25,7 +25,7 @@ func TestRace(t *testing.T) {
 	t.Parallel()
 	c := small(t, 3)
 	told := map[string]int{}
-	c.Tell = func(l Leg) { told[l.Name+" "+l.Phase]++ }
+	c.Show = func(l Leg) { told[l.Name+" "+l.Phase]++ }
 	legs, err := Race(t.Context(), c)
 	if err != nil || len(legs) != 3 {
 		t.Fatalf("%d legs, %v", len(legs), err)
@@ -82,7 +82,7 @@ func TestRaceInterrupted(t *testing.T) {
 	c := small(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c.Tell = func(l Leg) {
+	c.Show = func(l Leg) {
 		if l.Name == "queue" && len(l.Racers[0].Samples) > 0 {
 			cancel()
 		}
@@ -103,7 +103,7 @@ func TestRaceInterrupted(t *testing.T) {
 func TestRaceChecks(t *testing.T) {
 	t.Parallel()
 	c := small(t, 1)
-	c.Tell = func(Leg) {}
+	c.Show = func(Leg) {}
 	r := &race{conf: c, env: env{ctx: t.Context(), cfg: Config{}.withDefaults(), root: c.Dir, elements: 100}}
 	for name, work := range map[string]func(*leg) error{
 		"an element too many": func(*leg) error { return nil },

@@ -1,6 +1,6 @@
 // Package compaction decides which keys no reader needs, and which of them are worth going after.
 //
-// Its law: a key goes when a durable Dead covers its dot and it is resolved. Two forces apply it. The filter (Registry)
+// Its law: a key goes when a durable Dead covers its dot and it is resolved. Two forces apply it. The drop filter (Registry)
 // answers Pebble's merger, for each record that a flush or a compaction rewrites, whether it may be left out. The rewriter
 // copies the live keys of a span to new tables and swaps them in; a Strategy says which force works, and Index which span
 // is worth it next.

@@ -12,7 +12,7 @@ const (
 	slotBits       = 12 // the presence table has a bit for each of 2^slotBits ranges of slots
 )
 
-// Registry says what the filter may drop now: for each set in it the dots of a Dead that is durable and older than every
+// Registry says what the drop filter may drop now: for each set in it the dots of a Dead that is durable and older than every
 // open reader of the set. It is immutable; With makes the next one. Any number of goroutines may read it. The zero value
 // holds nothing.
 type Registry struct {

@@ -88,7 +88,7 @@ func TestRegistryNoPrefix(t *testing.T) {
 	}
 }
 
-// TestRegistryAllocatesNothing: the filter asks for each record of a compaction.
+// TestRegistryAllocatesNothing: the drop filter asks for each record of a compaction.
 func TestRegistryAllocatesNothing(t *testing.T) {
 	changes := map[string]*clock.Clock{}
 	for _, prefix := range nearPrefixes[1:] {

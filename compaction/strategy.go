@@ -13,7 +13,7 @@ var ErrStrategy = errors.New("compaction: strategy refused")
 type Record byte
 
 const (
-	// Merge records are shown to the filter whenever a flush or a compaction rewrites them. No delete may ever be written
+	// Merge records are shown to the drop filter whenever a flush or a compaction rewrites them. No delete may ever be written
 	// over one: Pebble panics where a delete meets a merge record that its merger has dropped (Pebble issue 6168).
 	Merge Record = 'm'
 	// Set records are plain: nothing is asked about them, and point deletes may be written over them.
@@ -70,7 +70,7 @@ type Strategy interface {
 
 	// Filters, Deletes and Rewrites say which means it uses. Each must always answer the same.
 
-	// Filters reports whether durable tombstones are given to the filter.
+	// Filters reports whether durable tombstones are given to the drop filter.
 	Filters() bool
 	// Deletes reports whether a kill writes a delete of the killed key, beside the tombstone: only on Set records.
 	Deletes() bool
@@ -104,7 +104,7 @@ type Policy struct {
 // QuietEnough is how long a set must not have been written for a policy to take it as idle.
 const QuietEnough = 500 * time.Millisecond
 
-// Default is the filter and the rewriter together, for stores of Merge records.
+// Default is the drop filter and the rewriter together, for stores of Merge records.
 func Default() Strategy {
 	return Policy{Label: "default", Record: Merge, Filter: true, Rewrite: true}
 }

@@ -128,8 +128,8 @@ func (b *builder) learn(dot clock.Dot) bool {
 	return true
 }
 
-// bury puts a dot into Dead. It reports whether it is new there.
-func (b *builder) bury(dot clock.Dot) bool {
+// addDead puts a dot into Dead. It reports whether it is new there.
+func (b *builder) addDead(dot clock.Dot) bool {
 	if b.st.dead.Contains(dot) || b.cleared != nil && b.cleared.Contains(dot) {
 		return false
 	}
@@ -141,7 +141,7 @@ func (b *builder) bury(dot clock.Dot) bool {
 func (b *builder) kill(element []byte, dots []clock.Dot) {
 	for _, dot := range dots {
 		unseen := b.learn(dot)
-		if b.bury(dot) && !unseen && b.s.deletes && b.st.unresolved+b.unresolved == 0 {
+		if b.addDead(dot) && !unseen && b.s.deletes && b.st.unresolved+b.unresolved == 0 {
 			b.delete(element, dot)
 		}
 	}
@@ -328,7 +328,7 @@ func (b *builder) publish() {
 		st.raises++
 	}
 	if kills {
-		b.entomb(st.dead)
+		b.addDeadTo(st.dead)
 		st.version++
 	}
 	b.s.sets.count(st, kills && st.batches%countEvery == 0)

@@ -191,7 +191,7 @@ func (c *setCache) trim() error {
 			c.mu.Unlock()
 			return nil
 		}
-		if st.dead.Empty() { // nobody uses it: there is nothing to fold, and the filter does not know it
+		if st.dead.Empty() { // nobody uses it: there is nothing to fold, and the drop filter does not know it
 			c.forget(st)
 			c.mu.Unlock()
 			continue

@@ -441,7 +441,7 @@ func TestCheckpointLogRefusedByOpen(t *testing.T) {
 }
 
 // TestCheckpointUnderWriters takes checkpoints one after the other while eight goroutines write several sets, synced and
-// not, with the filter and the rewriter running beside them. Each has everything that was acknowledged before it began,
+// not, with the drop filter and the rewriter running beside them. Each has everything that was acknowledged before it began,
 // nothing that began after it ended, and whole operations only.
 func TestCheckpointUnderWriters(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ type CompactReport struct {
 }
 
 // Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
-// by compacting everything through the filter. It returns when that is done; writers go on meanwhile. When ctx is done Compact
+// by compacting everything through the drop filter. It returns when that is done; writers go on meanwhile. When ctx is done Compact
 // returns, and a compaction of Pebble that was asked for goes on until it is over or the store is closed.
 func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
 	if err := s.db.Enter(); err != nil {
@@ -127,7 +127,7 @@ func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte
 	return names, err
 }
 
-// settle makes everything durable, hands all tombstones that can be to the filter, and flushes through it.
+// settle makes everything durable, hands all tombstones that can be to the drop filter, and flushes through it.
 func (s *Store) settle(ctx context.Context) error {
 	for range 3 { // a candidate may be waiting already; then the newest, then what was put back
 		if err := s.publisher.round(); err != nil {

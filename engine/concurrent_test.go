@@ -75,7 +75,7 @@ func (w *writer) write() error {
 	for i := range ops {
 		ops[i] = w.op()
 		if w.wide && w.r.IntN(4) == 0 {
-			seen, err := w.s.Context(bg, []byte(set))
+			seen, err := w.s.Seen(bg, []byte(set))
 			if err == nil {
 				ops[i].Context = bigset.SawAll(seen)
 			}
@@ -110,7 +110,7 @@ func (w *writer) write() error {
 }
 
 // TestCrashUnderWriters cuts the power at random moments while eight goroutines write several sets, synced and not, with
-// the filter and the rewriter running beside them.
+// the drop filter and the rewriter running beside them.
 func TestCrashUnderWriters(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
@@ -193,7 +193,7 @@ func (p *pair) state(t *testing.T, set string) *testkit.Set {
 }
 
 // TestHorizon replaces the same elements over and over while others look: an element that is present all along must never
-// be missed, by no kind of read, whatever the filter, the rewriter, flushes and compactions do.
+// be missed, by no kind of read, whatever the drop filter, the rewriter, flushes and compactions do.
 func TestHorizon(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -421,7 +421,7 @@ func TestCancel(t *testing.T) {
 	_, contains := p.store.Look(ctx, name, e)
 	_, count := p.store.Count(ctx, name, engine.CountOptions{})
 	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
-	_, seen := p.store.Context(ctx, name)
+	_, seen := p.store.Seen(ctx, name)
 	calls := map[string]error{
 		"add": write, "drop": drop, "contains": contains, "count": count, "compact": compact, "context": seen,
 		"apply": p.store.ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.Sync),

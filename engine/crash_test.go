@@ -38,7 +38,7 @@ func crashHistory(t *testing.T, p *pair, first int, step func()) {
 		remove("s", round*20, round*20+15, bigset.NoSync)
 		add("s", 10, 25, bigset.NoSync)
 		do(func() { publish(t, p) })
-		do(func() { must(t, p.store.FlushTables(), "flush through the filter") })
+		do(func() { must(t, p.store.FlushTables(), "flush through the drop filter") })
 		remove("s", round*20+30, round*20+50, bigset.NoSync)
 		do(func() { must(t, p.store.CompactTables(bg), "compact") })
 		do(func() { rewriteAll(t, p) })

@@ -10,7 +10,7 @@ import (
 )
 
 // deadRuns are the long runs of dead keys that readers of one set have met, so that those who come later seek over them: an
-// iterator steps over dead keys one by one, and over those that the filter hides, too. They are kept in memory alone.
+// iterator steps over dead keys one by one, and over those that the drop filter hides, too. They are kept in memory alone.
 //
 // A run says: of the keys in [from, to) that were applied by now, none is live by the Dead of its version or a later one.
 // What keeps a reader from skipping a key that is live for it:
@@ -22,7 +22,7 @@ import (
 //   - A run that is found is kept only if nothing was written inside since the iterator that found it was opened. Finders
 //     register before they open it, and are told of each batch at which runs are split from then on; one that was and is not yet
 //     applied at that moment they are told of as they register.
-//   - What the filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
+//   - What the drop filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
 //     counts as live, whatever its dot.
 //
 // A queue's head is read, and what was read is then removed: the next reader would step over all of it once. So the last chunk

@@ -37,8 +37,8 @@ func runNames(format string, n int) (names [][]byte) {
 	return names
 }
 
-// bury leaves a set with a live element on each side of n dead keys.
-func bury(t *testing.T, s *engine.Store, set []byte, n int) {
+// leaveDead leaves a set with a live element on each side of n dead keys.
+func leaveDead(t *testing.T, s *engine.Store, set []byte, n int) {
 	t.Helper()
 	dead := runNames("m%06d", n)
 	for _, elements := range [][][]byte{{[]byte("a"), []byte("z")}, dead} {
@@ -63,7 +63,7 @@ func steps(t *testing.T, s *engine.Store, o bigset.ReadOptions, want ...string) 
 }
 
 // TestDeadRunsAreSkipped: the first reader steps over all dead keys, the second remembers them, and those after seek over
-// them: in both directions, from all bounds, whether the filter hides the keys or not, in chunks of any size, counting or
+// them: in both directions, from all bounds, whether the drop filter hides the keys or not, in chunks of any size, counting or
 // reading.
 func TestDeadRunsAreSkipped(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestDeadRunsAreSkipped(t *testing.T) {
 		for _, learning := range []bigset.ReadOptions{{}, {Reverse: true}, {BatchSize: 1}, {BatchSize: 1, Reverse: true}} {
 			t.Run(fmt.Sprintf("%s %+v", c.what, learning), func(t *testing.T) {
 				s := runStore(t, c.strategy)
-				bury(t, s, runSet, n)
+				leaveDead(t, s, runSet, n)
 				if c.publish {
 					for range 2 {
 						must(t, s.PublisherRound(), "publish")
@@ -186,7 +186,7 @@ func TestDeadRunsOfQueue(t *testing.T) {
 func TestDeadRunsAreSplit(t *testing.T) {
 	other := runStore(t, compaction.Default())
 	s := runStore(t, compaction.Default())
-	bury(t, s, runSet, 5000)
+	leaveDead(t, s, runSet, 5000)
 	for range 2 {
 		steps(t, s, bigset.ReadOptions{}, "a", "z")
 	}
@@ -256,7 +256,7 @@ func TestDeadRunsOfLaterChunks(t *testing.T) {
 func TestDeadRunFoundTooLate(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		s := runStore(t, compaction.Default())
-		bury(t, s, runSet, 5000)
+		leaveDead(t, s, runSet, 5000)
 		steps(t, s, bigset.ReadOptions{}, "a", "z") // from here on finders look out
 		next, stop := iter.Pull2(s.Read(bg, runSet, bigset.ReadOptions{BatchSize: 1, Reverse: reverse}))
 		if chunk, err, ok := next(); err != nil || !ok || len(chunk.Elements) != 1 {
@@ -295,7 +295,7 @@ func TestDeadRunsUnderWriters(t *testing.T) {
 	p.open(t)
 	defer p.close(t)
 	s := p.store
-	bury(t, s, runSet, dead)
+	leaveDead(t, s, runSet, dead)
 	pair := func(i int) [][]byte {
 		return [][]byte{fmt.Appendf(nil, "b%02d", i), fmt.Appendf(nil, "m%06d", dead*(2*i+1)/(2*pairs)), fmt.Appendf(nil, "y%02d", i)}
 	}

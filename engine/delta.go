@@ -67,7 +67,7 @@ func (b *builder) apply(d *bigset.Delta) error {
 		fresh := b.learn(dot)
 		switch {
 		case it.Kind == keyscheme.OpRemove:
-			b.bury(dot)
+			b.addDead(dot)
 		case fresh:
 			b.put(it.Element, dot, it.Kind, nil)
 		}
@@ -99,7 +99,7 @@ func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 	}
 	b.put(it.Element, dot, kind, it.Wide)
 	if it.Kind == keyscheme.OpRemove {
-		b.bury(dot)
+		b.addDead(dot)
 	}
 }
 

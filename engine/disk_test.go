@@ -91,7 +91,7 @@ func TestFreeSpace(t *testing.T) {
 	p.close(t)
 }
 
-// TestLittleRoom: when there is little room, the rewriter copies only what gives back more than it takes; removes, the filter,
+// TestLittleRoom: when there is little room, the rewriter copies only what gives back more than it takes; removes, the drop filter,
 // and the excising of a set go on, and so does it all when there is room again.
 func TestLittleRoom(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestLittleRoom(t *testing.T) {
 	p.open(t)
 	names := elementNames(0, 200)
 	for _, set := range []string{"s", "t", "u"} {
-		for from := range 2 { // two tables that overlap: Pebble moves one alone, and the filter is asked of its records still
+		for from := range 2 { // two tables that overlap: Pebble moves one alone, and the drop filter is asked of its records still
 			var half []string
 			for i := from; i < len(names); i += 2 {
 				half = append(half, names[i])
@@ -112,7 +112,7 @@ func TestLittleRoom(t *testing.T) {
 		must(t, p.store.CompactTables(bg), "settle")
 	}
 	if n, err := p.store.Unsettled(); err != nil || n > 0 {
-		t.Fatalf("the filter is still asked of %d records, %v", n, err)
+		t.Fatalf("the drop filter is still asked of %d records, %v", n, err)
 	}
 	usage := func(percent int) {
 		p.disk.SetUsage(vfs.DiskUsage{AvailBytes: uint64(percent) << 20, TotalBytes: 100 << 20})
@@ -145,7 +145,7 @@ func TestLittleRoom(t *testing.T) {
 	publish(t, p)
 	p.flush(t)
 	if p.store.Filtered() == before {
-		t.Error("the filter left nothing out")
+		t.Error("the drop filter left nothing out")
 	}
 	stored("s", 200)
 	usage(6)

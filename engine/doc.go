@@ -4,12 +4,12 @@
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
 // reads at most the keys of the elements that it changes: it mints a dot, writes one key, the clock and, if it kills something, the growth of
-// the tombstone, in one atomic batch. What is dead goes later, when Pebble rewrites tables anyway (the filter), or when
+// the tombstone, in one atomic batch. What is dead goes later, when Pebble rewrites tables anyway (the drop filter), or when
 // the rewriter swaps a span; no delete is ever written.
 //
 //	Add, Remove, Write ─┐
 //	ApplyDelta, Drop ───┤ queue of the set ── leader: one batch, one clock key, one sync ── Pebble
-//	                    └ then Seen and Dead in memory; Dead, once durable and older than every reader, to the filter
+//	                    └ then Seen and Dead in memory; Dead, once durable and older than every reader, to the drop filter
 //	Contains, Subset ──── version of Dead, iterator, dots; again if a writer came between
 //	Read, Count ───────── view of Seen and Dead, then an iterator: fold, chunk by chunk
 //	Filters ───────────── bloom filters: package filters, which shares Store.passes and Store.swapping with the sets
@@ -19,7 +19,7 @@
 //   - R0: a dot enters Seen only in the same batch that stores its key or puts it into Dead.
 //   - A counter is never issued twice: internal/lsm/identity.go.
 //   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
-//     where records are Merge: it goes by the filter or by a swap. (Pebble issue 6168.)
+//     where records are Merge: it goes by the drop filter or by a swap. (Pebble issue 6168.)
 //   - A key goes when a durable Dead covers its dot and it is resolved.
 //   - The context of an unresolved key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
 //   - What readers take as Seen and Dead is never newer than the keys they judge by it.
@@ -46,7 +46,7 @@
 //	write.go lead.go builder.go                              a write: operations, the queue of a set, the batch of a group
 //	delta.go facts.go drop.go requests.go                    other work in that queue; requests that repeat
 //	lookup.go read.go readers.go skip.go deadruns.go         a read
-//	publish.go                                               Dead, once durable, goes to the filter of compactions
+//	publish.go                                               Dead, once durable, goes to the drop filter of compactions
 //	runner.go setpicker.go sampler.go                        the rewriter: when, which set, which span of it
 //	rewrite.go copied.go compact.go                          a pass over a span, what takes its place, passes over all
 //	sweep.go sweeppicker.go rangegate.go                     many small sets in one pass

@@ -166,7 +166,7 @@ func TestRangeComesBack(t *testing.T) {
 	p.close(t)
 }
 
-// TestDropRangeWhileTrimmed drops a range while the cache forgets a set of it: what the filter knew of the set is gone with it, and what is
+// TestDropRangeWhileTrimmed drops a range while the cache forgets a set of it: what the drop filter knew of the set is gone with it, and what is
 // stored there again stays.
 func TestDropRangeWhileTrimmed(t *testing.T) {
 	t.Parallel()
@@ -197,7 +197,7 @@ func TestDropRangeWhileTrimmed(t *testing.T) {
 		case err := <-dropped:
 			done = true
 			again(err)
-		case <-settled(p): // it waits until the set has left the filter, too
+		case <-settled(p): // it waits until the set has left the drop filter, too
 		}
 	})
 	must(t, p.store.TrimSets(), "trim")

@@ -19,7 +19,7 @@ const (
 	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
 	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
 	EventExcise      EventKind = "excise"                        // an emptied set's element range was excised
-	EventPublish     EventKind = "publish"                       // the filter may drop more keys of a set: one event for each set, at most every 20 ms
+	EventPublish     EventKind = "publish"                       // the drop filter may drop more keys of a set: one event for each set, at most every 20 ms
 	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
 	EventFailed      EventKind = EventKind(lsm.EventFailed)      // the store takes no more writes
@@ -37,7 +37,7 @@ type Event struct {
 	Keys     int    // rewrite: keys read
 	Dropped  int    // rewrite: keys left out
 	Resolved int    // rewrite: unresolved keys that were resolved
-	Dots     uint64 // publish: dead dots that the filter has now and had not before, those without a key included
+	Dots     uint64 // publish: dead dots that the drop filter has now and had not before, those without a key included
 	BytesIn  int64  // bytes of tables read
 	BytesOut int64  // bytes of tables written
 	Took     time.Duration
@@ -55,7 +55,7 @@ func (s *Store) passOn(e lsm.Event) {
 // counters are what a store has done since it was opened.
 type counters struct {
 	added     atomic.Uint64 // element keys written by operations
-	published atomic.Uint64 // tombstones handed to the filter
+	published atomic.Uint64 // tombstones handed to the drop filter
 
 	lookUps         atomic.Uint64 // elements looked up, by queries and by policy coordinator
 	ingests         atomic.Uint64 // spans of other stores that came in as tables

@@ -47,7 +47,7 @@ func (s *Store) KeptMillis() (all []uint64) {
 	return all
 }
 
-// Unsettled returns how many records in tables the filter is still asked of: those that have not come to the bottommost level by a
+// Unsettled returns how many records in tables the drop filter is still asked of: those that have not come to the bottommost level by a
 // compaction that wrote them again.
 func (s *Store) Unsettled() (n uint64, err error) {
 	levels, err := s.db.Pebble().SSTables(pebble.WithProperties())
@@ -233,7 +233,7 @@ func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error
 	return st.seen, st.dead, nil
 }
 
-// CompactTables compacts everything that Pebble has, through the filter.
+// CompactTables compacts everything that Pebble has, through the drop filter.
 func (s *Store) CompactTables(ctx context.Context) error {
 	s.db.EndRest() // as Compact does: a compaction would wait a second in a store that was just opened
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
@@ -267,7 +267,7 @@ func (s *Store) CausalKeys(name []byte) (_ map[keyscheme.Kind]int, err error) {
 // TrimSets makes the cache forget unused sets now.
 func (s *Store) TrimSets() error { return s.sets.trim() }
 
-// WhileTrimmed makes TrimSets call f when it has taken a set out of memory and not yet out of the filter.
+// WhileTrimmed makes TrimSets call f when it has taken a set out of memory and not yet out of the drop filter.
 func (s *Store) WhileTrimmed(f func()) { s.sets.trimmed = f }
 
 // Durable reports whether all that was applied is known to be on disk.
@@ -279,7 +279,7 @@ func (s *Store) InDoubt() bool { return s.db.InDoubt() }
 // Marked reports whether the disk says that the store has been written since it was opened.
 func (s *Store) Marked() bool { return s.db.Marked() }
 
-// Filtered returns how often the filter left a record out since the store was opened.
+// Filtered returns how often the drop filter left a record out since the store was opened.
 func (s *Store) Filtered() uint64 { return s.db.Counters.Filtered.Load() }
 
 // Added returns how many element keys were written since the store was opened.

@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// ApplyFacts takes facts of another replica. They are judged by what this store has seen at the moment of application: a key
+// ApplyFacts takes facts of another replica. They are checked against what this store has seen at the moment of application: a key
 // whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
 // No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
 // with another one nothing has changed, unless it wraps bigset.ErrFailed.
@@ -58,7 +58,7 @@ func (b *builder) applyFacts(f *facts) error {
 	if last > b.counter {
 		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, last, b.counter)
 	}
-	f.result.Dead = b.buryAll(f.Dead)
+	f.result.Dead = b.addAllDead(f.Dead)
 	for i := range f.Keys { // what has just died is seen by now, and gets no key
 		for _, d := range f.Keys[i].Dots {
 			if b.learn(d) {
@@ -71,12 +71,12 @@ func (b *builder) applyFacts(f *facts) error {
 	return nil
 }
 
-// buryOneByOneMax is how many dots enter Dead one by one, as an operand of their own size. More of them are united as a clock.
-const buryOneByOneMax = 4096
+// addDeadSinglyMax is how many dots enter Dead one by one, as an operand of their own size. More of them are united as a clock.
+const addDeadSinglyMax = 4096
 
-// buryAll puts a clock into Seen and Dead, and returns how many of its dots are new to Dead. It costs what is new, beside the
+// addAllDead puts a clock into Seen and Dead, and returns how many of its dots are new to Dead. It costs what is new, beside the
 // search for it.
-func (b *builder) buryAll(dead *clock.Clock) (grown uint64) {
+func (b *builder) addAllDead(dead *clock.Clock) (grown uint64) {
 	if b.st.dead.Descends(dead) {
 		return 0
 	}
@@ -86,7 +86,7 @@ func (b *builder) buryAll(dead *clock.Clock) (grown uint64) {
 		fresh.Subtract(b.cleared)
 	}
 	n := fresh.Len()
-	if n > buryOneByOneMax {
+	if n > addDeadSinglyMax {
 		for _, d := range b.killed.dots {
 			if fresh.Contains(d) {
 				n--
@@ -97,7 +97,7 @@ func (b *builder) buryAll(dead *clock.Clock) (grown uint64) {
 	}
 	for d := range fresh.Dots() {
 		b.learn(d)
-		if b.bury(d) {
+		if b.addDead(d) {
 			grown++
 		}
 	}

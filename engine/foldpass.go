@@ -62,7 +62,7 @@ func (s *Store) amend(st *set, killed []clock.Dot, unresolved int64) error {
 	b := s.newBuilder(st, nil)
 	defer b.release()
 	for _, d := range killed {
-		b.bury(d)
+		b.addDead(d)
 	}
 	if b.unresolved = unresolved; b.empty() {
 		return nil

@@ -210,7 +210,7 @@ type healing struct {
 	lost   []keptKey // keys to be put back if they are not found, ascending: those still to come
 	lostAt int       // keys read when the last of them came
 	put    []keptKey // those that were put back
-	died   int       // those whose dots have died since they were judged
+	died   int       // those whose dots have died since they were looked up
 	unseen int       // those whose dots have not been seen
 	wrong  [][]byte  // keys to be left out
 	taken  int       // those of them that were
@@ -253,9 +253,9 @@ func (p *pass) inject(before []byte) error {
 			continue
 		}
 		element, actor, counter, _, _ := keyscheme.DecodeElement(len(p.st.prefix), k.key)
-		v := p.st.view() // younger than the iterator: it knows of the death of a key that the filter has hidden since
+		v := p.st.view() // younger than the iterator: it knows of the death of a key that the drop filter has hidden since
 		if !v.seen.ContainsBytes(actor, counter) {
-			h.unseen++ // its range was dropped since it was judged
+			h.unseen++ // its range was dropped since it was looked up
 			continue
 		}
 		if v.dead.ContainsBytes(actor, counter) {

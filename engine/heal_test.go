@@ -60,9 +60,9 @@ func TestHeal(t *testing.T) {
 			if rep, err := p.store.Verify(bg, engine.VerifyOptions{}); err != nil || rep.OK() {
 				t.Errorf("%s: damage is not found: %v", p.label, err)
 			}
-			judged, err := p.store.Judge(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
-			if must(t, err, "judge"); judged.Verdicts[0] != bigset.Lost {
-				t.Errorf("%s: a lost dot is %v", p.label, judged.Verdicts[0])
+			found, err := p.store.DotStatus(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
+			if must(t, err, "status of a dot"); found.Statuses[0] != bigset.Lost {
+				t.Errorf("%s: a lost dot is %v", p.label, found.Statuses[0])
 			}
 			if r, err := p.store.ApplyFacts(bg, lost, bigset.Sync); err != nil || r != (bigset.FactsResult{}) {
 				t.Errorf("%s: facts changed %+v, %v", p.label, r, err)

@@ -25,7 +25,7 @@ import (
 //	3 ingest all tables at once; then Seen and Dead in memory
 //
 // So key and dot enter together (R0), and no table holds a key that the store has, not even for a moment: of two copies of a key
-// one could be left out by the filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
+// one could be left out by the drop filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
 // with the tables, names the dots of batches that may not be.
 
 // ingestKeysMin is the number of new keys below which a portion is applied as facts.
@@ -34,7 +34,7 @@ const ingestKeysMin = 1000
 // ingestTries is how often keys are chosen anew, because some of them came meanwhile, before writers are held for it.
 const ingestTries = 3
 
-// IngestPortion takes a portion of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
+// IngestPortion takes a portion of another store, by the rules of ApplyFacts: each key is checked against what this store has seen at the moment
 // at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
 // in any order and any number of times. What is malformed, or names dots that this store has never issued, is bigset.ErrFacts, what is too
 // large bigset.ErrLimit; then, and with any other error that does not wrap bigset.ErrFailed, nothing has changed.
@@ -241,7 +241,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 			st.resetNext()
 		}
 	}()
-	res.Dead = b.buryAll(in.dead)
+	res.Dead = b.addAllDead(in.dead)
 	res.Keys = uint64(len(in.ends))
 	b.brought, b.sibling, b.added = in.brought, true, len(in.ends)
 	if st.next.Union(in.brought); b.empty() {

@@ -104,7 +104,7 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	if early {
 		st.passLead()
 	}
-	tellApplied(group)
+	reportApplied(group)
 	began := time.Now()
 	err := wait()
 	s.syncTime.observe(time.Since(began))
@@ -180,8 +180,8 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	return wait
 }
 
-// tellApplied calls Applied of the requests that asked for it, while the sync of their group is under way.
-func tellApplied(group []*request) {
+// reportApplied calls Applied of the requests that asked for it, while the sync of their group is under way.
+func reportApplied(group []*request) {
 	for _, r := range group {
 		if r.opt.Applied != nil && r.err == nil && !r.result.Delta.Empty() {
 			r.opt.Applied(r.result)

@@ -34,7 +34,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 	wg.Wait()
 	must(t, h.CheckUnique(), "dots")
-	seen, err := p.store.Context(bg, []byte("s"))
+	seen, err := p.store.Seen(bg, []byte("s"))
 	must(t, err, "context")
 	if n := seen.Base(p.store.Actor()); n != writers*each || seen.Len() != n {
 		t.Errorf("Seen %v, want 1 to %d of one actor", seen, writers*each)

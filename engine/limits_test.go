@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 		{"a drop of nothing", func() error { _, err := p.store.Drop(bg, []byte("never"), nil, bigset.Sync); return err }, bigset.ErrNotFound},
 		{"a read of nothing", func() error { _, err := readAll(p.store, "never", bigset.ReadOptions{}); return err }, bigset.ErrNotFound},
 		{"a count of nothing", func() error { _, err := p.store.Count(bg, []byte("never"), engine.CountOptions{}); return err }, bigset.ErrNotFound},
-		{"a context of nothing", func() error { _, err := p.store.Context(bg, []byte("never")); return err }, bigset.ErrNotFound},
+		{"a context of nothing", func() error { _, err := p.store.Seen(bg, []byte("never")); return err }, bigset.ErrNotFound},
 		{"a negative limit", func() error { _, err := readAll(p.store, "s", bigset.ReadOptions{Limit: -1}); return err }, bigset.ErrRequest},
 		{"a negative batch", func() error { _, err := readAll(p.store, "s", bigset.ReadOptions{BatchSize: -1}); return err }, bigset.ErrRequest},
 		{"a huge batch", func() error {

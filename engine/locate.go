@@ -73,7 +73,7 @@ func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
 	l.want.Intersect(dots)
 	l.want.Subtract(dead)
 	if l.got, l.left = (&clock.Clock{}), l.want.Len(); l.left > 0 {
-		if on, err := l.tellLive(ctx); !on || err != nil {
+		if on, err := l.yieldLive(ctx); !on || err != nil {
 			return err
 		}
 	}
@@ -83,12 +83,12 @@ func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
 		died.Intersect(l.want)
 		dead.Union(died)
 	}
-	l.tellDead(dead)
+	l.yieldDead(dead)
 	return nil
 }
 
-// tellLive looks for the keys and yields them. It reports whether to go on.
-func (l *locating) tellLive(ctx context.Context) (bool, error) {
+// yieldLive looks for the keys and yields them. It reports whether to go on.
+func (l *locating) yieldLive(ctx context.Context) (bool, error) {
 	if !l.lookInLog() {
 		return false, nil
 	}
@@ -98,8 +98,8 @@ func (l *locating) tellLive(ctx context.Context) (bool, error) {
 	return l.scan(ctx)
 }
 
-// tellDead yields a clock of dead dots in parts. It reports whether to go on.
-func (l *locating) tellDead(dead *clock.Clock) bool {
+// yieldDead yields a clock of dead dots in parts. It reports whether to go on.
+func (l *locating) yieldDead(dead *clock.Clock) bool {
 	part, runs := &clock.Clock{}, 0
 	for run := range dead.Runs() {
 		part.AddRange(run.Actor, run.First, run.Last)
@@ -128,8 +128,8 @@ func (l *locating) found(element []byte, dot clock.Dot) (full bool) {
 	return len(l.keys) >= locateKeysMax || l.bytes >= locateBytesMax
 }
 
-// tellKeys yields what was found, and counts it by the way in which it was. It reports whether to go on.
-func (l *locating) tellKeys(way *atomic.Uint64) bool {
+// yieldKeys yields what was found, and counts it by the way in which it was. It reports whether to go on.
+func (l *locating) yieldKeys(way *atomic.Uint64) bool {
 	keys := l.keys
 	for i := range keys {
 		slices.SortFunc(keys[i].Dots, clock.Dot.Compare) // the log has them in the order in which they came
@@ -148,14 +148,14 @@ func (l *locating) lookInLog() bool {
 			continue
 		}
 		full := l.found(element, clock.Dot{Actor: clock.Actor(actor), Counter: counter})
-		if full && !l.tellKeys(&l.s.counters.locatedInLog) {
+		if full && !l.yieldKeys(&l.s.counters.locatedInLog) {
 			return false
 		}
 		if l.left == 0 {
 			break
 		}
 	}
-	return l.tellKeys(&l.s.counters.locatedInLog)
+	return l.yieldKeys(&l.s.counters.locatedInLog)
 }
 
 // scan looks for keys in the whole set, until all are found. No iterator is open while a chunk is yielded. It reports whether
@@ -168,7 +168,7 @@ func (l *locating) scan(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !l.tellKeys(&l.s.counters.locatedByScan) {
+		if !l.yieldKeys(&l.s.counters.locatedByScan) {
 			return false, nil
 		}
 		b.Lower = next
@@ -192,7 +192,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if l.s.db.Closed() {
 		return nil, bigset.ErrClosed
 	}
-	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
+	// It need not register as a reader: what the drop filter may hide from it has died, and is told of at the end.
 	it, err := l.s.db.OpenSet(l.st.prefix, &pebble.IterOptions{
 		LowerBound: b.Lower, UpperBound: b.Upper,
 		PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2), l.filter()), // Pebble adds one of its own

@@ -299,8 +299,8 @@ func TestUnresolvedKeysAreNotCopied(t *testing.T) {
 	if !errors.Is(err, bigset.ErrUnresolved) {
 		t.Errorf("locate: %v", err)
 	}
-	if _, err := p.store.Judge(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrUnresolved) {
-		t.Errorf("judge: %v", err)
+	if _, err := p.store.DotStatus(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrUnresolved) {
+		t.Errorf("status of dots: %v", err)
 	}
 }
 

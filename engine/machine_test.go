@@ -219,7 +219,7 @@ func (m *machine) flush(t *rapid.T) {
 	m.node(t).flush(t)
 }
 
-// publish hands tombstones to the filter, and may let it work at once.
+// publish hands tombstones to the drop filter, and may let it work at once.
 func (m *machine) publish(t *rapid.T) {
 	n := m.node(t)
 	for range 2 {
@@ -240,7 +240,7 @@ func (m *machine) publish(t *rapid.T) {
 	}
 }
 
-// flushThrough flushes through the filter.
+// flushThrough flushes through the drop filter.
 func (m *machine) flushThrough(t *rapid.T, n *node) {
 	before := n.store.Filtered()
 	n.flush(t)

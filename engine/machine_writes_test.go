@@ -59,7 +59,7 @@ func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) 
 // drawWide draws a wide context: the clock of a set as some store had it at some time, sometimes a part of it.
 func (m *machine) drawWide(t *rapid.T, set string) bigset.Context {
 	n := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "clock of store")]
-	if seen, err := n.store.Context(bg, []byte(set)); err == nil {
+	if seen, err := n.store.Seen(bg, []byte(set)); err == nil {
 		m.clocks = append(m.clocks, wideToken{set, seen})
 	}
 	var fit []*clock.Clock

@@ -295,7 +295,7 @@ func (m *metaRun) write(p *pair, i int, s metaStep, d bigset.Durability) {
 		case o.context == -2:
 			ops[j].Context = bigset.Saw()
 		case o.context == -3:
-			if seen, err := p.store.Context(bg, []byte(s.set)); !errors.Is(err, bigset.ErrNotFound) {
+			if seen, err := p.store.Seen(bg, []byte(s.set)); !errors.Is(err, bigset.ErrNotFound) {
 				must(m.t, err, "context")
 				ops[j].Context = bigset.SawAll(seen)
 			}

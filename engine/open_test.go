@@ -369,7 +369,7 @@ func TestFolderIsDurable(t *testing.T) {
 // TestCompactBesideCompact: compactions of one set, on demand and in the background, wait for each other.
 func TestCompactBesideCompact(t *testing.T) {
 	p := newPair("store")
-	p.opt.Strategy = eager(compaction.Rewriter()) // the filter would leave it nothing to do
+	p.opt.Strategy = eager(compaction.Rewriter()) // the drop filter would leave it nothing to do
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
 	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 150), bigset.Sync)

@@ -53,7 +53,7 @@ type Options struct {
 	// SpanBytes is about how many bytes of keys the rewriter copies in one swap; default 16 MiB.
 	SpanBytes int
 	// BackgroundInterval is how often background work is looked for; default 100 ms. Negative: never, then tombstones
-	// reach the filter, and the rewriter works, only through Store.Compact.
+	// reach the drop filter, and the rewriter works, only through Store.Compact.
 	BackgroundInterval time.Duration
 	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
 	// made again by a later open that finds room enough. Default 0: none.

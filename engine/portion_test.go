@@ -95,7 +95,7 @@ func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b 
 }
 
 // TestEachKeyBothWays delivers every key by a delta and in a table, in either order, and some by neither, and compacts through
-// the filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
+// the drop filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
 func TestEachKeyBothWays(t *testing.T) {
 	t.Parallel()
 	for _, portionBytes := range []int{1, 4000, 0} {

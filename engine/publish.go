@@ -7,7 +7,7 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// publisher hands tombstones to the filter. A Dead enters the registry when it is durable and when every reader of its
+// publisher hands tombstones to the drop filter. A Dead enters the registry when it is durable and when every reader of its
 // set from before it was taken is gone: then hiding a key from a reader and leaving it out of a table are both right. It
 // runs one goroutine.
 type publisher struct {

@@ -133,8 +133,8 @@ func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
 	return n, err
 }
 
-// Context returns the clock of a whole set: what this store has seen of it. It belongs to the caller.
-func (s *Store) Context(ctx context.Context, name []byte) (c *clock.Clock, err error) {
+// Seen returns the clock of a whole set: what this store has seen of it. It belongs to the caller.
+func (s *Store) Seen(ctx context.Context, name []byte) (c *clock.Clock, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		st.mu.Lock()
 		defer st.mu.Unlock()

@@ -105,7 +105,7 @@ func (b *builder) writeTombstone() {
 	n := len(b.buf) - at
 	full := r.paged() && st.deadSize.operands+n > most
 	if r.paged() {
-		b.entomb(r.recent)
+		b.addDeadTo(r.recent)
 	}
 	if b.cleared == nil && !full && !st.deadSize.wantsWhole(n, b.limit(r)) {
 		st.deadSize.wroteOperand(n)
@@ -144,12 +144,12 @@ func (b *builder) grownDead() *clock.Clock {
 	b.st.mu.Lock() // cloning is a write
 	dead := b.st.dead.Clone()
 	b.st.mu.Unlock()
-	b.entomb(dead)
+	b.addDeadTo(dead)
 	return dead
 }
 
-// entomb adds what enters Dead to a clock.
-func (b *builder) entomb(dead *clock.Clock) {
+// addDeadTo adds what enters Dead to a clock.
+func (b *builder) addDeadTo(dead *clock.Clock) {
 	for _, d := range b.killed.dots {
 		dead.Add(d)
 	}
@@ -165,7 +165,7 @@ func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 }
 
 // writeClock writes the clock's own key, as a record and never as an operand. In the order of keys it comes right behind the
-// elements of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
+// elements of another set. Where the drop filter has left out the last of those, Pebble's compaction iterator has forgotten where it
 // stands, and panics if the next key is a merge over a set (Pebble issue 6168). It holds all of Seen, or of a paged one what is
 // not in pages, which are written when they are due.
 func (b *builder) writeClock() {

@@ -30,35 +30,35 @@ func (st *set) state() (*view, bigset.State) {
 	return v, bigset.State{Seen: v.seen, Dead: v.dead, Unresolved: uint64(max(0, st.unresolved))}
 }
 
-// Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
+// DotStatus says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
 // set of which it has never heard it has seen no dot. An element with an unresolved key is refused with bigset.ErrUnresolved.
-func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
+func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.DotStatuses, error) {
 	if err := bigset.CheckElement(element); err != nil {
-		return bigset.Judgement{}, err
+		return bigset.DotStatuses{}, err
 	}
 	if err := bigset.CheckDots(dots); err != nil {
-		return bigset.Judgement{}, err
+		return bigset.DotStatuses{}, err
 	}
-	found := bigset.Judgement{Verdicts: make([]bigset.Verdict, len(dots))}
+	found := bigset.DotStatuses{Statuses: make([]bigset.DotStatus, len(dots))}
 	err := s.usingSet(ctx, name, func(st *set) error {
 		for try := 1; ; try++ {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			var same bool
-			judge := func() (err error) {
-				same, err = s.judge(st, element, dots, &found)
+			look := func() (err error) {
+				same, err = s.dotStatus(st, element, dots, &found)
 				return err
 			}
 			hold := try > lookUpTries // the last time nobody writes meanwhile
 			var err error
 			if hold {
-				err = s.holding(st, judge)
+				err = s.holding(st, look)
 			} else {
-				err = judge()
+				err = look()
 			}
 			if err != nil {
-				return fmt.Errorf("engine: judge dots of %q in %q: %w", element, name, lsm.DiskError(err))
+				return fmt.Errorf("engine: look up dots of %q in %q: %w", element, name, lsm.DiskError(err))
 			}
 			if same || hold {
 				return nil
@@ -66,14 +66,14 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 		}
 	})
 	if err != nil {
-		return bigset.Judgement{}, err
+		return bigset.DotStatuses{}, err
 	}
 	return found, nil
 }
 
-// judge judges dots by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
-// between: the key of a dot that has died since may be missing, for it was dropped, or the filter hides it.
-func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *bigset.Judgement) (same bool, err error) {
+// dotStatus looks dots up by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
+// between: the key of a dot that has died since may be missing, for it was dropped, or the drop filter hides it.
+func (s *Store) dotStatus(st *set, element []byte, dots []clock.Dot, j *bigset.DotStatuses) (same bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	v := st.view()
@@ -86,13 +86,13 @@ func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *bigset.Judge
 	for i, d := range dots {
 		switch {
 		case !v.seen.Contains(d):
-			j.Verdicts[i] = bigset.NotSeen
+			j.Statuses[i] = bigset.NotSeen
 		case v.dead.Contains(d):
-			j.Verdicts[i] = bigset.Dead
+			j.Statuses[i] = bigset.Dead
 		case slices.Contains(j.Live, d):
-			j.Verdicts[i] = bigset.Live
+			j.Statuses[i] = bigset.Live
 		default:
-			j.Verdicts[i] = bigset.Lost
+			j.Statuses[i] = bigset.Lost
 		}
 	}
 	return st.view().version == v.version, nil

@@ -60,7 +60,7 @@ func (p *pair) known(t rapid.TB, set string) bigset.State {
 	return st
 }
 
-// TestApplyFacts: facts are judged by what the receiver has seen, whatever it is that they say.
+// TestApplyFacts: facts are checked against what the receiver has seen, whatever it is that they say.
 func TestApplyFacts(t *testing.T) {
 	t.Parallel()
 	x := func(n uint64) clock.Dot { return clock.Dot{Actor: "x", Counter: n} }
@@ -181,18 +181,18 @@ func TestFactsRefused(t *testing.T) {
 	}
 }
 
-// TestJudge: each dot is what it is, at one moment.
-func TestJudge(t *testing.T) {
+// TestDotStatus: each dot is what it is, at one moment.
+func TestDotStatus(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	defer p.close(t)
 	first := p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, bigset.NoSync).Dots
 	second := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.NoSync).Dots
 	dots := []clock.Dot{first[0], second[0], first[1], {Actor: "x", Counter: 1}}
-	judge := func(set string, want ...bigset.Verdict) {
+	statuses := func(set string, want ...bigset.DotStatus) {
 		t.Helper()
-		got, err := p.store.Judge(bg, []byte(set), []byte("a"), dots)
-		if err != nil || !slices.Equal(got.Verdicts, want) {
+		got, err := p.store.DotStatus(bg, []byte(set), []byte("a"), dots)
+		if err != nil || !slices.Equal(got.Statuses, want) {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
 		var live []clock.Dot
@@ -202,31 +202,31 @@ func TestJudge(t *testing.T) {
 			}
 		}
 		for _, asked := range [][]clock.Dot{dots, nil} { // those that nobody asks about are named, too
-			if got, err := p.store.Judge(bg, []byte(set), []byte("a"), asked); err != nil || !slices.Equal(got.Live, live) {
+			if got, err := p.store.DotStatus(bg, []byte(set), []byte("a"), asked); err != nil || !slices.Equal(got.Live, live) {
 				t.Errorf("live by %v, %v, want %v", got.Live, err, live)
 			}
 		}
 	}
-	judge("s", bigset.Dead, bigset.Live, bigset.Lost, bigset.NotSeen) // the third is another element's
-	judge("t", bigset.NotSeen, bigset.NotSeen, bigset.NotSeen, bigset.NotSeen)
+	statuses("s", bigset.Dead, bigset.Live, bigset.Lost, bigset.NotSeen) // the third is another element's
+	statuses("t", bigset.NotSeen, bigset.NotSeen, bigset.NotSeen, bigset.NotSeen)
 	p.all(t, "s", keyscheme.OpRemove, []string{"a"}, bigset.NoSync)
-	judge("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
+	statuses("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
 	_, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
-	judge("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
-	if _, err := p.store.Judge(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, bigset.ErrContext) {
+	statuses("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
+	if _, err := p.store.DotStatus(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, bigset.ErrContext) {
 		t.Errorf("a zero dot: %v", err)
 	}
-	if _, err := p.store.Judge(bg, nil, []byte("a"), nil); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := p.store.DotStatus(bg, nil, []byte("a"), nil); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := p.store.Judge(bg, []byte("s"), make([]byte, bigset.ElementBytesMax+1), nil); !errors.Is(err, bigset.ErrLimit) {
+	if _, err := p.store.DotStatus(bg, []byte("s"), make([]byte, bigset.ElementBytesMax+1), nil); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("a long element: %v", err)
 	}
 }
 
-// TestJudgeMeanwhile: no dot is ever taken for lost, and the element always has one, while its element is replaced, removed and rewritten.
-func TestJudgeMeanwhile(t *testing.T) {
+// TestDotStatusMeanwhile: no dot is ever taken for lost, and the element always has one, while its element is replaced, removed and rewritten.
+func TestDotStatusMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.opt.BackgroundInterval = time.Millisecond
@@ -264,9 +264,9 @@ func TestJudgeMeanwhile(t *testing.T) {
 			continue
 		}
 		dots := []clock.Dot{{Actor: p.store.Actor(), Counter: n - 1}, {Actor: p.store.Actor(), Counter: n}}
-		got, err := p.store.Judge(bg, set, name, dots)
-		must(t, err, "judge")
-		for i, v := range got.Verdicts {
+		got, err := p.store.DotStatus(bg, set, name, dots)
+		must(t, err, "status of dots")
+		for i, v := range got.Statuses {
 			if v != bigset.Live && v != bigset.Dead || (v == bigset.Live) != slices.Contains(got.Live, dots[i]) {
 				t.Fatalf("dot %v is %v, live are %v", dots[i], v, got.Live)
 			}

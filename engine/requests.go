@@ -25,7 +25,7 @@ import (
 // is bounded by age and number: who asks again later makes a second event.
 
 // Records are deleted by SINGLEDEL, and so each of their keys is written once. They come right behind a set's elements in the order
-// of keys. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it stands, and panics
+// of keys. Where the drop filter has left out the last of those, Pebble's compaction iterator has forgotten where it stands, and panics
 // if the next key is a delete, or a record over a deleted one (Pebble issue 6168). These two it takes.
 
 // requestLog knows what is kept of requests, the oldest first, so that it can be deleted when it is due.

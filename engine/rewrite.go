@@ -75,7 +75,7 @@ type pass struct {
 	killed     []clock.Dot // what the contexts of closing keys kill
 	resolved   int         // keys that were unresolved and are not any more, or are left out
 	read       int         // keys read
-	hidden     int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	hidden     int         // keys that the drop filter kept out of the iterator's sight, about: those of other readers of the set count, too
 }
 
 // passResult says what a pass did.
@@ -130,7 +130,7 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 		if err := p.install(ctx, &res); err != nil {
 			return err
 		}
-		s.told(st.name, &res, time.Since(began))
+		s.report(st.name, &res, time.Since(began))
 		return nil
 	})
 	return res, err
@@ -189,8 +189,8 @@ func (s *Store) flushFor(ctx context.Context, st *set) error {
 	return s.db.FlushTables(ctx)
 }
 
-// told counts a pass and tells of it. A sweep has no name of a set.
-func (s *Store) told(name []byte, res *passResult, took time.Duration) {
+// report counts a pass and tells of it. A sweep has no name of a set.
+func (s *Store) report(name []byte, res *passResult, took time.Duration) {
 	s.counters.held.Add(res.Held)
 	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Resolved: res.Resolved, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {

@@ -144,7 +144,7 @@ func TestSlowCount(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
-	began, err := p.store.Context(bg, []byte("s"))
+	began, err := p.store.Seen(bg, []byte("s"))
 	must(t, err, "context")
 	var told []uint64
 	o := engine.CountOptions{ReadOptions: bigset.ReadOptions{BatchSize: 10, From: []byte{}}} // a part, which is not known without a look

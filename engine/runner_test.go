@@ -50,11 +50,11 @@ func TestSetPickerForgets(t *testing.T) {
 	p, now := newSetPicker(), time.Now()
 	for _, prefix := range []string{"kept", "gone"} {
 		p.rest(keyscheme.Prefix(prefix), time.Minute)
-		p.judged[prefix] = 1
+		p.lookedAt[prefix] = 1
 		p.spare(prefix, time.Second, now)
 	}
 	p.forgetAllBut(map[string]uint64{"kept": 1})
-	if n := []int{len(p.resting), len(p.judged), len(p.wanted), len(p.spared)}; !slices.Equal(n, []int{1, 1, 1, 1}) || !p.rests("kept", now) {
+	if n := []int{len(p.resting), len(p.lookedAt), len(p.wanted), len(p.spared)}; !slices.Equal(n, []int{1, 1, 1, 1}) || !p.rests("kept", now) {
 		t.Errorf("it remembers %v", n)
 	}
 }

@@ -16,7 +16,7 @@ import (
 const samplesPerTable = 64
 
 // sample splits a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
-// count that the filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
+// count that the drop filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
 func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all bool) (_ *compaction.Index, err error) {
 	var cuts []lsm.Table
 	for _, t := range tables {
@@ -53,10 +53,10 @@ func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all boo
 	return index, it.Error()
 }
 
-// hidden returns how often the filter has left out a key of the set, for readers and for tables.
+// hidden returns how often the drop filter has left out a key of the set, for readers and for tables.
 func (s *Store) hidden(st *set) uint64 { return s.registry.Load().Hits(st.prefix) }
 
-// hiddenSince returns how much hidden has grown. The count starts again when the set leaves the filter.
+// hiddenSince returns how much hidden has grown. The count starts again when the set leaves the drop filter.
 func (s *Store) hiddenSince(st *set, before uint64) int { return s.hiddenFrom(st.prefix, before) }
 
 // hiddenFrom is hiddenSince of a set that may not be in memory.

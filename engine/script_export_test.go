@@ -20,7 +20,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Published returns those of some dots that the filter may drop keys of.
+// Published returns those of some dots that the drop filter may drop keys of.
 func (s *Store) Published(name []byte, dots *clock.Clock) *clock.Clock {
 	published, registry, prefix := &clock.Clock{}, s.registry.Load(), keyscheme.NewPrefix(name)
 	for d := range dots.Dots() {
@@ -63,7 +63,7 @@ type TableRecord struct {
 	Key   []byte
 }
 
-// TableRecords returns all records in tables, also those that the filter hides from readers, level by level.
+// TableRecords returns all records in tables, also those that the drop filter hides from readers, level by level.
 func (s *Store) TableRecords() (all []TableRecord, err error) {
 	levels, err := s.db.Pebble().SSTables()
 	if err != nil {

@@ -294,7 +294,7 @@ func (p *scriptStore) countCmd(l *scriptLine) string {
 
 func (p *scriptStore) contextCmd(l *scriptLine) string {
 	set := []byte(l.need("a set"))
-	c, err := p.Context(bg, set)
+	c, err := p.Seen(bg, set)
 	if err != nil {
 		return p.failedBy(err)
 	}

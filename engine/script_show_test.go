@@ -165,7 +165,7 @@ func (p *scriptStore) event(e engine.Event) {
 	text := ""
 	switch e.Kind {
 	case engine.EventPublish:
-		text = fmt.Sprintf("the filter has %d more dead dots of %s", e.Dots, e.Set)
+		text = fmt.Sprintf("the drop filter has %d more dead dots of %s", e.Dots, e.Set)
 	case engine.EventRewrite:
 		text = fmt.Sprintf("rewrite of %s: %d keys read, %d left out, %d closed", orSmall(e.Set), e.Keys, e.Dropped, e.Resolved)
 	case engine.EventRewriteLeft:
@@ -285,7 +285,7 @@ func placeText(r engine.TableRecord) string {
 	return fmt.Sprintf("L%d %s", r.Level, kindText(r.Kind))
 }
 
-// scriptKey describes a key. Without its value it is one that the filter hides.
+// scriptKey describes a key. Without its value it is one that the drop filter hides.
 func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey {
 	at := &scriptKey{set: string(k.Set), sort: bytes.Clone(key[:comparator.Split(key)])}
 	switch k.Kind {

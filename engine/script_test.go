@@ -32,7 +32,7 @@ import (
 //	x{a1 b1}       an element, with the dots by which it is present
 //	[x{a1}] of {…} a chunk of a read: its elements, and its clock
 //	s e x a1 add   an element key of set s; s c is its clock and s d its tombstone. The key's dot is live or dead, and open {…} if its context
-//	               is not resolved yet. It is hidden when the filter hides it from readers. It is in memory, or in a level, as which record
+//	               is not resolved yet. It is hidden when the drop filter hides it from readers. It is in memory, or in a level, as which record
 //
 // Elements may be ranges, k01..k20. What is kept under a name (as=NAME) can be given later: a context as seen=NAME, a delta to apply, a
 // power cut to crash. seen=(a1,a2) spells a narrow context out; seen=() is that of a client that saw the element absent.
@@ -112,9 +112,9 @@ func scriptCommands() []scriptCommand {
 		{"stop", "NAME", "end a reader", (*scriptStore).stopCmd},
 		{"knows", "SET ID", "whether a request is kept", (*scriptStore).knowsCmd},
 
-		{"publish", "", "one round of the publisher: tombstones to the filter", (*scriptStore).publishCmd},
+		{"publish", "", "one round of the publisher: tombstones to the drop filter", (*scriptStore).publishCmd},
 		{"flush", "", "memtables to tables", (*scriptStore).flushCmd},
-		{"settle", "", "compact all tables to the bottommost level, through the filter", (*scriptStore).settleCmd},
+		{"settle", "", "compact all tables to the bottommost level, through the drop filter", (*scriptStore).settleCmd},
 		{"rewrite", "SET", "the rewriter, over all spans of a set that have something dead", (*scriptStore).rewriteCmd},
 		{"sweep", "", "the rewriter, over ranges of small sets", (*scriptStore).sweepCmd},
 		{"compact", "[SET]", "what a user's compaction does, of a set or all", (*scriptStore).compactCmd},
@@ -124,7 +124,7 @@ func scriptCommands() []scriptCommand {
 
 		{"ls", "[SET] [own=yes]",
 			"the keys on disk or on their way to it, and where they are; own lists those of the store itself, too", (*scriptStore).lsCmd},
-		{"dump", "SET", "Seen, Dead, flags, and what the filter knows", (*scriptStore).dumpCmd},
+		{"dump", "SET", "Seen, Dead, flags, and what the drop filter knows", (*scriptStore).dumpCmd},
 		{"tables", "", "how many records of which kind each level has", (*scriptStore).tablesCmd},
 		{"stats", "FIGURE…", "figures of the store", (*scriptStore).statsCmd},
 		{"events", "", "what the store has reported since the last such command", (*scriptStore).eventsCmd},

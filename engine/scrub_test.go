@@ -13,7 +13,7 @@ import (
 )
 
 // TestScrub verifies in pieces of a few keys while each piece is followed by writes, drops and swaps: it finds nothing wrong
-// with a store that is right, and holds up nothing that would have the filter wait.
+// with a store that is right, and holds up nothing that would have the drop filter wait.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
@@ -54,7 +54,7 @@ func TestScrub(t *testing.T) {
 	stats, err := p.store.Stats()
 	must(t, err, "stats")
 	if stats.TombstonesPublished == 0 {
-		t.Error("the filter was given nothing: the scrub held it up")
+		t.Error("the drop filter was given nothing: the scrub held it up")
 	}
 	p.check(t)
 	p.close(t)

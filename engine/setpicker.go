@@ -12,15 +12,15 @@ import (
 
 // setPicker finds the set to be rewritten next, of those that tables name. It remembers by prefix what came of earlier looks.
 type setPicker struct {
-	resting map[string]time.Time // sets not to be looked at before
-	judged  map[string]uint64    // the survey by which a set was last looked at
-	wanted  map[string]time.Time // since when the strategy wants a set rewritten
-	spared  map[string]time.Time // sets that are not to be rewritten before while they are written, see spare
+	resting  map[string]time.Time // sets not to be looked at before
+	lookedAt map[string]uint64    // the survey by which a set was last looked at
+	wanted   map[string]time.Time // since when the strategy wants a set rewritten
+	spared   map[string]time.Time // sets that are not to be rewritten before while they are written, see spare
 }
 
 func newSetPicker() setPicker {
 	return setPicker{
-		resting: map[string]time.Time{}, judged: map[string]uint64{}, wanted: map[string]time.Time{}, spared: map[string]time.Time{},
+		resting: map[string]time.Time{}, lookedAt: map[string]uint64{}, wanted: map[string]time.Time{}, spared: map[string]time.Time{},
 	}
 }
 
@@ -76,7 +76,7 @@ func (p *setPicker) spare(prefix string, held time.Duration, now time.Time) {
 // forgetAllBut forgets what was noted of sets that no table names any more.
 func (p *setPicker) forgetAllBut(keys map[string]uint64) {
 	gone := func(prefix string) bool { _, there := keys[prefix]; return !there }
-	maps.DeleteFunc(p.judged, func(prefix string, _ uint64) bool { return gone(prefix) })
+	maps.DeleteFunc(p.lookedAt, func(prefix string, _ uint64) bool { return gone(prefix) })
 	maps.DeleteFunc(p.wanted, func(prefix string, _ time.Time) bool { return gone(prefix) })
 	maps.DeleteFunc(p.spared, func(prefix string, _ time.Time) bool { return gone(prefix) })
 	maps.DeleteFunc(p.resting, func(prefix string, _ time.Time) bool { return gone(prefix) })
@@ -116,10 +116,10 @@ func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load) {
 		if p.rests(prefix, now) || n <= load.Garbage() {
 			continue
 		}
-		if p.judged[prefix] == r.surveyed && !r.s.sets.holds(prefix) {
+		if p.lookedAt[prefix] == r.surveyed && !r.s.sets.holds(prefix) {
 			continue // nothing has changed since it was looked at
 		}
-		p.judged[prefix] = r.surveyed
+		p.lookedAt[prefix] = r.surveyed
 		st, err := r.s.sets.acquire(keyscheme.Prefix(prefix).Set())
 		if err != nil {
 			continue // damage is for verify to report, and must not stop the work on others

@@ -11,7 +11,7 @@ import (
 )
 
 // skipper moves a reader's iterator over the keys of its bounds, in either direction. It seeks over dead runs that are
-// known, and notices those that are not. What the filter hides is stepped over inside of Pebble: the iterator's own count
+// known, and notices those that are not. What the drop filter hides is stepped over inside of Pebble: the iterator's own count
 // of steps tells.
 type skipper struct {
 	it      *pebble.Iterator

@@ -44,9 +44,9 @@ type Stats struct {
 	KeysInTables    uint64 `json:"keys_in_tables" metric:"gauge" help:"element keys in tables, by the tables' own counts"`
 	DeletesInTables uint64 `json:"deletes_in_tables" metric:"gauge" help:"deletes of single keys and of ranges of keys that tables hold, approximately"`
 	BytesDeleted    uint64 `json:"bytes_deleted" metric:"gauge" help:"bytes of tables that compactions would free for these deletes, approximately"`
-	Filtered        uint64 `json:"filtered" metric:"counter" help:"times that the filter left a record out, for readers and for tables"`
+	Filtered        uint64 `json:"filtered" metric:"counter" help:"times that the drop filter left a record out, for readers and for tables"`
 
-	TombstonesPublished uint64 `json:"tombstones_published" metric:"counter" help:"tombstones handed to the filter"`
+	TombstonesPublished uint64 `json:"tombstones_published" metric:"counter" help:"tombstones handed to the drop filter"`
 	Rewrites            uint64 `json:"rewrites" metric:"counter" help:"spans swapped by the rewriter"`
 	RewritesLeft        uint64 `json:"rewrites_left" metric:"counter" help:"spans that the rewriter left because they were being written"`
 	RewriteKeys         uint64 `json:"rewrite_keys" metric:"counter" help:"element keys that the rewriter read"`

@@ -112,7 +112,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 		return res, fmt.Errorf("engine: swap small sets: %w", lsm.DiskError(err))
 	}
 	res.Held = time.Since(held)
-	s.told(nil, &res.passResult, time.Since(began))
+	s.report(nil, &res.passResult, time.Since(began))
 	return res, nil
 }
 
@@ -189,7 +189,7 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 		if err != nil {
 			return sweptSet{}, false, err
 		}
-		keep, err := w.judge(&r, prefix, value)
+		keep, err := w.keeps(&r, prefix, value)
 		if err != nil {
 			return sweptSet{}, false, err
 		}
@@ -217,8 +217,8 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 	return sweptSet{prefix, first / 2, len(w.ends) / 2, len(w.arena) - start}, true, w.it.Error()
 }
 
-// judge takes a record of a set that has clocks in it, and reports whether the record is to be kept.
-func (w *sweep) judge(r *records, prefix keyscheme.Prefix, value []byte) (keep bool, err error) {
+// keeps takes a record of a set that has clocks in it, and reports whether the record is to be kept.
+func (w *sweep) keeps(r *records, prefix keyscheme.Prefix, value []byte) (keep bool, err error) {
 	key, err := keyscheme.Decode(w.it.Key())
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)

@@ -66,7 +66,7 @@ func checkSmall(t *testing.T, p *pair) {
 func TestSweep(t *testing.T) {
 	const n = 300
 	p := smallSets(t, n, func(p *pair) {
-		p.opt.Strategy = eager(compaction.Rewriter()) // the filter would drop what Pebble has moved to the bottom and not written again
+		p.opt.Strategy = eager(compaction.Rewriter()) // the drop filter would drop what Pebble has moved to the bottom and not written again
 		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 24, 16, 8}
 	})
 	p.all(t, "large", keyscheme.OpAdd, elementNames(0, 400), bigset.NoSync)

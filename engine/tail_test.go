@@ -18,7 +18,7 @@ import (
 )
 
 // A kill that was acknowledged unsynced may be lost with the tail of the log. Then what it killed must be there again: so
-// nothing durable may have relied on it. These tests make a kill unsynced, let the filter, the rewriter or the excise act on
+// nothing durable may have relied on it. These tests make a kill unsynced, let the drop filter, the rewriter or the excise act on
 // it, and cut the power before every single operation on the disk.
 
 // tailCase is a way in which a dead key leaves the disk.
@@ -200,7 +200,7 @@ func (c tailCase) run(t *testing.T) {
 	crashes, before := p.disk.CrashEverywhere(0, 50), p.store.Filtered()
 	c.act(t, p)
 	if filter && p.store.Filtered() == before {
-		t.Error("the filter left nothing out")
+		t.Error("the drop filter left nothing out")
 	}
 	p.check(t)
 	left := crashes()

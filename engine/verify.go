@@ -78,7 +78,7 @@ func (r *VerifyReport) add(p Problem) {
 // Where a block can't be read, the sets and filters that lie there are problems, each by its name, and it goes on after them. What it
 // has found so of the whole store is what Damage returns from then on.
 //
-// It reads at one moment, and while it runs the filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
+// It reads at one moment, and while it runs the drop filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
 // take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then of a set that takes several
 // pieces as many unresolved keys may be missing in its clock's count as were resolved meanwhile, in any set.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
@@ -207,7 +207,7 @@ type verifier struct {
 	set           []byte // the set at hand, nil before the first
 	prefix        []byte // of its keys
 	flags         keyscheme.ClockFlags
-	entombed      bool // it has a tombstone key
+	hasTombstone  bool // it has a tombstone key
 	seen, dead    *clock.Clock
 	live          *clock.Clock // dots that were live in the first piece; nil before its first element
 	found         *clock.Clock // dots that have a key
@@ -266,7 +266,7 @@ func (v *verifier) head(k *keyscheme.Key, value []byte) {
 			v.bad("tombstone: %v", err)
 			return
 		}
-		v.dead, v.entombed = dead, true
+		v.dead, v.hasTombstone = dead, true
 		v.needClock("a tombstone")
 	case keyscheme.KindClockPage:
 		if v.needClock("a page of a clock"); !v.broken {
@@ -378,7 +378,7 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 			v.rep.UnresolvedKeys++
 		}
 	}
-	// A dead add may have been left by the filter and come to light again beside the remove that keeps its context.
+	// A dead add may have been left by the drop filter and come to light again beside the remove that keeps its context.
 	if !v.found.Add(dot) && !(dead && isUnresolved && k.Op == keyscheme.OpRemove) {
 		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
 	}
@@ -415,9 +415,9 @@ func (v *verifier) endSet() {
 	if unresolved := v.unresolved - int64(v.resolved-v.resolvedThen); unresolved > v.unresolvedMax { // what was found first may be resolved by now
 		v.rep.problem(v.set, nil, "the clock counts %d unresolved keys, there are %d", v.unresolvedMax, unresolved)
 	}
-	if told := v.flags&keyscheme.FlagTombstone != 0; told && !v.entombed {
+	if flagged := v.flags&keyscheme.FlagTombstone != 0; flagged && !v.hasTombstone {
 		v.rep.problem(v.set, nil, "the tombstone is gone")
-	} else if !told && v.entombed {
+	} else if !flagged && v.hasTombstone {
 		v.rep.problem(v.set, nil, "the clock does not tell of the tombstone")
 	}
 	if !v.seen.Descends(v.dead) {

@@ -427,7 +427,7 @@ func TestVerifyGarbageOperand(t *testing.T) {
 	}
 }
 
-// TestVerifyHoldsUpTheFilter removes an element, and lets the filter have it, while Verify is about to come to its key: what it
+// TestVerifyHoldsUpTheFilter removes an element, and lets the drop filter have it, while Verify is about to come to its key: what it
 // reads is of one moment all the same.
 func TestVerifyHoldsUpTheFilter(t *testing.T) {
 	p := newPair("store")
@@ -446,7 +446,7 @@ func TestVerifyHoldsUpTheFilter(t *testing.T) {
 		}
 		_, err := p.store.Remove(bg, []byte("s"), last, bigset.WriteOptions{})
 		must(t, err, "remove")
-		for i := range 4 { // each time another set has something for the filter, too
+		for i := range 4 { // each time another set has something for the drop filter, too
 			must(t, p.store.PublisherRound(), "publish")
 			set := fmt.Appendf(nil, "t%d", i)
 			for range 2 { // the second replaces the first

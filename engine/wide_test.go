@@ -27,7 +27,7 @@ func openPair(t *testing.T, label string) *pair {
 
 func (p *pair) context(t *testing.T, set string) *clock.Clock {
 	t.Helper()
-	c, err := p.store.Context(bg, []byte(set))
+	c, err := p.store.Seen(bg, []byte(set))
 	must(t, err, "context")
 	return c
 }
@@ -49,7 +49,7 @@ func (p *pair) unresolved(t *testing.T, want int) {
 	}
 }
 
-// settle drives everything to the bottom, through the filter and the rewriter.
+// settle drives everything to the bottom, through the drop filter and the rewriter.
 func (p *pair) settle(t *testing.T) {
 	t.Helper()
 	p.check(t)
@@ -374,7 +374,7 @@ func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
 		_, err := p.store.Add(bg, set, elements, o)
 		return err
 	}
-	seen, err := p.store.Context(bg, set)
+	seen, err := p.store.Seen(bg, set)
 	if err != nil {
 		return err
 	}

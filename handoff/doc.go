@@ -1,7 +1,7 @@
 // Package handoff decides what a copy of a range has brought, and what it still lacks.
 //
 // A copy is one receiver's, from one sender in one incarnation. It goes set by set in the order of the store, and through a set in
-// chunks of whole elements. Keys come with their dots, as facts; they are judged by the receiver. No clock is ever joined: the
+// chunks of whole elements. Keys come with their dots, as facts; they are checked by the receiver. No clock is ever joined: the
 // sender's is a question and a check.
 //
 //	sets    done, done, done, [ set at hand ................ ], not begun

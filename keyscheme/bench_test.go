@@ -94,7 +94,7 @@ func BenchmarkMergeTombstone(b *testing.B) {
 }
 
 func BenchmarkToken(b *testing.B) {
-	ctx := keyscheme.Context{Form: keyscheme.Narrow, Set: []byte("users/00000042/friends"), Element: []byte("element-01234567"),
+	ctx := keyscheme.TokenContent{Form: keyscheme.Narrow, Set: []byte("users/00000042/friends"), Element: []byte("element-01234567"),
 		Dots: clock.Of(clock.Dot{Actor: "node-1/incarnation-7", Counter: 123456})}
 	token, err := ring.Seal(nil, ctx)
 	if err != nil {

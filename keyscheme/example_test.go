@@ -43,7 +43,7 @@ func ExampleDecode_malformed() {
 
 func ExampleKeyring() {
 	ring := keyscheme.Keyring{Current: keyscheme.SealKey{1}, Domain: [8]byte{'s', 't', 'o', 'r', 'e'}}
-	token, err := ring.Seal(nil, keyscheme.Context{
+	token, err := ring.Seal(nil, keyscheme.TokenContent{
 		Form: keyscheme.Narrow, Set: []byte("friends"), Element: []byte("ada"),
 		Dots: clock.Of(clock.Dot{Actor: "a", Counter: 7}),
 	})

@@ -11,11 +11,11 @@ import (
 
 // forgeWithZeroKey makes a wide token by the letter of docs/format.md, with a key that no ring has. It is also a second
 // implementation of the seal.
-func forgeWithZeroKey(t *testing.T, ctx keyscheme.Context) []byte {
+func forgeWithZeroKey(t *testing.T, ctx keyscheme.TokenContent) []byte {
 	return sealByHand(t, ctx, keyscheme.SealKey{})
 }
 
-func sealByHand(t *testing.T, ctx keyscheme.Context, key keyscheme.SealKey) []byte {
+func sealByHand(t *testing.T, ctx keyscheme.TokenContent, key keyscheme.SealKey) []byte {
 	token := seal(t, ring, ctx)
 	body := token[: len(token)-16 : len(token)-16]
 	bound := ctx.Element
@@ -32,7 +32,7 @@ func sealByHand(t *testing.T, ctx keyscheme.Context, key keyscheme.SealKey) []by
 }
 
 func TestSealByHand(t *testing.T) {
-	for _, ctx := range []keyscheme.Context{
+	for _, ctx := range []keyscheme.TokenContent{
 		{Form: keyscheme.Wide, Set: []byte("set")},
 		{Form: keyscheme.Narrow, Set: []byte("set"), Element: []byte("element")},
 		{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")},

@@ -117,7 +117,7 @@ func checkMerge(t *testing.T, a, b, c []byte) {
 
 func FuzzUnseal(f *testing.F) {
 	set, element := []byte("set"), []byte("element")
-	for _, ctx := range []keyscheme.Context{
+	for _, ctx := range []keyscheme.TokenContent{
 		{Form: keyscheme.Narrow, Set: set, Element: element, Dots: clock.Of(clock.Dot{Actor: "a", Counter: 1})},
 		{Form: keyscheme.Wide, Set: set},
 		{Form: keyscheme.Cursor, Set: set, Element: element},
@@ -156,7 +156,7 @@ func TestDecodersAtRandom(t *testing.T) {
 		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Unresolved: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}), {0xFF, 1, 2, 0},
 		sampleRequest}
 	set, element := []byte("set"), []byte("element")
-	token, err := ring.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: c})
+	token, err := ring.Seal(nil, keyscheme.TokenContent{Form: keyscheme.Narrow, Set: set, Element: element, Dots: c})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,13 +141,13 @@ func TestGoldenTokens(t *testing.T) {
 	var vectors []vector
 	for _, c := range []struct {
 		name string
-		ctx  keyscheme.Context
+		ctx  keyscheme.TokenContent
 	}{
-		{"narrow", keyscheme.Context{Form: keyscheme.Narrow, Set: []byte("set"), Element: []byte("element"), Dots: seen}},
-		{"narrow-empty", keyscheme.Context{Form: keyscheme.Narrow}},
-		{"wide", keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set"), Dots: seen}},
-		{"cursor", keyscheme.Context{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")}},
-		{"cursor-reverse", keyscheme.Context{Form: keyscheme.Cursor, Set: []byte("set"), Element: nil, Reverse: true}},
+		{"narrow", keyscheme.TokenContent{Form: keyscheme.Narrow, Set: []byte("set"), Element: []byte("element"), Dots: seen}},
+		{"narrow-empty", keyscheme.TokenContent{Form: keyscheme.Narrow}},
+		{"wide", keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set"), Dots: seen}},
+		{"cursor", keyscheme.TokenContent{Form: keyscheme.Cursor, Set: []byte("set"), Element: []byte("element")}},
+		{"cursor-reverse", keyscheme.TokenContent{Form: keyscheme.Cursor, Set: []byte("set"), Element: nil, Reverse: true}},
 	} {
 		token, err := ring.Seal(nil, c.ctx)
 		if err != nil {

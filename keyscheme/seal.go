@@ -32,13 +32,13 @@ type Keyring struct {
 
 // Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors
 // are ErrTokenTooLarge, ErrTokenForm (not one form), ErrTokenKey, and that of the names; then dst comes back as it was.
-func (r *Keyring) Seal(dst []byte, ctx Context) ([]byte, error) {
+func (r *Keyring) Seal(dst []byte, ctx TokenContent) ([]byte, error) {
 	return r.seal(dst, &ctx, ctx.appendPayload)
 }
 
 // SealDots appends what Seal would for the narrow context of an element with those dots. The usual one, of one dot, costs no clock.
 func (r *Keyring) SealDots(dst, set, element []byte, dots []clock.Dot) ([]byte, error) {
-	return r.seal(dst, &Context{Form: Narrow, Set: set, Element: element}, func(dst []byte) []byte {
+	return r.seal(dst, &TokenContent{Form: Narrow, Set: set, Element: element}, func(dst []byte) []byte {
 		if len(dots) > 1 {
 			dots = slices.Clone(dots) // AppendDots sorts them
 		}
@@ -46,7 +46,7 @@ func (r *Keyring) SealDots(dst, set, element []byte, dots []clock.Dot) ([]byte, 
 	})
 }
 
-func (r *Keyring) seal(dst []byte, ctx *Context, payload func([]byte) []byte) ([]byte, error) {
+func (r *Keyring) seal(dst []byte, ctx *TokenContent, payload func([]byte) []byte) ([]byte, error) {
 	if err := r.sealable(ctx); err != nil {
 		return dst, err
 	}
@@ -59,7 +59,7 @@ func (r *Keyring) seal(dst []byte, ctx *Context, payload func([]byte) []byte) ([
 	return append(token, tag[:]...), nil
 }
 
-func (r *Keyring) sealable(ctx *Context) error {
+func (r *Keyring) sealable(ctx *TokenContent) error {
 	if r.Current == (SealKey{}) {
 		return ErrTokenKey
 	}
@@ -76,23 +76,23 @@ func (r *Keyring) sealable(ctx *Context) error {
 // forms will do; the element matters to Narrow alone. Its errors all wrap ErrToken and say what is wrong with the token as
 // it stands; only after the seal was checked is anything in it believed. Of a Cursor the context's Element aliases the
 // token, else it and Set alias the arguments.
-func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (Context, error) {
-	ctx := Context{Set: set}
+func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (TokenContent, error) {
+	ctx := TokenContent{Set: set}
 	if err := ctx.checkHead(token, forms, r.Domain); err != nil {
-		return Context{}, err
+		return TokenContent{}, err
 	}
 	if ctx.Form == Narrow {
 		ctx.Element = element
 		if binary.BigEndian.Uint64(token[tokenHeadBytes:]) != xxhash.Sum64(element) {
-			return Context{}, ErrTokenElement
+			return TokenContent{}, ErrTokenElement
 		}
 	}
 	body, tag := token[:len(token)-tagBytes], token[len(token)-tagBytes:]
 	if !r.opens(body, tag, set, ctx.bound()) {
-		return Context{}, ErrTokenSeal
+		return TokenContent{}, ErrTokenSeal
 	}
 	if err := ctx.decodePayload(body[ctx.Form.headBytes():]); err != nil {
-		return Context{}, err
+		return TokenContent{}, err
 	}
 	return ctx, nil
 }
@@ -113,7 +113,7 @@ func TokenForm(token []byte) (Form, error) {
 }
 
 // checkHead reads the form and refuses what this ring, these forms and this set cannot have issued.
-func (c *Context) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
+func (c *TokenContent) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
 	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return ErrTokenMalformed
 	}

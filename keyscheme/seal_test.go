@@ -23,8 +23,8 @@ var (
 
 const anyForm = keyscheme.Narrow | keyscheme.Wide | keyscheme.Cursor
 
-var contexts = rapid.Custom(func(t *rapid.T) keyscheme.Context {
-	ctx := keyscheme.Context{
+var contexts = rapid.Custom(func(t *rapid.T) keyscheme.TokenContent {
+	ctx := keyscheme.TokenContent{
 		Form: rapid.SampledFrom([]keyscheme.Form{keyscheme.Narrow, keyscheme.Wide, keyscheme.Cursor}).Draw(t, "form"),
 		Set:  names(0, 5).Draw(t, "set"),
 	}
@@ -39,7 +39,7 @@ var contexts = rapid.Custom(func(t *rapid.T) keyscheme.Context {
 	return ctx
 })
 
-func sameContext(a, b keyscheme.Context) bool {
+func sameContext(a, b keyscheme.TokenContent) bool {
 	return a.Form == b.Form && bytes.Equal(a.Set, b.Set) && bytes.Equal(a.Element, b.Element) && a.Reverse == b.Reverse && a.Dots.Equal(b.Dots)
 }
 
@@ -69,7 +69,7 @@ func TestSealDots(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "dots") {
 			dots = append(dots, clock.Dot{Actor: rapid.SampledFrom([]clock.Actor{"a", "bb"}).Draw(t, "actor"), Counter: rapid.Uint64Range(1, 9).Draw(t, "counter")})
 		}
-		want, err := ring.Seal([]byte("dst"), keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: clock.Of(dots...)})
+		want, err := ring.Seal([]byte("dst"), keyscheme.TokenContent{Form: keyscheme.Narrow, Set: set, Element: element, Dots: clock.Of(dots...)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,9 +107,9 @@ func TestDamagedTokens(t *testing.T) {
 
 func TestTokenErrors(t *testing.T) {
 	set, element := []byte("set"), []byte("element")
-	narrow := seal(t, ring, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element})
-	wide := seal(t, ring, keyscheme.Context{Form: keyscheme.Wide, Set: set})
-	cursor := seal(t, ring, keyscheme.Context{Form: keyscheme.Cursor, Set: set, Element: element})
+	narrow := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Narrow, Set: set, Element: element})
+	wide := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Wide, Set: set})
+	cursor := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Cursor, Set: set, Element: element})
 	edit := func(at int, b byte) []byte {
 		token := bytes.Clone(narrow)
 		token[at] = b
@@ -158,7 +158,7 @@ func TestTokenErrors(t *testing.T) {
 	}
 }
 
-func seal(t *testing.T, r keyscheme.Keyring, ctx keyscheme.Context) []byte {
+func seal(t *testing.T, r keyscheme.Keyring, ctx keyscheme.TokenContent) []byte {
 	t.Helper()
 	token, err := r.Seal(nil, ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func with(current, previous keyscheme.SealKey) keyscheme.Keyring {
 
 // TestRotation walks a ring of two replicas through a rotation: at no step does one refuse what the other seals.
 func TestRotation(t *testing.T) {
-	ctx := keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set")}
+	ctx := keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set")}
 	steps := []keyscheme.Keyring{with(key1, keyscheme.SealKey{}), with(key1, key2), with(key2, key1), with(key2, keyscheme.SealKey{})}
 	for i := range len(steps) - 1 {
 		for _, sealer := range steps[i : i+2] {
@@ -195,7 +195,7 @@ func TestRotation(t *testing.T) {
 
 // TestNoKey: the zero key neither seals nor unseals, or everybody could forge tokens for a ring without a previous key.
 func TestNoKey(t *testing.T) {
-	ctx := keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set")}
+	ctx := keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set")}
 	none := with(keyscheme.SealKey{}, key1)
 	if token, err := none.Seal([]byte("dst"), ctx); !errors.Is(err, keyscheme.ErrTokenKey) || string(token) != "dst" {
 		t.Errorf("got %q, %v", token, err)
@@ -215,20 +215,20 @@ func TestSealRefuses(t *testing.T) {
 	for n := uint64(0); n < 1<<24; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
 		huge.Add(clock.Dot{Actor: "a", Counter: n + n%3 + 1})
 	}
-	if token := seal(t, ring, keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set"), Dots: huge}); len(token) < keyscheme.NarrowTokenBytesMax {
+	if token := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set"), Dots: huge}); len(token) < keyscheme.NarrowTokenBytesMax {
 		t.Errorf("%d bytes", len(token))
 	} else if got, err := ring.Unseal(token, keyscheme.Wide, []byte("set"), nil); err != nil || got.Dots.Len() != huge.Len() {
 		t.Errorf("a large clock comes back with %d dots of %d, %v", got.Dots.Len(), huge.Len(), err)
 	}
 	for _, c := range []struct {
-		ctx  keyscheme.Context
+		ctx  keyscheme.TokenContent
 		want error
 	}{
-		{keyscheme.Context{}, keyscheme.ErrTokenForm},
-		{keyscheme.Context{Form: keyscheme.Narrow | keyscheme.Wide}, keyscheme.ErrTokenForm},
-		{keyscheme.Context{Form: keyscheme.Wide, Set: long}, keyscheme.ErrNameTooLong},
-		{keyscheme.Context{Form: keyscheme.Narrow, Element: long}, keyscheme.ErrNameTooLong},
-		{keyscheme.Context{Form: keyscheme.Narrow, Dots: huge}, keyscheme.ErrTokenTooLarge},
+		{keyscheme.TokenContent{}, keyscheme.ErrTokenForm},
+		{keyscheme.TokenContent{Form: keyscheme.Narrow | keyscheme.Wide}, keyscheme.ErrTokenForm},
+		{keyscheme.TokenContent{Form: keyscheme.Wide, Set: long}, keyscheme.ErrNameTooLong},
+		{keyscheme.TokenContent{Form: keyscheme.Narrow, Element: long}, keyscheme.ErrNameTooLong},
+		{keyscheme.TokenContent{Form: keyscheme.Narrow, Dots: huge}, keyscheme.ErrTokenTooLarge},
 	} {
 		if token, err := ring.Seal([]byte("dst"), c.ctx); !errors.Is(err, c.want) || string(token) != "dst" {
 			t.Errorf("form %d: got %d bytes, %v, want %v", c.ctx.Form, len(token), err, c.want)
@@ -237,7 +237,7 @@ func TestSealRefuses(t *testing.T) {
 }
 
 func TestDecodeText(t *testing.T) {
-	token := seal(t, ring, keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set")})
+	token := seal(t, ring, keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set")})
 	text := keyscheme.EncodeText(token)
 	for _, bad := range []string{
 		text + "=", text[:5] + "\n" + text[5:], text + "\r\n", text[:3] + "+" + text[4:], text[:3] + "/" + text[4:], text + "A",

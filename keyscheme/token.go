@@ -50,8 +50,8 @@ const (
 	cursorReverse = 'r'
 )
 
-// Context is what a token holds, in plain.
-type Context struct {
+// TokenContent is what a token holds, in plain.
+type TokenContent struct {
 	Form    Form
 	Set     []byte
 	Element []byte       // Narrow: the element it is about; Cursor: the last element of the page; Wide: nil
@@ -60,7 +60,7 @@ type Context struct {
 }
 
 // bound returns the element that the seal binds beside the token's own bytes.
-func (c *Context) bound() []byte {
+func (c *TokenContent) bound() []byte {
 	if c.Form == Narrow {
 		return c.Element
 	}
@@ -68,7 +68,7 @@ func (c *Context) bound() []byte {
 }
 
 // appendHead appends what stands before the payload.
-func (c *Context) appendHead(dst []byte, domain [domainBytes]byte) []byte {
+func (c *TokenContent) appendHead(dst []byte, domain [domainBytes]byte) []byte {
 	dst = append(dst, tokenVersion, byte(c.Form))
 	dst = append(dst, domain[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, xxhash.Sum64(c.Set))
@@ -78,7 +78,7 @@ func (c *Context) appendHead(dst []byte, domain [domainBytes]byte) []byte {
 	return dst
 }
 
-func (c *Context) appendPayload(dst []byte) []byte {
+func (c *TokenContent) appendPayload(dst []byte) []byte {
 	if c.Form != Cursor {
 		return c.Dots.Append(dst)
 	}
@@ -90,7 +90,7 @@ func (c *Context) appendPayload(dst []byte) []byte {
 }
 
 // decodePayload inverts appendPayload. The seal has been checked: what fails here was sealed by a program with a fault.
-func (c *Context) decodePayload(payload []byte) error {
+func (c *TokenContent) decodePayload(payload []byte) error {
 	if c.Form != Cursor {
 		dots, err := clock.Decode(payload)
 		if err != nil {

@@ -12,22 +12,22 @@ type Answer struct {
 	// Live are all dots by which the element is present there, ascending: also those that nobody asked for, or an element that
 	// was just added again would pass for removed.
 	Live []clock.Dot
-	// Asked are the dots that Decision.Ask wanted to know about, ascending, and Verdicts what is known of each. The first
+	// Asked are the dots that Decision.Ask wanted to know about, ascending, and Statuses what is known of each. The first
 	// time nothing is asked.
 	Asked    []clock.Dot
-	Verdicts []bigset.Verdict
+	Statuses []bigset.DotStatus
 }
 
-// verdict returns what the replica knows of a dot, and whether it said so.
-func (a Answer) verdict(dot clock.Dot) (bigset.Verdict, bool) {
+// status returns what the replica knows of a dot, and whether it said so.
+func (a Answer) status(dot clock.Dot) (bigset.DotStatus, bool) {
 	if has(a.Live, dot) {
 		return bigset.Live, true
 	}
 	k, ok := slices.BinarySearchFunc(a.Asked, dot, clock.Dot.Compare)
-	if !ok || k >= len(a.Verdicts) {
+	if !ok || k >= len(a.Statuses) {
 		return bigset.NotSeen, false
 	}
-	return a.Verdicts[k], true
+	return a.Statuses[k], true
 }
 
 func has(dots []clock.Dot, dot clock.Dot) bool {
@@ -57,7 +57,7 @@ type Repair struct {
 }
 
 // Decide answers whether an element is in a set, of what R replicas, at least one, said of it. While they agree on the dots, that
-// is the answer. Where they differ it takes verdicts: a dot survives when some replica has it live and none has it dead.
+// is the answer. Where they differ it takes the status of each dot: a dot survives when some replica has it live and none has it dead.
 func Decide(answers []Answer) Decision {
 	if agree(answers) {
 		return Decision{Dots: answers[0].Live}
@@ -68,7 +68,7 @@ func Decide(answers []Answer) Decision {
 	for _, dot := range all {
 		dead := false
 		for _, a := range answers {
-			v, known := a.verdict(dot)
+			v, known := a.status(dot)
 			if !known {
 				return Decision{Ask: all}
 			}
@@ -78,7 +78,7 @@ func Decide(answers []Answer) Decision {
 			d.Dots = append(d.Dots, dot)
 		}
 		for i, a := range answers {
-			v, _ := a.verdict(dot)
+			v, _ := a.status(dot)
 			repairs[i].add(dot, v, dead)
 		}
 	}
@@ -109,7 +109,7 @@ func shown(answers []Answer) (all []clock.Dot) {
 }
 
 // add records what a replica lacks of a dot.
-func (r *Repair) add(dot clock.Dot, v bigset.Verdict, dead bool) {
+func (r *Repair) add(dot clock.Dot, v bigset.DotStatus, dead bool) {
 	switch {
 	case dead && v == bigset.Live:
 		r.Dead = append(r.Dead, dot)

@@ -23,12 +23,12 @@ func (r *replica) answer(element string, asked []clock.Dot) readcore.Answer {
 		case r.seen.Contains(d):
 			v = bigset.Lost
 		}
-		a.Verdicts = append(a.Verdicts, v)
+		a.Statuses = append(a.Statuses, v)
 	}
 	return a
 }
 
-// spoil makes an answer what it would be if verdicts were not asked for, or only those were given that were asked for.
+// spoil makes an answer what it would be if statuses were not asked for, or only those were given that were asked for.
 func spoil(a *readcore.Answer, asked []clock.Dot, broken string) {
 	switch broken {
 	case "only what was asked":
@@ -40,9 +40,9 @@ func spoil(a *readcore.Answer, asked []clock.Dot, broken string) {
 			switch {
 			case slices.Contains(a.Live, d):
 			case broken == "absent is dead":
-				a.Verdicts[i] = bigset.Dead
+				a.Statuses[i] = bigset.Dead
 			default:
-				a.Verdicts[i] = bigset.NotSeen
+				a.Statuses[i] = bigset.NotSeen
 			}
 		}
 	}

@@ -52,8 +52,8 @@ func ExampleDecide() {
 	d := readcore.Decide([]readcore.Answer{{Live: n1}, {}})
 	fmt.Println("ask about", d.Ask)
 	d = readcore.Decide([]readcore.Answer{
-		{Live: n1, Asked: n1, Verdicts: []bigset.Verdict{bigset.Live}},
-		{Asked: n1, Verdicts: []bigset.Verdict{bigset.NotSeen}},
+		{Live: n1, Asked: n1, Statuses: []bigset.DotStatus{bigset.Live}},
+		{Asked: n1, Statuses: []bigset.DotStatus{bigset.NotSeen}},
 	})
 	fmt.Println("present by", d.Dots)
 	// Output:

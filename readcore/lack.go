@@ -8,7 +8,7 @@ import (
 )
 
 // Lack is what the replica of one stream lacks of what a result is about. It is of the moments of the reads: whoever sends it has
-// the receiver judge it by its state when it is applied, and joins no clock.
+// the receiver check it against its state when it is applied, and joins no clock.
 type Lack struct {
 	Stream int
 	// Missing are elements with surviving dots that the replica has not seen: it is sent key and dot together.

@@ -70,7 +70,7 @@ type Merge struct {
 	// Scratch of one walk.
 	runs  [][]fold.Element // of each stream, what is certain and not walked yet
 	heads []*fold.Element  // of each stream, the element at hand, nil when the stream does not have it
-	at    []int            // of each head, its first dot that is not judged yet
+	at    []int            // of each head, its first dot that is not merged yet
 	live  []clock.Dot      // those of the element at hand that survive
 	lacks []Lack
 	arena []clock.Dot // of the result's dots that are nobody's

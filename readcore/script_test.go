@@ -26,7 +26,7 @@ import (
 //	fail STREAM
 //	replace STREAM
 //	whole                                    the context for an operation on the whole set
-//	decide                                   a line for each replica: its live dots; then, where it was asked, dot=verdict …
+//	decide                                   a line for each replica: its live dots; then, where it was asked, dot=status …
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var s script
@@ -159,7 +159,7 @@ func parseDots(t *testing.T, words []string) (list []clock.Dot) {
 
 func elementText(e fold.Element) string { return string(e.Name) + dots.List(e.Dots) }
 
-var verdicts = map[string]bigset.Verdict{"notseen": bigset.NotSeen, "live": bigset.Live, "dead": bigset.Dead, "lost": bigset.Lost}
+var statuses = map[string]bigset.DotStatus{"notseen": bigset.NotSeen, "live": bigset.Live, "dead": bigset.Dead, "lost": bigset.Lost}
 
 // decide reads a line for each replica, as: n1 m2; n1=live m1=dead.
 func decide(t *testing.T, input string) string {
@@ -170,7 +170,7 @@ func decide(t *testing.T, input string) string {
 		for _, w := range strings.Fields(asked) {
 			dot, v, _ := strings.Cut(w, "=")
 			a.Asked = append(a.Asked, parseDots(t, []string{dot})...)
-			a.Verdicts = append(a.Verdicts, verdicts[v])
+			a.Statuses = append(a.Statuses, statuses[v])
 		}
 		answers = append(answers, a)
 	}

@@ -107,7 +107,7 @@ func (m *Merge) walk(r *Result) {
 		if m.full() || !m.pick() {
 			return
 		}
-		m.judge(r)
+		m.mergeElement(r)
 	}
 }
 
@@ -175,8 +175,8 @@ func (m *Merge) pick() bool {
 	return found
 }
 
-// judge merges the element at hand dot by dot.
-func (m *Merge) judge(r *Result) {
+// mergeElement merges the element at hand dot by dot.
+func (m *Merge) mergeElement(r *Result) {
 	clear(m.at)
 	m.live = m.live[:0]
 	var name []byte
@@ -203,7 +203,7 @@ func (m *Merge) judge(r *Result) {
 	}
 }
 
-// leastDot returns the least dot of the element at hand that is not judged yet.
+// leastDot returns the least dot of the element at hand that is not merged yet.
 func (m *Merge) leastDot() (dot clock.Dot, ok bool) {
 	for i, e := range m.heads {
 		if e == nil || m.at[i] == len(e.Dots) {
@@ -216,7 +216,7 @@ func (m *Merge) leastDot() (dot clock.Dot, ok bool) {
 	return dot, ok
 }
 
-// shows reports whether a stream has a dot, the least that is not judged, of the element at hand.
+// shows reports whether a stream has a dot, the least that is not merged, of the element at hand.
 func (m *Merge) shows(i int, dot clock.Dot) bool {
 	e := m.heads[i]
 	return e != nil && m.at[i] < len(e.Dots) && e.Dots[m.at[i]] == dot

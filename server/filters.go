@@ -43,16 +43,16 @@ func (b *bloomFilters) Find(_ context.Context, name []byte) (door.Filter, error)
 func (b *bloomFilters) FindsWait() bool { return false }
 
 // Create implements door.Filters.
-func (b *bloomFilters) Create(ctx context.Context, name []byte, told door.FilterCreate) (created bool, err error) {
+func (b *bloomFilters) Create(ctx context.Context, name []byte, given door.FilterCreate) (created bool, err error) {
 	o := b.defaults
-	if told.Capacity != nil {
-		o.Capacity = *told.Capacity
+	if given.Capacity != nil {
+		o.Capacity = *given.Capacity
 	}
-	if told.Probability != nil {
-		o.Probability = *told.Probability
+	if given.Probability != nil {
+		o.Probability = *given.Probability
 	}
-	if told.InMemory != nil {
-		o.InMemory = *told.InMemory
+	if given.InMemory != nil {
+		o.InMemory = *given.InMemory
 	}
 	_, err = b.store.Filters().Create(ctx, name, o)
 	if errors.Is(err, bigset.ErrFilterExists) {

@@ -17,9 +17,9 @@ type Config struct {
 	Seed  uint64  // of the race's operations and the drill's schedules
 	Scale float64 // of all work, as a share of the default, which takes about a minute on two cores; 0 means 1
 	Dir   string  // where the temporary folder is made; "" means the system's default place. The folder is always removed
-	// Tell is called with the state a few times a second, by one goroutine at a time. It may keep the state, but must not change it, and
+	// Show is called with the state a few times a second, by one goroutine at a time. It may keep the state, but must not change it, and
 	// should not block. Nil means no calls.
-	Tell func(State)
+	Show func(State)
 
 	race     func(context.Context, bench.RaceConfig) ([]bench.Leg, error) // bench.Race; tests plant bugs in it
 	simulate func(context.Context, sim.Options) (*sim.Report, error)      // likewise sim.Run
@@ -67,8 +67,8 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if !(c.Scale >= ScaleMin && c.Scale <= ScaleMax) {
 		return nil, fmt.Errorf("%w: a scale of %v: it must be %v to %v", ErrConfig, c.Scale, ScaleMin, ScaleMax)
 	}
-	if c.Tell == nil {
-		c.Tell = func(State) {}
+	if c.Show == nil {
+		c.Show = func(State) {}
 	}
 	if c.race == nil {
 		c.race = bench.Race
@@ -79,14 +79,14 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	began := time.Now()
 	r := &Result{Seed: c.Seed, Scale: c.Scale, Machine: bench.ThisMachine()}
 	race := bench.RaceConfig{Seed: c.Seed, Scale: c.Scale, Dir: c.Dir, Tick: c.tick,
-		Tell: func(l bench.Leg) { c.Tell(State{Elapsed: time.Since(began), Leg: &l}) }}
+		Show: func(l bench.Leg) { c.Show(State{Elapsed: time.Since(began), Leg: &l}) }}
 	var err error
 	r.Race, err = c.race(ctx, race)
 	if errors.Is(err, bench.ErrWrong) { // the drill may show why
 		r.Problems, err = append(r.Problems, err.Error()), nil
 	}
 	if err == nil {
-		r.Drill, err = drill(ctx, c, func(d *Drill) { c.Tell(State{Elapsed: time.Since(began), Drill: d}) })
+		r.Drill, err = drill(ctx, c, func(d *Drill) { c.Show(State{Elapsed: time.Since(began), Drill: d}) })
 	}
 	for i := range r.Race {
 		r.Table = append(r.Table, figures(&r.Race[i])...)

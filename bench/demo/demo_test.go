@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	c := small(t)
 	told := map[string]int{}
-	c.Tell = func(s State) {
+	c.Show = func(s State) {
 		switch {
 		case s.Leg != nil:
 			told[s.Leg.Name]++
@@ -88,7 +88,7 @@ func TestInterrupted(t *testing.T) {
 			c := small(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c.Tell = func(s State) {
+			c.Show = func(s State) {
 				if at(s) {
 					cancel()
 				}

@@ -25,8 +25,8 @@ type View struct {
 	finished []string
 }
 
-// Tell draws a state over the previous one.
-func (v *View) Tell(s State) { v.Draw(v.lines(s, v.Width())) }
+// Show draws a state over the previous one.
+func (v *View) Show(s State) { v.Draw(v.lines(s, v.Width())) }
 
 // lines returns the text of a state, each line at most width wide.
 func (v *View) lines(s State, width int) (lines []string) {
@@ -196,8 +196,8 @@ type Lines struct {
 	last  time.Duration
 }
 
-// Tell writes a line if it is time for one.
-func (p *Lines) Tell(s State) {
+// Show writes a line if it is time for one.
+func (p *Lines) Show(s State) {
 	what, text := "", ""
 	switch {
 	case s.Leg != nil:

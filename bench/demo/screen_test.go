@@ -66,7 +66,7 @@ func TestViewFits(t *testing.T) {
 			for _, style := range []screen.Style{{}, {ASCII: true}, {Colour: true}} {
 				var out bytes.Buffer
 				v := view(&out, columns, 9, style)
-				v.Tell(s)
+				v.Show(s)
 				lines := strings.Split(strings.TrimSuffix(out.String(), "\x1b[J"), "\n")
 				if len(lines) > 9 {
 					t.Fatalf("%d lines at %d columns", len(lines), columns)
@@ -97,18 +97,18 @@ func TestViewRedraws(t *testing.T) {
 	v.Size = func() (int, int) { return columns, 40 }
 	l := measured()
 	s := State{Leg: &l}
-	v.Tell(s)
+	v.Show(s)
 	if first := out.String(); !strings.HasPrefix(first, "\r") || strings.Count(first, "\n") != 9 {
 		t.Errorf("first: %q", first)
 	}
 	up := func(n int) string { return fmt.Sprintf("\x1b[%dA\r", n) }
 	out.Reset()
-	if v.Tell(s); !strings.HasPrefix(out.String(), up(9)) {
+	if v.Show(s); !strings.HasPrefix(out.String(), up(9)) {
 		t.Errorf("second: %q", out.String())
 	}
 	out.Reset()
 	columns = 40 // the five lines with figures are wrapped now, and that of names
-	if v.Tell(s); !strings.HasPrefix(out.String(), up(14)) {
+	if v.Show(s); !strings.HasPrefix(out.String(), up(14)) {
 		t.Errorf("narrower: %q", out.String())
 	}
 	out.Reset()
@@ -128,12 +128,12 @@ func TestLines(t *testing.T) {
 	p := &Lines{Out: &out}
 	l := measured()
 	for i := range 10 {
-		p.Tell(State{Elapsed: time.Duration(i) * 500 * time.Millisecond, Leg: &l})
+		p.Show(State{Elapsed: time.Duration(i) * 500 * time.Millisecond, Leg: &l})
 	}
 	resting := l
 	resting.Phase, resting.Of = "resting", 0
-	p.Tell(State{Elapsed: 4600 * time.Millisecond, Leg: &resting})
-	p.Tell(State{Elapsed: 4700 * time.Millisecond, Drill: drilled(reportOf(70), 1_400)})
+	p.Show(State{Elapsed: 4600 * time.Millisecond, Leg: &resting})
+	p.Show(State{Elapsed: 4700 * time.Millisecond, Drill: drilled(reportOf(70), 1_400)})
 	want := "   0.0s  settled: removing: 25 %; bytes written 10.0 MiB : 100 MiB; dead keys 1,000 : 0; space back 50 % : 25 %; read p99 90 µs : 1.5 ms\n"
 	if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 5 || !strings.Contains(got, "   4.6s  settled: resting; ") ||
 		!strings.Contains(got, "   4.7s  drill: 70 of 1,400 schedules; ") || strings.Contains(got, "\x1b") {

@@ -116,7 +116,7 @@ func overheadRun(b *testing.B, clients int, every time.Duration) *everyOther {
 		b.Fatal(err)
 	}
 	live := &view.Live{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
-	o := &everyOther{watcher: newWatcher(b.Context(), w, Options{Every: every, Watch: live.Tell})}
+	o := &everyOther{watcher: newWatcher(b.Context(), w, Options{Every: every, Watch: live.Show})}
 	if _, err := run.Run(b.Context(), w, run.Options{Rounds: 1, Dir: b.TempDir(), Observer: o}); err != nil {
 		b.Fatal(err)
 	}

@@ -15,7 +15,7 @@
 //		Name:    "bigset",
 //		Sources: []sample.Source{clients, store, sample.NewProcess(), sample.NewMachine(), sample.NewDisk(folder)},
 //		Ratios:  sample.Amplification(""),
-//		Watch:   live.Tell,
+//		Watch:   live.Show,
 //	})
 //	s.Phase("main", func() (done, of float64) { ops, _ := clients.Ops(); return float64(ops), planned })
 //	...

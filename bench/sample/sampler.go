@@ -246,7 +246,7 @@ func (s *Sampler) tick(patience time.Duration) time.Duration {
 	}
 	t := s.add(at.Sub(s.began), values, growth)
 	if s.watch != nil {
-		s.watch.tell(t)
+		s.watch.show(t)
 	}
 	return t.At
 }
@@ -393,7 +393,7 @@ type watcher struct {
 	last *Tick
 }
 
-func (w *watcher) tell(t *Tick) {
+func (w *watcher) show(t *Tick) {
 	w.mu.Lock()
 	w.last = t
 	w.mu.Unlock()

@@ -85,7 +85,7 @@ func (s *BigsetSet) Take(n int, each func(element []byte)) error {
 
 // See implements Set.
 func (s *BigsetSet) See() (err error) {
-	s.seen, err = s.sys.store.Context(s.sys.ctx, s.name)
+	s.seen, err = s.sys.store.Seen(s.sys.ctx, s.name)
 	if errors.Is(err, bigset.ErrNotFound) {
 		s.seen, err = &clock.Clock{}, nil
 	}

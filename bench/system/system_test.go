@@ -68,7 +68,7 @@ func TestReceive(t *testing.T) {
 	if err := sys.Verify("set", 48); err != nil {
 		t.Error(err)
 	}
-	seen, err := sys.Store().Context(t.Context(), []byte("set"))
+	seen, err := sys.Store().Seen(t.Context(), []byte("set"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,8 +173,8 @@ func benchPlot(file string, c *chart.Chart, write func(io.Writer, *chart.Chart) 
 // else plain lines.
 func benchShows(errs io.Writer) (watch func(*sample.Tick), clear func()) {
 	if os.Getenv("TERM") == "dumb" || !isTerminal(errs) {
-		return (&view.Lines{Out: errs, Every: 10 * time.Second}).Tell, func() {}
+		return (&view.Lines{Out: errs, Every: 10 * time.Second}).Show, func() {}
 	}
 	v := &view.Live{Screen: screen.Screen{Out: errs, Size: func() (int, int) { return terminalSize(errs, os.Getenv) }}, Style: terminalStyle(os.Getenv)}
-	return v.Tell, v.Clear
+	return v.Show, v.Clear
 }

@@ -74,7 +74,7 @@ func (a *app) runDemo(cmd *cobra.Command, c demo.Config, file string, quiet bool
 	defer stop()
 	clear := func() {}
 	if !quiet {
-		c.Tell, clear = a.demoShows(c.Seed)
+		c.Show, clear = a.demoShows(c.Seed)
 	}
 	r, err := demo.Run(ctx, c)
 	clear()
@@ -126,10 +126,10 @@ func (a *app) demoShows(seed uint64) (tell func(demo.State), clear func()) {
 		to, terminal = flushed{a.out}, os.Stdout
 	}
 	if to == nil {
-		return (&demo.Lines{Out: a.errs}).Tell, func() {}
+		return (&demo.Lines{Out: a.errs}).Show, func() {}
 	}
 	v := &demo.View{Screen: screen.Screen{Out: to, Size: func() (int, int) { return terminalSize(terminal, os.Getenv) }}, Style: terminalStyle(os.Getenv), Seed: seed}
-	return v.Tell, v.Clear
+	return v.Show, v.Clear
 }
 
 // flushed writes through a buffer. It has none of the buffer's other methods, which would not flush it.

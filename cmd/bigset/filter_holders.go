@@ -97,11 +97,11 @@ func (d folderHolder) drop(ctx context.Context, name []byte) error {
 type serverHolder struct{ c *bloomd.Client }
 
 func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, error) {
-	return r.c.Create(name, c.told())
+	return r.c.Create(name, c.given())
 }
 
-// told returns what a server is told.
-func (c *creation) told() (o door.FilterCreate) {
+// given returns what a server is given.
+func (c *creation) given() (o door.FilterCreate) {
 	if c.capacity != 0 {
 		o.Capacity = &c.capacity
 	}
@@ -172,7 +172,7 @@ func (r serverHolder) flushAll(context.Context) error                   { return
 type nodeHolder struct{ c *client.Client }
 
 func (r nodeHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
-	return r.c.Filter(string(name)).Create(ctx, c.told())
+	return r.c.Filter(string(name)).Create(ctx, c.given())
 }
 
 func (r nodeHolder) list(ctx context.Context, prefix []byte) (list []facts, err error) {

@@ -43,7 +43,7 @@ Tokens are sealed with a key of the store; they live as long as it does, and wor
 
 // wide prints the token of a whole set.
 func (a *app) wide(ctx context.Context, s *engine.Store, set []byte) error {
-	seen, err := s.Context(ctx, set)
+	seen, err := s.Seen(ctx, set)
 	if err != nil {
 		return err
 	}

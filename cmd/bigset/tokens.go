@@ -21,20 +21,20 @@ func newSealer(s *engine.Store, set []byte) *sealer { return &sealer{s.Keyring()
 
 // narrow returns the token of an element that is in the set by those dots, or absent if there are none.
 func (s *sealer) narrow(element []byte, dots []clock.Dot) (string, error) {
-	return s.seal(keyscheme.Context{Form: keyscheme.Narrow, Element: element, Dots: clock.Of(dots...)})
+	return s.seal(keyscheme.TokenContent{Form: keyscheme.Narrow, Element: element, Dots: clock.Of(dots...)})
 }
 
 // wide returns the token of a whole set.
 func (s *sealer) wide(seen *clock.Clock) (string, error) {
-	return s.seal(keyscheme.Context{Form: keyscheme.Wide, Dots: seen})
+	return s.seal(keyscheme.TokenContent{Form: keyscheme.Wide, Dots: seen})
 }
 
 // cursor returns the token of a listing that ended with an element.
 func (s *sealer) cursor(last []byte, reverse bool) (string, error) {
-	return s.seal(keyscheme.Context{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
+	return s.seal(keyscheme.TokenContent{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
 }
 
-func (s *sealer) seal(c keyscheme.Context) (string, error) {
+func (s *sealer) seal(c keyscheme.TokenContent) (string, error) {
 	c.Set = s.set
 	token, err := s.ring.Seal(nil, c)
 	if err != nil {
@@ -44,10 +44,10 @@ func (s *sealer) seal(c keyscheme.Context) (string, error) {
 }
 
 // open returns what a token of one of those forms holds; the element counts for narrow ones.
-func (s *sealer) open(text string, forms keyscheme.Form, element []byte) (keyscheme.Context, error) {
+func (s *sealer) open(text string, forms keyscheme.Form, element []byte) (keyscheme.TokenContent, error) {
 	token, err := keyscheme.DecodeText(text)
 	if err != nil {
-		return keyscheme.Context{}, err
+		return keyscheme.TokenContent{}, err
 	}
 	return s.ring.Unseal(token, forms, s.set, element)
 }

@@ -184,8 +184,8 @@ func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
 	return nil
 }
 
-// markHashes marks keys by their hashes, in layers of an owner. tell, if it is not nil, is told of each key the layer that has its bits.
-func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added []bool, tell func(i int, in bloomslice.Layer)) error {
+// markHashes marks keys by their hashes, in layers of an owner. report, if it is not nil, is called for each key with the layer that has its bits.
+func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added []bool, report func(i int, in bloomslice.Layer)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
@@ -202,8 +202,8 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 			f.changed() // a layer may have come
 			return err
 		}
-		if tell != nil {
-			tell(i, to)
+		if report != nil {
+			report(i, to)
 		}
 		if logs && (added[i] || f.flags&flagMerged != 0) {
 			if err := f.log(&to, &hashes[i]); err != nil {

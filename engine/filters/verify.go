@@ -119,9 +119,9 @@ func (v *Verifier) bad(format string, err error) {
 	v.problem(v.at.of.name, format, err)
 }
 
-// directory takes the directory in, and at the end says what is wrong with it.
-func (v *Verifier) directory(tell bool) error {
-	err := lsm.DiskError(v.readDirectory(tell))
+// directory takes the directory in, and at the end reports what is wrong with it.
+func (v *Verifier) directory(report bool) error {
+	err := lsm.DiskError(v.readDirectory(report))
 	if errors.Is(err, bigset.ErrCorrupt) && !v.blind {
 		v.blind = true
 		v.problem(nil, "directory of filters: %v", err)
@@ -132,7 +132,7 @@ func (v *Verifier) directory(tell bool) error {
 	return err
 }
 
-func (v *Verifier) readDirectory(tell bool) error {
+func (v *Verifier) readDirectory(report bool) error {
 	return v.fs.db.Each(keyscheme.Directory(), func(raw, value []byte) error {
 		key, err := keyscheme.Decode(raw)
 		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
@@ -141,7 +141,7 @@ func (v *Verifier) readDirectory(tell bool) error {
 		} else if err == nil && len(value) > 0 {
 			err = fmt.Errorf("entry %x has a value", raw)
 		}
-		if tell && err != nil {
+		if report && err != nil {
 			v.problem(nil, "directory of filters: %v", err)
 		}
 		v.known[string(raw)] = true

@@ -33,7 +33,7 @@ func (lazy) WorksOn(r compaction.Record) error {
 	return nil
 }
 
-func (lazy) Filters() bool  { return true }  // durable tombstones go to the filter
+func (lazy) Filters() bool  { return true }  // durable tombstones go to the drop filter
 func (lazy) Deletes() bool  { return false } // no point deletes
 func (lazy) Rewrites() bool { return true }  // the rewriter asks Wants and Worth
 

@@ -137,16 +137,16 @@ func (m *memory) resolve(op *bigset.Op) ([]clock.Dot, error) {
 // apply takes an event: its context kills whatever is known of its dot.
 func (m *memory) apply(it bigset.Item, dot clock.Dot) {
 	for _, d := range it.Context {
-		m.bury(d)
+		m.addDead(d)
 	}
 	if it.Kind == keyscheme.OpRemove {
-		m.bury(dot)
+		m.addDead(dot)
 		return
 	}
 	m.put(it.Element, dot)
 }
 
-func (m *memory) bury(d clock.Dot) {
+func (m *memory) addDead(d clock.Dot) {
 	m.seen.Add(d)
 	m.dead.Add(d)
 }

@@ -352,11 +352,11 @@ func (o *own) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigs
 	return o.Replica.Lookup(ctx, set, elements)
 }
 
-func (o *own) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+func (o *own) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
 	if err := o.begin(bigset.Sync); err != nil {
-		return bigset.Judgement{}, o.Member(), err
+		return bigset.DotStatuses{}, o.Member(), err
 	}
-	return o.Replica.Judge(ctx, set, element, dots)
+	return o.Replica.DotStatus(ctx, set, element, dots)
 }
 
 // memberDisk is a store as a member keeps its records in it.

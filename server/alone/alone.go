@@ -226,7 +226,7 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	if err := replicas(r); err != nil {
 		return nil, err
 	}
-	seen, err := b.store.Context(ctx, set)
+	seen, err := b.store.Seen(ctx, set)
 	if err != nil {
 		return nil, failure(err, 0)
 	}

@@ -25,14 +25,14 @@ const (
 	verbDecide  wire.Verb = 246 // a decision for the first member to make
 	verbChanged wire.Verb = 247 // an entry decided by the first member
 	verbOrder   wire.Verb = 248 // an order
-	verbTell    wire.Verb = 249 // names of filters; answered by what is known about them
+	verbFigures wire.Verb = 249 // names of filters; answered by what is known about them
 )
 
 // Decides reports whether a verb asks the first member for a change. Simulations send one at a time.
 func Decides(v wire.Verb) bool { return v == verbDecide }
 
 // aboutFilters reports whether a verb is about filters.
-func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbTell }
+func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbFigures }
 
 // Decisions and orders. They are on the wire.
 const (
@@ -83,8 +83,8 @@ type question struct {
 	Exact bool `json:"exact"`
 }
 
-// told is what a member knows about a filter.
-type told struct {
+// filterFigures is what a member knows about a filter.
+type filterFigures struct {
 	door.FilterInfo                // of its slices, and of its clients' requests
 	Slices          []sliceFigures `json:"slices,omitempty"` // for an exact question
 }
@@ -144,7 +144,7 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	next, refused := f.next(&d, was, all)
 	if next == nil {
 		if was != nil && differ { // all members must know what the answer says
-			if err := f.tellAll(ctx, was); err != nil {
+			if err := f.announce(ctx, was); err != nil {
 				return r, err
 			}
 		}
@@ -156,20 +156,20 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	if err := f.take(ctx, []FilterEntry{*next}); err != nil {
 		return r, &door.UnknownError{Err: err}
 	}
-	if err := f.tellAll(ctx, next); err != nil {
+	if err := f.announce(ctx, next); err != nil {
 		return r, err
 	}
 	return decided{Created: d.Do == doCreate}, nil
 }
 
-// tellAll sends a decision to all other members.
-func (f *Filters) tellAll(ctx context.Context, e *FilterEntry) error {
+// announce sends a decision to all other members.
+func (f *Filters) announce(ctx context.Context, e *FilterEntry) error {
 	r := f.m.View().Record
 	if _, errs := toAll[struct{}](ctx, f.m, nil, verbChanged, decree{r.Generation, r.Restored, *e}); len(errs) > 0 {
 		return &door.UnknownError{Err: joined(errs)}
 	}
 	if x, err := f.find(e.Name); err == nil && x.spec.Generation == e.Generation {
-		x.told.Store(true)
+		x.announced.Store(true)
 	}
 	return nil
 }
@@ -382,8 +382,8 @@ func (f *Filters) follow(ctx context.Context, o order) error {
 	return fmt.Errorf("%w: no order %q", ErrRecord, o.Do)
 }
 
-// tell asks members what they know about filters. Each answer contains all filters, in the order of the names.
-func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]told, error) {
+// askFigures asks members what they know about filters. Each answer contains all filters, in the order of the names.
+func (f *Filters) askFigures(ctx context.Context, names []Hex, absolute bool) ([][]filterFigures, error) {
 	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
 	for {
@@ -400,15 +400,15 @@ func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]tol
 		if err != nil {
 			return nil, err
 		}
-		answers, errs := toAll[[]told](ctx, f.m, q.Asked, verbTell, q)
-		all, again := [][]told{here}, false
+		answers, errs := toAll[[]filterFigures](ctx, f.m, q.Asked, verbFigures, q)
+		all, again := [][]filterFigures{here}, false
 		for _, id := range q.Asked[1:] {
 			a, ok := answers[id]
 			switch {
 			case ok && len(a) == len(names):
 				all = append(all, a)
 			case ok:
-				return nil, fmt.Errorf("%w: node %s tells of %d filters, asked for %d", ErrRecord, id, len(a), len(names))
+				return nil, fmt.Errorf("%w: node %s answers for %d filters, asked for %d", ErrRecord, id, len(a), len(names))
 			case !unreachable(errs[id]) || ctx.Err() != nil || absolute:
 				return nil, errs[id]
 			default:
@@ -423,8 +423,8 @@ func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]tol
 }
 
 // answer answers a question with the figures of the slices that this member has to report and of its clients' requests.
-func (f *Filters) answer(q question) ([]told, error) {
-	all := make([]told, len(q.Names))
+func (f *Filters) answer(q question) ([]filterFigures, error) {
+	all := make([]filterFigures, len(q.Names))
 	for i, name := range q.Names {
 		have, err := f.figures(name, q.Asked)
 		if err == nil && q.Exact {
@@ -477,7 +477,7 @@ func (f *Filters) control(ctx context.Context, r *wire.Request) ([]byte, error) 
 		})
 	case verbOrder:
 		return answered(r.Body, func(o order) (struct{}, error) { return struct{}{}, f.follow(ctx, o) })
-	case verbTell:
+	case verbFigures:
 		return answered(r.Body, f.answer)
 	}
 	return nil, fmt.Errorf("%w: verb %d", ErrRecord, r.Verb)

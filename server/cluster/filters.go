@@ -83,7 +83,7 @@ type Filter struct {
 	checks *coord.FilterBatches
 	marks  *coord.FilterBatches
 
-	told                                       atomic.Bool   // all members know the filter, as far as the deciding member has heard
+	announced                                  atomic.Bool   // all members know the filter, as far as the deciding member has heard
 	open                                       atomic.Bool   // it has not been closed since it was created or used
 	pageIns, pageOuts                          atomic.Uint64 // how often it was opened with its contents, and closed
 	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
@@ -162,16 +162,16 @@ func (f *Filters) find(name []byte) (*Filter, error) {
 }
 
 // options returns the options for a new filter, from those that create names.
-func (f *Filters) options(told *door.FilterCreate) (bigset.FilterOptions, error) {
+func (f *Filters) options(given *door.FilterCreate) (bigset.FilterOptions, error) {
 	o := f.defaults
-	if told.Capacity != nil {
-		o.Capacity = *told.Capacity
+	if given.Capacity != nil {
+		o.Capacity = *given.Capacity
 	}
-	if told.Probability != nil {
-		o.Probability = *told.Probability
+	if given.Probability != nil {
+		o.Probability = *given.Probability
 	}
-	if told.InMemory != nil {
-		o.InMemory = *told.InMemory
+	if given.InMemory != nil {
+		o.InMemory = *given.InMemory
 	}
 	if o.InMemory {
 		return o, fmt.Errorf("%w: a filter in memory only, which members of a cluster could not copy", bloomslice.ErrOptions)
@@ -189,11 +189,11 @@ func (f *Filters) options(told *door.FilterCreate) (bigset.FilterOptions, error)
 
 // Create implements door.Filters. If it fails after the first member has decided, the filter is created all the same, as soon as the others
 // learn of it.
-func (f *Filters) Create(ctx context.Context, name []byte, told door.FilterCreate) (created bool, err error) {
-	if x, err := f.find(name); err == nil && (x.told.Load() || f.first() != f.m.conf.Node) {
+func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCreate) (created bool, err error) {
+	if x, err := f.find(name); err == nil && (x.announced.Load() || f.first() != f.m.conf.Node) {
 		return false, nil // another member knows it too
 	}
-	o, err := f.options(&told)
+	o, err := f.options(&given)
 	if err != nil {
 		return false, err
 	}
@@ -313,18 +313,18 @@ func (f *Filters) infosOf(ctx context.Context, list []*Filter, absolute bool) ([
 	for i, x := range list {
 		names[i] = x.spec.Name
 	}
-	tell, err := f.tell(ctx, names, absolute)
+	answers, err := f.askFigures(ctx, names, absolute)
 	if err != nil {
 		return nil, err
 	}
 	infos := make([]door.FilterInfo, len(list))
 	for i, x := range list {
 		sum := door.FilterInfo{Name: string(x.spec.Name), Probability: x.spec.Options.Probability}
-		for j := range tell {
-			addFigures(&sum, &tell[j][i].FilterInfo)
+		for j := range answers {
+			addFigures(&sum, &answers[j][i].FilterInfo)
 		}
 		if absolute {
-			sum.Figures = largest(tell, i)
+			sum.Figures = largest(answers, i)
 		}
 		least := x.least()
 		sum.Capacity, sum.Storage = max(sum.Capacity, least.Capacity), max(sum.Storage, least.Storage)
@@ -334,10 +334,10 @@ func (f *Filters) infosOf(ctx context.Context, list []*Filter, absolute bool) ([
 }
 
 // largest sums the figures of a filter's slices, each taken from the member that has most of it.
-func largest(tell [][]told, filter int) (sum bloomslice.Figures) {
+func largest(answers [][]filterFigures, filter int) (sum bloomslice.Figures) {
 	most := map[uint32]bloomslice.Figures{}
-	for j := range tell {
-		for _, s := range tell[j][filter].Slices {
+	for j := range answers {
+		for _, s := range answers[j][filter].Slices {
 			m := most[s.Slice]
 			most[s.Slice] = bloomslice.Figures{Capacity: max(m.Capacity, s.Capacity), Size: max(m.Size, s.Size), Storage: max(m.Storage, s.Storage)}
 		}

@@ -535,7 +535,7 @@ func TestFiltersControl(t *testing.T) {
 	first := wire.Remote{Role: wire.RoleNode, Name: "a"}
 	for _, r := range []wire.Request{
 		{Verb: verbChanged, Body: bad}, {Verb: verbChanged, Body: []byte("{")}, {Verb: verbOrder, Body: []byte(`{"do":"melt"}`)}, {Verb: verbOrder, Body: nil},
-		{Verb: verbTell, Body: []byte(`[]`)}, {Verb: verbEntries, Body: []byte(`7`)}, {Verb: verbReady, Body: []byte(`"zz"`)}, {Verb: verbTell + 1},
+		{Verb: verbFigures, Body: []byte(`[]`)}, {Verb: verbEntries, Body: []byte(`7`)}, {Verb: verbReady, Body: []byte(`"zz"`)}, {Verb: verbFigures + 1},
 	} {
 		r.From = &first
 		if _, err := f.control(ctx1(t), &r); !errors.Is(err, ErrRecord) {

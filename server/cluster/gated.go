@@ -119,8 +119,8 @@ func (g *gated) CountParts(ctx context.Context, set []byte, r bigset.CountRange)
 	return look(g, func() (bigset.PartCounts, peer.Member, error) { return g.to.CountParts(ctx, set, r) })
 }
 
-func (g *gated) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
-	return look(g, func() (bigset.Judgement, peer.Member, error) { return g.to.Judge(ctx, set, element, dots) })
+func (g *gated) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
+	return look(g, func() (bigset.DotStatuses, peer.Member, error) { return g.to.DotStatus(ctx, set, element, dots) })
 }
 
 func (g *gated) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {

@@ -85,7 +85,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	}
 	if listed {
 		if same {
-			f.allTold()
+			f.allAnnounced()
 		}
 		return nil
 	}
@@ -113,12 +113,12 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	return f.list.whole(ctx)
 }
 
-// allTold records that all members know the filters that are served.
-func (f *Filters) allTold() {
+// allAnnounced records that all members know the filters that are served.
+func (f *Filters) allAnnounced() {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	for _, x := range f.served {
-		x.told.Store(true)
+		x.announced.Store(true)
 	}
 }
 

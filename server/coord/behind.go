@@ -14,7 +14,7 @@ import (
 // replicas that know them. A death brings all keys that are live where it comes from. Its error is bigset.ErrBehind when nobody knows
 // a dot. The facts need not be durable for themselves: what is written after them, synced, is behind them in the log.
 func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigset.Op) error {
-	missing, told := &clock.Clock{}, &clock.Clock{}
+	missing, sent := &clock.Clock{}, &clock.Clock{}
 	for i := range ops {
 		missing.Union(ops[i].Context.Wide)
 	}
@@ -28,11 +28,11 @@ func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigs
 		if other == rep || missing.Empty() {
 			continue
 		}
-		t := &telling{set: o.name, from: other, to: rep, has: unknownSet(), lacks: lacks, told: told}
+		t := &sending{set: o.name, from: other, to: rep, has: unknownSet(), lacks: lacks, sent: sent}
 		if err := t.run(ctx, missing); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", other.Member().Node, err))
 		}
-		missing.Subtract(told)
+		missing.Subtract(sent)
 	}
 	if !missing.Empty() {
 		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", bigset.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))

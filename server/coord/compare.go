@@ -18,7 +18,7 @@ import (
 // the set, of smaller parts where the hashes differ, and there at last of single elements.
 //
 //	State of both ─ common = what both have seen and neither knows to be dead ─ hashes of the keys with those dots
-//	          where they differ: hashes of smaller parts ... of elements ─ Judge, of both: live, dead, lost
+//	          where they differ: hashes of smaller parts ... of elements ─ DotStatus, of both: live, dead, lost
 //
 // Only dots of the common clock are hashed, for each of which both must have a key: a delta that one of them lacks is none of these. What
 // differs although is judged by each replica at one moment, its clocks included: a dot that has died meanwhile is explained, one that was
@@ -199,19 +199,19 @@ func (c *comparing) part(ctx context.Context, a, b peer.Replica, r bigset.Elemen
 // element judges an element whose keys differ.
 func (c *comparing) element(ctx context.Context, a, b peer.Replica, element []byte) error {
 	c.sum.Differ++
-	ja, err := verdictsOf(ctx, a, c.set, element, nil)
+	ja, err := statusesAt(ctx, a, c.set, element, nil)
 	if err != nil {
 		return err
 	}
-	jb, err := verdictsOf(ctx, b, c.set, element, ja.Live)
+	jb, err := statusesAt(ctx, b, c.set, element, ja.Live)
 	if err != nil {
 		return err
 	}
-	lost := lostOf(ja.Live, jb.Verdicts)
-	if ja, err = verdictsOf(ctx, a, c.set, element, jb.Live); err != nil {
+	lost := lostOf(ja.Live, jb.Statuses)
+	if ja, err = statusesAt(ctx, a, c.set, element, jb.Live); err != nil {
 		return err
 	}
-	lost = append(lost, lostOf(jb.Live, ja.Verdicts)...)
+	lost = append(lost, lostOf(jb.Live, ja.Statuses)...)
 	if len(lost) == 0 {
 		c.sum.Explained++
 	}
@@ -229,8 +229,8 @@ func (c *comparing) element(ctx context.Context, a, b peer.Replica, element []by
 }
 
 // lostOf returns those of some dots that a replica has lost.
-func lostOf(dots []clock.Dot, verdicts []bigset.Verdict) (lost []clock.Dot) {
-	for i, v := range verdicts {
+func lostOf(dots []clock.Dot, statuses []bigset.DotStatus) (lost []clock.Dot) {
+	for i, v := range statuses {
 		if v == bigset.Lost {
 			lost = append(lost, dots[i])
 		}
@@ -238,10 +238,10 @@ func lostOf(dots []clock.Dot, verdicts []bigset.Verdict) (lost []clock.Dot) {
 	return lost
 }
 
-func verdictsOf(ctx context.Context, at peer.Replica, set, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
-	j, _, err := at.Judge(ctx, set, element, dots)
-	if err == nil && len(j.Verdicts) != len(dots) {
-		err = fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(j.Verdicts), len(dots))
+func statusesAt(ctx context.Context, at peer.Replica, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, error) {
+	j, _, err := at.DotStatus(ctx, set, element, dots)
+	if err == nil && len(j.Statuses) != len(dots) {
+		err = fmt.Errorf("%w: status of %d dots, of %d", peer.ErrFrame, len(j.Statuses), len(dots))
 	}
 	if err != nil {
 		return j, &replicaError{at, err}
@@ -260,11 +260,11 @@ func (c *comparing) decide(ctx context.Context, d clock.Dot, elements [][]byte) 
 			if c.unreadable[r] {
 				continue
 			}
-			j, err := verdictsOf(ctx, r, c.set, e, []clock.Dot{d})
+			j, err := statusesAt(ctx, r, c.set, e, []clock.Dot{d})
 			if err != nil {
 				return err
 			}
-			switch j.Verdicts[0] {
+			switch j.Statuses[0] {
 			case bigset.Dead:
 				return nil // by now it does not matter
 			case bigset.Live:

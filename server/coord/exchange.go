@@ -45,7 +45,7 @@ const (
 
 // Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
 // compare digests of parts of the range, of smaller parts where these differ, and there at last of sets; then, of sets whose digests
-// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is judged by its receiver, and no clock is
+// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is checked by its receiver, and no clock is
 // joined: so it may go on while both are written, be broken off, and be done again. What it brings is not synced of itself. Equal
 // digests say nothing about damage.
 //
@@ -151,13 +151,13 @@ func (e *exchange) both(ctx context.Context, set []byte) error {
 		return err
 	}
 	return errors.Join(
-		e.tell(ctx, &telling{set: set, from: e.a, to: e.b, has: sa, by: ma, lacks: sb}),
-		e.tell(ctx, &telling{set: set, from: e.b, to: e.a, has: sb, by: mb, lacks: sa}))
+		e.send(ctx, &sending{set: set, from: e.a, to: e.b, has: sa, by: ma, lacks: sb}),
+		e.send(ctx, &sending{set: set, from: e.b, to: e.a, has: sb, by: mb, lacks: sa}))
 }
 
-// tell tells one replica all that another knows of a set and it does not.
-func (e *exchange) tell(ctx context.Context, t *telling) error {
-	t.told = &clock.Clock{}
+// send tells one replica all that another knows of a set and it does not.
+func (e *exchange) send(ctx context.Context, t *sending) error {
+	t.sent = &clock.Clock{}
 	err := t.run(ctx, t.missing())
 	e.sum.Keys += t.keys
 	e.sum.Dead += t.dead

@@ -90,11 +90,11 @@ func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 	case order < 0 && d.b.Dropped:
 		return e.drop(ctx, d, &d.b, e.a, e.droppedA)
 	case order > 0:
-		return e.tell(ctx, &d.a, e.a, e.b)
+		return e.send(ctx, &d.a, e.a, e.b)
 	case order < 0:
-		return e.tell(ctx, &d.b, e.b, e.a)
+		return e.send(ctx, &d.b, e.b, e.a)
 	}
-	return errors.Join(e.tell(ctx, &d.a, e.a, e.b), e.tell(ctx, &d.b, e.b, e.a)) // also where one is damaged
+	return errors.Join(e.send(ctx, &d.a, e.a, e.b), e.send(ctx, &d.b, e.b, e.a)) // also where one is damaged
 }
 
 // drop drops a filter at a replica, with the first of its slices that is met.
@@ -111,9 +111,9 @@ func (e *sliceExchange) drop(ctx context.Context, p sliceDigests, d *bigset.Slic
 	return nil
 }
 
-// tell tells one replica what another has of a slice. What is no longer so, because the filter was dropped meanwhile, is left to the next
+// send brings one replica what another has of a slice. What is no longer so, because the filter was dropped meanwhile, is left to the next
 // exchange.
-func (e *sliceExchange) tell(ctx context.Context, d *bigset.SliceDigest, from, to peer.SliceReplica) error {
+func (e *sliceExchange) send(ctx context.Context, d *bigset.SliceDigest, from, to peer.SliceReplica) error {
 	r, err := transfer.PullSlice(ctx, from, to, d.SliceSpec)
 	e.sum.Pages += r.Pages
 	if errors.Is(err, bigset.ErrNoFilter) {

@@ -103,20 +103,20 @@ func (o *marking) run(ctx context.Context) {
 	o.mu.Lock()
 	o.sent, o.result.By = len(o.at.write), from
 	o.mu.Unlock()
-	o.tell(added)
+	o.report(added)
 	o.ack(from.Node, nil)
 	var late lateSends
 	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
-			late.add(o.c.send(from, marksTo(rep, m, o.tell), func(err error) { o.answered(node, err) }))
+			late.add(o.c.send(from, marksTo(rep, m, o.report), func(err error) { o.answered(node, err) }))
 		}
 	}
 	late.do()
 }
 
-// tell notes which keys were new at one of the replicas.
-func (o *marking) tell(added []bool) {
+// report notes which keys were new at one of the replicas.
+func (o *marking) report(added []bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.added {

@@ -51,7 +51,7 @@ func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Re
 	if err != nil {
 		return 0, left, fmt.Errorf("%s: %w", m.Node, err)
 	}
-	all, told := bigset.Facts{Set: set, Dead: &clock.Clock{}}, left.Clone()
+	all, reported := bigset.Facts{Set: set, Dead: &clock.Clock{}}, left.Clone()
 	keys, size := 0, 0
 	for _, source := range from {
 		if source == to || left.Empty() {
@@ -70,16 +70,16 @@ func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Re
 			}
 			all.Keys = append(all.Keys, f.Keys...)
 			if keys > bigset.BatchOpsMax || size > bigset.BatchBytesMax {
-				return 0, told, &bigset.LimitError{What: "lost keys around damage", Got: keys, Max: bigset.BatchOpsMax}
+				return 0, reported, &bigset.LimitError{What: "lost keys around damage", Got: keys, Max: bigset.BatchOpsMax}
 			}
 		}
 	}
 	r, _, failed := to.Heal(ctx, all, nil)
 	if failed != nil {
-		return r.Healed, told, errors.Join(err, &replicaError{to, failed})
+		return r.Healed, reported, errors.Join(err, &replicaError{to, failed})
 	}
 	if r.Left > 0 {
-		return r.Healed, told, err
+		return r.Healed, reported, err
 	}
 	return r.Healed, left, err
 }

@@ -87,34 +87,34 @@ func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum,
 			m.add(element, asked, d.Repairs)
 			return d.Dots, nil
 		}
-		judged, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (judgement, error) {
-			return judge(ctx, rep, set, element, d.Ask)
+		said, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (statuses, error) {
+			return statusesOf(ctx, rep, set, element, d.Ask)
 		})
 		if err != nil {
 			return nil, err
 		}
 		answers, asked = answers[:0], nil
-		for _, j := range judged {
-			answers, asked = append(answers, j.answer), append(asked, j.rep)
+		for _, s := range said {
+			answers, asked = append(answers, s.answer), append(asked, s.rep)
 		}
 	}
 	return nil, fmt.Errorf("%w: %.64q of %.64q", ErrUnsettled, element, set)
 }
 
-// judgement is one replica's answer about dots of an element.
-type judgement struct {
+// statuses are one replica's answer about dots of an element.
+type statuses struct {
 	rep    peer.Replica
 	answer readcore.Answer
 }
 
-// judge asks a replica about dots of an element, and by which it is present there.
-func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []clock.Dot) (judgement, error) {
-	said, _, err := rep.Judge(ctx, set, element, dots)
+// statusesOf asks a replica about dots of an element, and by which it is present there.
+func statusesOf(ctx context.Context, rep peer.Replica, set, element []byte, dots []clock.Dot) (statuses, error) {
+	said, _, err := rep.DotStatus(ctx, set, element, dots)
 	if err != nil {
-		return judgement{}, err
+		return statuses{}, err
 	}
-	if len(said.Verdicts) != len(dots) {
-		return judgement{}, fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(said.Verdicts), len(dots))
+	if len(said.Statuses) != len(dots) {
+		return statuses{}, fmt.Errorf("%w: status of %d dots, of %d", peer.ErrFrame, len(said.Statuses), len(dots))
 	}
-	return judgement{rep, readcore.Answer{Asked: dots, Live: said.Live, Verdicts: said.Verdicts}}, nil
+	return statuses{rep, readcore.Answer{Asked: dots, Live: said.Live, Statuses: said.Statuses}}, nil
 }

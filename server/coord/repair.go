@@ -13,7 +13,7 @@ import (
 	"bigset/server/peer"
 )
 
-// repair is what one replica lacks of a set, as a read has found. It is sent off the reader's path, and judged by the replica's own
+// repair is what one replica lacks of a set, as a read has found. It is sent off the reader's path, and checked by the replica's own
 // state when it is applied; what can't be sent is found again by the next read, or by anti-entropy.
 type repair struct {
 	set     []byte

@@ -32,12 +32,12 @@ func deltaTo(rep peer.Replica, d bigset.Delta, durability bigset.Durability) del
 }
 
 // marksTo are marks for a replica of their slice. It tells which keys were new there before give returns.
-func marksTo(rep peer.SliceReplica, m bigset.Marks, tell func(added []bool)) delivery {
+func marksTo(rep peer.SliceReplica, m bigset.Marks, report func(added []bool)) delivery {
 	size := int64(len(m.Name) + layerBytes*len(m.Layers) + markBytes*len(m.Marks))
 	return delivery{node: rep.Member().Node, name: m.Name, what: peer.Marks(m), size: size, give: func(ctx context.Context) error {
 		added, _, err := rep.ApplyMarks(ctx, m)
 		if err == nil {
-			tell(added)
+			report(added)
 		}
 		return err
 	}}

@@ -60,8 +60,8 @@ func (c *Coordinator) exchangeShare(s Share) error {
 	e := Event{Kind: EventExchanged, Node: s.A.Member().Node, Peer: s.B.Member().Node}
 	var err error
 	e.Exchanged, err = x.run(ctx, s.First, s.Last)
-	told, errSlices := c.exchangeSlices(s) // whatever has ended the exchange of sets: it may be damage of one of them, or the number of them
-	e.Exchanged.add(told)
+	reported, errSlices := c.exchangeSlices(s) // whatever has ended the exchange of sets: it may be damage of one of them, or the number of them
+	e.Exchanged.add(reported)
 	if err = errors.Join(err, errSlices); err != nil {
 		e.Kind, e.Err = EventExchangeFailed, err
 	}

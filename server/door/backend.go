@@ -277,15 +277,15 @@ func (s *Sealer) Narrow(element []byte, dots []clock.Dot) (Token, error) {
 
 // Wide returns the token of the whole set.
 func (s *Sealer) Wide(seen *clock.Clock) (Token, error) {
-	return s.seal(keyscheme.Context{Form: keyscheme.Wide, Dots: seen})
+	return s.seal(keyscheme.TokenContent{Form: keyscheme.Wide, Dots: seen})
 }
 
 // Cursor returns the token of a page whose last element is last.
 func (s *Sealer) Cursor(last []byte, reverse bool) (Token, error) {
-	return s.seal(keyscheme.Context{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
+	return s.seal(keyscheme.TokenContent{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
 }
 
-func (s *Sealer) seal(c keyscheme.Context) (Token, error) {
+func (s *Sealer) seal(c keyscheme.TokenContent) (Token, error) {
 	c.Set = s.Set
 	token, err := s.Ring.Seal(nil, c)
 	if err != nil {

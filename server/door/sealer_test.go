@@ -35,7 +35,7 @@ func TestSealerTokens(t *testing.T) {
 		_ = append(token, "what another one might hold"...)
 	}
 	for i, token := range tokens {
-		want, err := ring.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: s.Set, Element: elementOf(i), Dots: clock.Of(dotsOf(i)...)})
+		want, err := ring.Seal(nil, keyscheme.TokenContent{Form: keyscheme.Narrow, Set: s.Set, Element: elementOf(i), Dots: clock.Of(dotsOf(i)...)})
 		if err != nil || !bytes.Equal(token, want) {
 			t.Fatalf("token %d is %x, %v, want %x", i, token, err, want)
 		}

@@ -18,7 +18,7 @@ const (
 	kindDigests      = 'G'
 	kindRangeDigests = 'R'
 	kindAsk          = 'A'
-	kindJudgement    = 'V'
+	kindDotStatuses  = 'V'
 	kindExport       = 'E'
 	kindPortion      = 'P'
 
@@ -110,7 +110,7 @@ func (d *decoder) setName() []byte {
 	return b
 }
 
-// Ask asks, of dots that an element has elsewhere, what has become of them here: Judge's arguments in a frame.
+// Ask asks, of dots that an element has elsewhere, what has become of them here: DotStatus's arguments in a frame.
 type Ask struct {
 	Set, Element []byte
 	Dots         []clock.Dot // at most bigset.ContextDotsMax
@@ -131,14 +131,14 @@ func (d *decoder) ask() Ask {
 	return Ask{Set: d.setName(), Element: d.bytes(bigset.ElementBytesMax), Dots: d.dots(bigset.ContextDotsMax)}
 }
 
-// Judgement answers an Ask: all live dots of the element, and a verdict on each dot that was asked about, in that order.
-type Judgement bigset.Judgement
+// DotStatuses answer an Ask: all live dots of the element, and the status of each dot that was asked about, in that order.
+type DotStatuses bigset.DotStatuses
 
-func (Judgement) kind() byte { return kindJudgement }
+func (DotStatuses) kind() byte { return kindDotStatuses }
 
-func (m Judgement) appendTo(e *encoder) error {
-	if len(m.Verdicts) > bigset.ContextDotsMax {
-		return fmt.Errorf("%w: %d verdicts", ErrFrameTooLarge, len(m.Verdicts))
+func (m DotStatuses) appendTo(e *encoder) error {
+	if len(m.Statuses) > bigset.ContextDotsMax {
+		return fmt.Errorf("%w: %d statuses of dots", ErrFrameTooLarge, len(m.Statuses))
 	}
 	if !ascending(m.Live) {
 		return fmt.Errorf("%w: live dots are not in order", ErrFrame)
@@ -146,39 +146,39 @@ func (m Judgement) appendTo(e *encoder) error {
 	if err := e.dots(m.Live); err != nil {
 		return err
 	}
-	e.uvarint(uint64(len(m.Verdicts)))
-	for _, v := range m.Verdicts {
-		code, ok := verdictCodes[v]
+	e.uvarint(uint64(len(m.Statuses)))
+	for _, v := range m.Statuses {
+		code, ok := statusCodes[v]
 		if !ok {
-			return fmt.Errorf("%w: verdict %d", ErrFrame, v)
+			return fmt.Errorf("%w: dot status %d", ErrFrame, v)
 		}
 		e.byte(code)
 	}
 	return nil
 }
 
-// verdictCodes are the bytes that stand for verdicts on the wire.
-var verdictCodes = map[bigset.Verdict]byte{bigset.Live: 'l', bigset.Dead: 'd', bigset.NotSeen: 'n', bigset.Lost: 'x'}
+// statusCodes are the bytes that stand for statuses of dots on the wire.
+var statusCodes = map[bigset.DotStatus]byte{bigset.Live: 'l', bigset.Dead: 'd', bigset.NotSeen: 'n', bigset.Lost: 'x'}
 
-func (d *decoder) judgement() Judgement {
-	m := Judgement{Live: d.dots(FrameBytesMax)}
+func (d *decoder) dotStatuses() DotStatuses {
+	m := DotStatuses{Live: d.dots(FrameBytesMax)}
 	if !ascending(m.Live) {
 		d.fail("live dots in no order")
 	}
 	n := d.count(1, bigset.ContextDotsMax)
 	for range n {
-		v, ok := verdictOf(d.byte())
+		v, ok := statusOf(d.byte())
 		if !ok {
-			d.fail("unknown verdict")
+			d.fail("unknown status of a dot")
 			break
 		}
-		m.Verdicts = append(m.Verdicts, v)
+		m.Statuses = append(m.Statuses, v)
 	}
 	return m
 }
 
-func verdictOf(code byte) (bigset.Verdict, bool) {
-	for v, c := range verdictCodes {
+func statusOf(code byte) (bigset.DotStatus, bool) {
+	for v, c := range statusCodes {
 		if c == code {
 			return v, true
 		}

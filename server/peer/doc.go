@@ -8,7 +8,7 @@
 //	           Write, Drop                          Apply, Learn
 //	client ──► coordinator ──► Replica A ── Delta ──► Replica B      a delta kills its contexts and brings its keys
 //	                               │                     │
-//	                               └─ Facts: keys with their dots, ◄─┘   judged by the receiver's state; no clock is
+//	                               └─ Facts: keys with their dots, ◄─┘   checked by the receiver's state; no clock is
 //	                                  and deaths                          ever joined
 //
 // Its laws are those of Replica's methods. A value from outside is checked when it is decoded; what it says of a set is checked

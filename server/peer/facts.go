@@ -9,7 +9,7 @@ import (
 	"bigset/fold"
 )
 
-// Facts are bigset.Facts in a frame: keys with their dots, and deaths, which the receiver judges by its own state.
+// Facts are bigset.Facts in a frame: keys with their dots, and deaths, which the receiver checks against its own state.
 type Facts bigset.Facts
 
 func (Facts) kind() byte { return kindFacts }

@@ -37,7 +37,7 @@ const nextMark = 0xb5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, Judgement, Export, Portion,
+// Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, DotStatuses, Export, Portion,
 // ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult, AskLost,
 // AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or
 // Requests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
@@ -182,8 +182,8 @@ func (d *decoder) message(kind byte) (Message, error) {
 		return d.ask(), nil
 	case kindRangeDigests:
 		return d.rangeDigests(), nil
-	case kindJudgement:
-		return d.judgement(), nil
+	case kindDotStatuses:
+		return d.dotStatuses(), nil
 	case kindExport:
 		return d.export(), nil
 	case kindPortion:

@@ -74,8 +74,8 @@ func samples() []sample {
 			Wrong: []fold.Element{{Name: []byte("y"), Dots: []clock.Dot{dot("A1", 2), dot("B1", 7)}}}}},
 		{"heal-result", peer.HealResult{Healed: 1, Present: 300, Dead: 2, NotSeen: 3, Left: 4, Taken: 5}},
 		{"lost", peer.Lost{Set: []byte("set"), Dots: seen}},
-		{"judgement-of-nothing", peer.Judgement{}},
-		{"judgement", peer.Judgement{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Verdicts: []bigset.Verdict{bigset.Live, bigset.Dead, bigset.NotSeen, bigset.Lost}}},
+		{"statuses-of-nothing", peer.DotStatuses{}},
+		{"statuses", peer.DotStatuses{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Statuses: []bigset.DotStatus{bigset.Live, bigset.Dead, bigset.NotSeen, bigset.Lost}}},
 	}
 }
 
@@ -152,8 +152,8 @@ func TestDecodedValues(t *testing.T) {
 		t.Fatalf("chunk %+v", c)
 	}
 	m, _, _ = peer.Decode(encode(t, alice, samples()[len(samples())-1].m))
-	if v := m.(peer.Judgement); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
-		t.Fatalf("judgement %v", v)
+	if v := m.(peer.DotStatuses); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
+		t.Fatalf("statuses %v", v)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestRefusedFrames(t *testing.T) {
 		{"more parts of elements than may be", seal(append(head('K'), "\x01\x81\x20"+strings.Repeat("\x00", 9000)...)), peer.ErrFrameTooLarge},
 		{"more keys healed than a frame holds", seal(append(head('N'), "\x81\x80\x80\x20\x00\x00\x00\x00\x00"...)), peer.ErrFrame},
 		{"wrong keys without dots", seal(append(head('M'), "\x01s\x00\x00\x01\x02bb\x00"...)), peer.ErrFrame},
-		{"unknown verdict", seal(append(head('V'), "\x00\x01?"...)), peer.ErrFrame},
+		{"unknown status of a dot", seal(append(head('V'), "\x00\x01?"...)), peer.ErrFrame},
 		{"live dots in no order", seal(append(head('V'), "\x02\x00\x01A\x02\x00\x01\x00"...)), peer.ErrFrame},
 		{"range of no parts", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x00"...)), peer.ErrFrame},
 		{"more parts than slots", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x03\x00\x00\x00"...)), peer.ErrFrame},
@@ -287,7 +287,7 @@ func TestUnsendable(t *testing.T) {
 		{"count of parts of no elements", alice, peer.AskCount{Set: []byte("s")}, peer.ErrFrame},
 		{"counts that go on behind nothing", alice, peer.PartCounts{}, peer.ErrFrame},
 		{"fewer than no keys", alice, peer.HealResult{Left: -1}, peer.ErrFrame},
-		{"live dots in no order", alice, peer.Judgement{Live: []clock.Dot{dot("b", 1), dot("a", 1)}}, peer.ErrFrame},
+		{"live dots in no order", alice, peer.DotStatuses{Live: []clock.Dot{dot("b", 1), dot("a", 1)}}, peer.ErrFrame},
 		{"element without dots", alice, peer.Facts{Set: []byte("s"), Keys: []fold.Element{{}}}, peer.ErrFrame},
 	} {
 		if b, err := peer.Append([]byte("kept"), c.from, c.m); !errors.Is(err, c.want) || string(b) != "kept" {

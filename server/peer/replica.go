@@ -44,7 +44,7 @@ type Replica interface {
 	//	the same again:                          nil    the same
 	Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (Member, error)
 
-	// ApplyFacts takes keys and deaths that another replica has. They are judged by the state of this one at that moment: a key
+	// ApplyFacts takes keys and deaths that another replica has. They are checked against the state of this one at that moment: a key
 	// whose dot is seen is left alone, else key and dot enter together; deaths are united with those that are here. It joins no
 	// clock: what the facts leave out is neither missing nor dead.
 	//
@@ -101,12 +101,12 @@ type Replica interface {
 	//	here x{A1} y{B1 C1} z{A2}, Mean 1, From y  =>  {y: 1 element, 5f1d...} {z: 1 element, 90c2...}, done
 	CountParts(ctx context.Context, set []byte, r bigset.CountRange) (bigset.PartCounts, Member, error)
 
-	// Judge says of each of some dots of an element whether it is live, dead, or not seen here; or lost, which is damage: seen, not
+	// DotStatus says of each of some dots of an element whether it is live, dead, or not seen here; or lost, which is damage: seen, not
 	// dead, and without a key. It names all dots by which the element is present, of the same moment. One that is Joining answers
 	// ErrJoining.
 	//
-	//	here x{B4}, Seen {A1 A2 B4}, Dead {A1 A2};  Judge(x, A2 A3)  =>  Live {B4}, Verdicts dead, not seen
-	Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, Member, error)
+	//	here x{B4}, Seen {A1 A2 B4}, Dead {A1 A2};  DotStatus(x, A2 A3)  =>  Live {B4}, Statuses dead, not seen
+	DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, Member, error)
 
 	// Export returns a chunk of a copy of a set: the keys of whole elements, live at one moment, from behind an element on, nil is the
 	// start, until they are about bytesMax bytes, 0 is 8 MiB. It holds nothing open. The first chunk comes with Seen, the last one

@@ -37,13 +37,13 @@ type pull struct {
 
 // pullState is the state that a restart resets.
 type pullState struct {
-	after   *bigset.PagePlace  // the last page compared
-	all     bool               // all pages were
-	due     []bigset.PagePlace // compared, to be fetched
-	here    run
-	told    bool // the receiver has the slice, with at least these layers
-	layers  []bloomslice.Layer
-	damaged []error
+	after     *bigset.PagePlace  // the last page compared
+	all       bool               // all pages were
+	due       []bigset.PagePlace // compared, to be fetched
+	here      run
+	announced bool // the receiver has the slice, with at least these layers
+	layers    []bloomslice.Layer
+	damaged   []error
 }
 
 // run is a part of the receiver's sums. Those before the current page have been removed.
@@ -99,7 +99,7 @@ func (p *pull) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.tell(ctx, there.Layers); err != nil {
+	if err := p.announce(ctx, there.Layers); err != nil {
 		return err
 	}
 	due, err := p.lacking(ctx, there.Sums)
@@ -121,7 +121,7 @@ func (p *pull) pass(ctx context.Context) error {
 	if err := errors.Join(err, p.is(m)); err != nil {
 		return p.wrap(err)
 	}
-	if err := p.tell(ctx, there.Layers); err != nil {
+	if err := p.announce(ctx, there.Layers); err != nil {
 		return err
 	}
 	p.due = p.next(there.Layers)
@@ -214,20 +214,20 @@ func (p *pull) ask(ctx context.Context) error {
 	if len(r.Sums) > 0 {
 		h.after = &r.Sums[len(r.Sums)-1].PagePlace
 	}
-	p.told, p.layers = true, r.Layers
+	p.announced, p.layers = true, r.Layers
 	return nil
 }
 
-// tell joins the sender's layers into the receiver, unless it has them. A layer may then count more keys than its bits show, which does no
+// announce joins the sender's layers into the receiver, unless it has them. A layer may then count more keys than its bits show, which does no
 // harm.
-func (p *pull) tell(ctx context.Context, layers []bloomslice.Layer) error {
-	if p.told && covers(p.layers, layers) {
+func (p *pull) announce(ctx context.Context, layers []bloomslice.Layer) error {
+	if p.announced && covers(p.layers, layers) {
 		return nil
 	}
 	if _, err := p.to.MergePages(ctx, bigset.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
 		return p.wrap(err)
 	}
-	p.told, p.layers = true, layers
+	p.announced, p.layers = true, layers
 	return nil
 }
 

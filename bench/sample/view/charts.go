@@ -24,7 +24,7 @@ func Sections(runs []*sample.Series) []report.Section {
 			c.line("Write amplification", sample.WriteAmp))},
 		{Title: "What is dead, and space", Charts: slices.Concat(
 			c.line("Dead keys in tables", sample.KeysDead), c.line("Live keys", sample.KeysLive), c.line("Tombstones in memory", sample.TombstoneBytes), c.line("Deletes in tables", sample.Deletes),
-			c.line("Keys left out by the filter", sample.FilterDrops), c.line("Space amplification", sample.SpaceAmp), c.line("Tables", sample.TableBytes), c.line("All files", sample.StoreBytes))},
+			c.line("Keys left out by the drop filter", sample.FilterDrops), c.line("Space amplification", sample.SpaceAmp), c.line("Tables", sample.TableBytes), c.line("All files", sample.StoreBytes))},
 		{Title: "Shape of the store", Text: "The bytes of each level over time.", Charts: slices.Concat(
 			c.stacks("Bytes by level", c.levels("bytes"), "B"), c.stacks("Tables by level", c.levels("tables"), ""),
 			c.stacks("Compactions by level", c.levels("compacted"), ""),

@@ -1,7 +1,7 @@
 // Package view decides how samples look: Live and Lines show ticks during a run, and Sections makes charts of its series for a page.
 //
 //	live := &view.Live{Screen: terminal}
-//	s := sample.Start(sample.Options{Sources: sources, Watch: live.Tell})
+//	s := sample.Start(sample.Options{Sources: sources, Watch: live.Show})
 //	...
 //	live.Clear()
 //	page.Sections = view.Sections([]*sample.Series{s.Stop()})

@@ -75,8 +75,8 @@ var states = []row{
 	{label: "disk busy", name: sample.DiskBusy, colour: screen.Blue, most: 1, text: share},
 }
 
-// Tell draws a tick over the previous one.
-func (v *Live) Tell(t *sample.Tick) { v.Draw(v.lines(t, v.Width())) }
+// Show draws a tick over the previous one.
+func (v *Live) Show(t *sample.Tick) { v.Draw(v.lines(t, v.Width())) }
 
 // The widths of the parts of a line.
 const (
@@ -219,8 +219,8 @@ type Lines struct {
 	last  time.Duration
 }
 
-// Tell writes a line if it is time for one.
-func (p *Lines) Tell(t *sample.Tick) {
+// Show writes a line if it is time for one.
+func (p *Lines) Show(t *sample.Tick) {
 	every := p.Every
 	if every == 0 {
 		every = 5 * time.Second

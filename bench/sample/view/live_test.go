@@ -56,11 +56,11 @@ func TestLiveGolden(t *testing.T) {
 	var plain bytes.Buffer
 	p := &Lines{Out: &plain, Every: 10 * time.Second}
 	for _, k := range ticks() {
-		p.Tell(k)
+		p.Show(k)
 	}
 	next := *ticks()[29]
 	next.Phase, next.Of, next.At = "rest", 0, 29500*time.Millisecond
-	p.Tell(&next)
+	p.Show(&next)
 	got.Write(plain.Bytes())
 	golden := filepath.Join("testdata", "live.txt")
 	if os.Getenv("REWRITE") != "" {
@@ -88,7 +88,7 @@ func TestLiveFits(t *testing.T) {
 			v := &Live{Screen: screen.Screen{Out: &out, Size: func() (int, int) { return columns, 12 }}, Style: style}
 			for _, k := range list[27:] {
 				out.Reset()
-				v.Tell(k)
+				v.Show(k)
 			}
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\x1b[J"), "\n")
 			if len(lines) > 12 {
@@ -115,6 +115,6 @@ func BenchmarkDraw(b *testing.B) {
 	v := &Live{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
 	list := ticks()
 	for i := 0; b.Loop(); i++ {
-		v.Tell(list[i%len(list)])
+		v.Show(list[i%len(list)])
 	}
 }

@@ -18,7 +18,7 @@ type Timing struct {
 	buckets [TimingBuckets]atomic.Uint64
 }
 
-// Note counts something that began at that time and has ended.
+// Observe counts something that began at that time and has ended.
 func (t *Timing) Observe(began time.Time) { t.Add(time.Since(began)) }
 
 // Add counts something that took so long.

@@ -64,8 +64,10 @@ func (l *Link) CountParts(ctx context.Context, set []byte, c bigset.CountRange) 
 	return over(ctx, l, func(r peer.Replica) (bigset.PartCounts, peer.Member, error) { return r.CountParts(ctx, set, c) })
 }
 
-func (l *Link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (bigset.Judgement, peer.Member, error) { return r.Judge(ctx, set, element, dots) })
+func (l *Link) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.DotStatuses, peer.Member, error) {
+		return r.DotStatus(ctx, set, element, dots)
+	})
 }
 
 func (l *Link) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {

@@ -226,12 +226,12 @@ func (l *Replica) CountParts(ctx context.Context, set []byte, r bigset.CountRang
 	return c, l.Member(), nil
 }
 
-// Judge implements peer.Replica.
-func (l *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+// DotStatus implements peer.Replica.
+func (l *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
 	if err := l.whole(); err != nil {
-		return bigset.Judgement{}, l.Member(), err
+		return bigset.DotStatuses{}, l.Member(), err
 	}
-	j, err := l.store.Judge(ctx, set, element, dots)
+	j, err := l.store.DotStatus(ctx, set, element, dots)
 	return j, l.Member(), err
 }
 

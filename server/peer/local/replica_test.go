@@ -90,7 +90,7 @@ func TestVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := b.Judge(ctx, set, []byte("y"), r2.Dots); err != nil || v.Verdicts[0] != bigset.NotSeen || len(v.Live) > 0 {
+	if v, _, err := b.DotStatus(ctx, set, []byte("y"), r2.Dots); err != nil || v.Statuses[0] != bigset.NotSeen || len(v.Live) > 0 {
 		t.Errorf("%v, %v", v, err)
 	}
 	for f, err := range a.Locate(ctx, set, clock.Of(r2.Dots...)) {
@@ -154,10 +154,10 @@ func TestJoining(t *testing.T) {
 		}
 	}
 	_, _, lookup := l.Lookup(ctx, set, [][]byte{[]byte("x")})
-	_, _, judge := l.Judge(ctx, set, []byte("x"), r.Dots)
+	_, _, statuses := l.DotStatus(ctx, set, []byte("x"), r.Dots)
 	_, _, write := l.Write(ctx, set, addOps("y"), bigset.WriteOptions{})
 	_, _, count = l.CountParts(ctx, set, bigset.CountRange{Mean: 1})
-	for what, err := range map[string]error{"lookup": lookup, "judge": judge, "write": write, "count": count} {
+	for what, err := range map[string]error{"lookup": lookup, "status": statuses, "write": write, "count": count} {
 		if !errors.Is(err, peer.ErrJoining) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}

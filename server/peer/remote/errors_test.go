@@ -69,7 +69,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"facts of another set": func(b []byte) []byte { return frame(peer.Facts{Set: []byte("other")}) },
 		"too few answers":      func(b []byte) []byte { return frame(peer.KeyAnswers{true}) },
 		"too few contexts":     func(b []byte) []byte { return frame(peer.Contexts{bigset.Saw()}) },
-		"too few verdicts":     func(b []byte) []byte { return frame(peer.Judgement{}) },
+		"too few statuses":     func(b []byte) []byte { return frame(peer.DotStatuses{}) },
 		"too few dots":         func(b []byte) []byte { return frame(peer.Written{}) },
 		"marks of another": func(b []byte) []byte {
 			return frame(peer.Marked{Marks: marksOf(t, 5, "a", "b"), Added: []bool{true, true}})

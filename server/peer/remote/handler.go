@@ -158,8 +158,8 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 		})
 	case peer.Ask:
 		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {
-			a, by, err := rep.Judge(ctx, m.Set, m.Element, m.Dots)
-			return peer.Judgement(a), by, err
+			a, by, err := rep.DotStatus(ctx, m.Set, m.Element, m.Dots)
+			return peer.DotStatuses(a), by, err
 		})
 	case peer.AskCount:
 		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {

@@ -105,17 +105,17 @@ func (v *visit) read(m peer.Read) ([]byte, error) {
 		scrap = nil
 		return c
 	}
-	var told *clock.Clock // the clock that the other side has
+	var known *clock.Clock // the clock that the other side has
 	return stream(v, Answer, at, at, v.rep.Read(v.ctx, m.Set, m.Options), func(c *fold.Chunk, after bool) func(peer.Member) error {
 		if after {
 			return nil
 		}
 		return func(by peer.Member) error {
 			sent := peer.Chunk(*c)
-			if sent.Clock == told {
+			if sent.Clock == known {
 				sent.Clock = nil
 			}
-			told = c.Clock
+			known = c.Clock
 			if err := v.chunk(by, sent); err != nil {
 				return err
 			}

@@ -275,8 +275,8 @@ func calls(t fataler) []call {
 			a, by, err := r.CountParts(ctx, set, bigset.CountRange{From: []byte("g"), Mean: 1, Clock: true})
 			return answers{a, by}, err
 		}},
-		{"Judge", remote.Answer, false, false, func(r remote.Local) (any, error) {
-			a, by, err := r.Judge(ctx, set, []byte("p"), []clock.Dot{dot("F1", 5), dot("F1", 3), dot("Z", 1)})
+		{"DotStatus", remote.Answer, false, false, func(r remote.Local) (any, error) {
+			a, by, err := r.DotStatus(ctx, set, []byte("p"), []clock.Dot{dot("F1", 5), dot("F1", 3), dot("Z", 1)})
 			return answers{a, by}, err
 		}},
 		{"Export", remote.Copy, false, false, func(r remote.Local) (any, error) {

@@ -175,22 +175,22 @@ func answers(w *peer.Written, set []byte, ops []bigset.Op) bool {
 // writeAhead is Write that calls o.Applied with what the replica has applied, while that waits for its disk.
 func (r *Replica) writeAhead(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
 	var result bigset.Result
-	told := false
+	reported := false
 	err := r.stream(ctx, VerbWriteAhead, peer.Write{Set: set, Ops: ops, Options: o}, func(part []byte, from *sender) (bool, error) {
 		w, err := decodePart[peer.Written](bytes.Clone(part), from) // the result refers to it
 		switch {
 		case err != nil:
 			return true, err
-		case told || !answers(&w, set, ops):
+		case reported || !answers(&w, set, ops):
 			return true, errors.New("a result that was not asked for")
 		}
-		result, told = bigset.Result(w), true
+		result, reported = bigset.Result(w), true
 		if !result.Delta.Empty() {
 			o.Applied(result)
 		}
 		return true, nil
 	})
-	if err == nil && !told {
+	if err == nil && !reported {
 		err = r.strange("no result")
 	}
 	return result, r.Member(), err
@@ -273,10 +273,10 @@ func (r *Replica) CountParts(ctx context.Context, set []byte, c bigset.CountRang
 	return fit(r, bigset.PartCounts(a), by, err, (a.Clock != nil) == c.Clock, "a clock, or none,")
 }
 
-// Judge implements peer.Replica.
-func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
-	a, by, err := ask[peer.Judgement](ctx, r, VerbJudge, peer.Ask{Set: set, Element: element, Dots: dots})
-	return fit(r, bigset.Judgement(a), by, err, len(a.Verdicts) == len(dots), "verdicts")
+// DotStatus implements peer.Replica.
+func (r *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.DotStatuses, peer.Member, error) {
+	a, by, err := ask[peer.DotStatuses](ctx, r, VerbDotStatus, peer.Ask{Set: set, Element: element, Dots: dots})
+	return fit(r, bigset.DotStatuses(a), by, err, len(a.Statuses) == len(dots), "statuses of dots")
 }
 
 // Export implements peer.Replica.

@@ -20,7 +20,7 @@ const (
 	VerbLocate         wire.Verb = 112 // a stream
 	VerbRead           wire.Verb = 113 // a stream
 	VerbLookup         wire.Verb = 114
-	VerbJudge          wire.Verb = 115
+	VerbDotStatus      wire.Verb = 115
 	VerbExport         wire.Verb = 116
 	VerbDigests        wire.Verb = 117 // a stream
 	VerbRangeDigests   wire.Verb = 118
@@ -77,7 +77,7 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.Read)
 	case VerbLookup:
 		_, ok = m.(peer.Lookup)
-	case VerbJudge:
+	case VerbDotStatus:
 		_, ok = m.(peer.Ask)
 	case VerbExport:
 		_, ok = m.(peer.Export)
@@ -131,7 +131,7 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 // PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
 func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
-	case VerbRead, VerbJudge, VerbCountParts:
+	case VerbRead, VerbDotStatus, VerbCountParts:
 		return wire.PriorityRead
 	case VerbExport, VerbRequests:
 		return wire.PriorityCopy

@@ -10,38 +10,38 @@ import (
 	"bigset/server/peer"
 )
 
-// telling is one replica telling another what that lacks of a set: keys first, then deaths. The other way round a dot would be dead at
+// sending brings one replica what another has and it lacks of a set: keys first, then deaths. The other way round a dot would be dead at
 // the receiver before what has replaced it has come, and a read that asks it, and one that has seen neither of the two events, would
-// miss an element that was there all along. Each fact is judged by its receiver. What it has told is not synced of itself.
-type telling struct {
+// miss an element that was there all along. Each fact is checked by its receiver. What it has sent is not synced of itself.
+type sending struct {
 	set      []byte
 	from, to peer.Replica
 	has      bigset.State // of the sender, the newest that was asked for
-	by       peer.Member  // the sender's incarnation that has told it
+	by       peer.Member  // the sender's incarnation that has reported it
 	lacks    bigset.State // of the receiver, at the beginning
 
-	told *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
+	sent *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
 	keys uint64       // that were new to the receiver
 	dead uint64       // dots that were not dead there
 	left bool         // deaths stayed behind, because the set was written without a break
 }
 
-// tellRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
-const tellRoundsMax = 8
+// sendRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
+const sendRoundsMax = 8
 
 // run brings the keys of some dots, and then the deaths that the sender's state names. While dots that were asked for are found
 // dead, what has replaced them may be in none of the sender's states that were seen so far: then the next one is asked for, and the
 // keys of all that is live in it and not seen by the receiver, before any death.
-func (t *telling) run(ctx context.Context, dots *clock.Clock) error {
+func (t *sending) run(ctx context.Context, dots *clock.Clock) error {
 	for round := 1; ; round++ {
-		died, err := t.tellKeys(ctx, dots)
+		died, err := t.sendKeys(ctx, dots)
 		if err != nil {
 			return err
 		}
 		if died.Empty() {
-			return t.tellDeaths(ctx)
+			return t.sendDeaths(ctx)
 		}
-		if round == tellRoundsMax {
+		if round == sendRoundsMax {
 			t.left = true
 			return nil
 		}
@@ -52,18 +52,18 @@ func (t *telling) run(ctx context.Context, dots *clock.Clock) error {
 	}
 }
 
-// missing returns the dots that are live at the sender, that the receiver had not seen, and that were not told. When all has been
-// told, the sender has lost their keys.
-func (t *telling) missing() *clock.Clock {
+// missing returns the dots that are live at the sender, that the receiver had not seen, and that were not sent. When all has been
+// sent, the sender has lost their keys.
+func (t *sending) missing() *clock.Clock {
 	dots := t.has.Seen.Clone()
 	dots.Subtract(t.lacks.Seen)
-	dots.Subtract(t.told)
+	dots.Subtract(t.sent)
 	dots.Subtract(t.has.Dead)
 	return dots
 }
 
-// tellKeys sends the keys of dots, and returns which of the others are dead.
-func (t *telling) tellKeys(ctx context.Context, dots *clock.Clock) (died *clock.Clock, err error) {
+// sendKeys sends the keys of dots, and returns which of the others are dead.
+func (t *sending) sendKeys(ctx context.Context, dots *clock.Clock) (died *clock.Clock, err error) {
 	died = &clock.Clock{}
 	if dots.Empty() {
 		return died, nil
@@ -83,16 +83,16 @@ func (t *telling) tellKeys(ctx context.Context, dots *clock.Clock) (died *clock.
 		t.keys += r.Keys
 		for i := range f.Keys {
 			for _, d := range f.Keys[i].Dots {
-				t.told.Add(d)
+				t.sent.Add(d)
 			}
 		}
 	}
-	died.Subtract(t.told)
+	died.Subtract(t.sent)
 	return died, nil
 }
 
-// tellDeaths sends what is dead in the sender's state and was not at the receiver.
-func (t *telling) tellDeaths(ctx context.Context) error {
+// sendDeaths sends what is dead in the sender's state and was not at the receiver.
+func (t *sending) sendDeaths(ctx context.Context) error {
 	dead := t.has.Dead.Clone()
 	if dead.Subtract(t.lacks.Dead); dead.Empty() {
 		return nil
@@ -100,14 +100,14 @@ func (t *telling) tellDeaths(ctx context.Context) error {
 	r, _, err := t.to.ApplyFacts(ctx, bigset.Facts{Set: t.set, Dead: dead}, bigset.NoSync)
 	if err == nil {
 		t.dead += r.Dead
-		t.told.Union(dead)
+		t.sent.Union(dead)
 	}
 	return err
 }
 
 // damaged reports whether dots that are missing after a run are damage at the sender. They are not if it has come back in another
 // incarnation since it was asked for its state: then it may have forgotten what it had seen.
-func (t *telling) damaged(ctx context.Context) (bool, error) {
+func (t *sending) damaged(ctx context.Context) (bool, error) {
 	_, by, err := stateOf(ctx, t.set, t.from)
 	return err == nil && by.Is(t.by), err
 }
