@@ -6,8 +6,8 @@ import (
 	"bigset/server/wire"
 )
 
-// The verbs of replicas. They are on the wire. An acknowledged change is as durable as its verb says, so that the frame of a delta is the same
-// for every replica and for hints: VerbApply and VerbApplyFacts plus the bigset.Durability.
+// The verbs of replicas. They are on the wire. The durability of an acknowledged change is in its verb, VerbApply or VerbApplyFacts plus
+// the bigset.Durability, so that the frame of a delta is the same for every replica and for hints.
 const (
 	VerbWrite          wire.Verb = 100
 	VerbKnows          wire.Verb = 101
@@ -26,7 +26,7 @@ const (
 	VerbRangeDigests   wire.Verb = 118
 	VerbCountParts     wire.Verb = 119
 	VerbRequests       wire.Verb = 120 // a stream
-	VerbWriteAhead     wire.Verb = 122 // a stream: what was applied, then that it is on disk
+	VerbWriteAhead     wire.Verb = 122 // a stream: what was applied, and then its durability
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -52,7 +52,7 @@ func Verbs() (all []wire.Verb) {
 	return all
 }
 
-// fits reports whether a request is one of its verb; of no request, whether the verb is one of a replica.
+// fits reports whether a request matches its verb or, for a nil request, whether the verb is a replica's.
 func fits(v wire.Verb, m peer.Message) (ok bool) {
 	switch v {
 	case VerbWrite, VerbWriteAhead:
@@ -95,7 +95,7 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 	return ok || m == nil
 }
 
-// fitsSlices is fits of the verbs about slices of bloom filters.
+// fitsSlices is fits for the verbs about slices of bloom filters.
 func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 	switch v {
 	case VerbMark:
@@ -128,7 +128,7 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 	return ok || m == nil
 }
 
-// PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
+// PriorityOf returns the priority of a verb: that of a client's write, of a read, or of a repair or copy.
 func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
 	case VerbRead, VerbDotStatus, VerbCountParts:
