@@ -14,7 +14,7 @@ var durabilities = map[string]bigset.FilterDurability{
 	"sync":     bigset.FilterSync,
 }
 
-// validate returns what a data folder says to the options.
+// validate checks the options as a data folder does.
 func (c creation) validate() error {
 	o := bloomslice.DefaultOptions()
 	if c.capacity != 0 {
@@ -67,7 +67,7 @@ answers as one, has other false positives than a bloomd's, and can't be exported
 				}
 			}
 			if err := c.validate(); err != nil && fs.addr == "" {
-				return err // before a store is made
+				return err // before a store is created
 			}
 			return fs.with(cmd.Context(), making, func(h holder) error {
 				created, err := h.create(cmd.Context(), name, c)

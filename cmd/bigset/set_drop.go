@@ -55,7 +55,7 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 	return cmd
 }
 
-// drop drops a set, says so as soon as it is done, and gives the space back if that is cheap.
+// drop drops a set, reports that as soon as it is done, and reclaims the space if that is cheap.
 func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock.Clock, d bigset.Durability) error {
 	if _, err := s.Drop(ctx, set, seen, d); err != nil {
 		return err

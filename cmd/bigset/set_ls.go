@@ -13,7 +13,7 @@ import (
 	"bigset/fold"
 )
 
-// listing is one call of ls.
+// listing is one run of ls.
 type listing struct {
 	notation
 	from, to, prefix, after string
@@ -24,7 +24,7 @@ type listing struct {
 	seal *sealer
 	seen *clock.Clock // the clock of the set when the listing began
 	some bool         // an element was printed
-	last []byte       // the last one
+	last []byte       // the last element printed
 	left int          // how many may still be printed
 }
 
@@ -82,7 +82,7 @@ func (l *listing) flags(cmd *cobra.Command) {
 	l.notation.flag(cmd)
 }
 
-// bounds returns what the flags say of the elements; what is empty is no bound.
+// bounds returns the bounds given by the flags; an empty value is no bound.
 func (l *listing) bounds() (o bigset.ReadOptions, err error) {
 	o.Reverse = l.reverse
 	if o.From, err = l.bound("from", l.from); err != nil {
@@ -106,7 +106,7 @@ func (n notation) bound(flag, text string) ([]byte, error) {
 	return b, nil
 }
 
-// list prints a listing. It reads one element more than asked for: then it knows whether there is one.
+// list prints a listing. It reads one element more than requested, to learn whether there are more.
 func (a *app) list(ctx context.Context, s *engine.Store, l *listing, o bigset.ReadOptions) error {
 	l.left = math.MaxInt
 	if l.limit > 0 && l.limit < math.MaxInt {
@@ -159,7 +159,7 @@ func (a *app) listElement(l *listing, e fold.Element) error {
 	}{l.jsonElement(e.Name), token})
 }
 
-// listNothing gives a listing without elements the context that their absence was seen in: no element brought one.
+// listNothing prints the context of a listing without elements, in which their absence was seen: no element carried one.
 func (a *app) listNothing(l *listing) error {
 	if !a.json {
 		return nil
@@ -173,7 +173,7 @@ func (a *app) listNothing(l *listing) error {
 	}{token})
 }
 
-// listMore says how to go on.
+// listMore prints how to continue.
 func (a *app) listMore(l *listing) error {
 	token, err := l.seal.cursor(l.last, l.reverse)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"bigset/server/door"
 )
 
-// sealer makes the tokens of one set and opens them: the only place where the program believes one.
+// sealer makes the tokens of one set and opens them: the only place where the program trusts one.
 type sealer struct {
 	ring keyscheme.Keyring
 	set  []byte
@@ -43,7 +43,7 @@ func (s *sealer) seal(c keyscheme.TokenContent) (string, error) {
 	return keyscheme.EncodeText(token), nil
 }
 
-// open returns what a token of one of those forms holds; the element counts for narrow ones.
+// open returns the content of a token of one of those forms; the element matters for narrow ones.
 func (s *sealer) open(text string, forms keyscheme.Form, element []byte) (keyscheme.TokenContent, error) {
 	token, err := keyscheme.DecodeText(text)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *sealer) open(text string, forms keyscheme.Form, element []byte) (keysch
 	return s.ring.Unseal(token, forms, s.set, element)
 }
 
-// contexts opens the tokens of an operation on elements: none, one of the whole set, or a narrow one for each element.
+// contexts opens the tokens of an operation on elements: none, one for the whole set, or a narrow one for each element.
 func (s *sealer) contexts(tokens []string, elements [][]byte) ([]bigset.Context, error) {
 	out := make([]bigset.Context, len(elements))
 	forms := keyscheme.Narrow
@@ -86,7 +86,7 @@ func (s *sealer) bound(token string) (*clock.Clock, error) {
 	return c.Dots, nil
 }
 
-// after opens the token of a listing that runs in that direction.
+// after opens the token of a listing in the given direction.
 func (s *sealer) after(token string, reverse bool) ([]byte, error) {
 	c, err := s.open(token, keyscheme.Cursor, nil)
 	if err != nil {
