@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"bigset/internal/testkit/tier"
 )
 
 // admit adds a key for an owner and reports whether it was new.
@@ -253,7 +255,7 @@ func (d *stored) pass(s *Slice, some int, fails func() bool) (whole bool) {
 // TestStored goes through random lives of a slice of two owners whose passes fail now and then. After a pass that did not, what is stored is
 // what the slice has: opened from it another one has the same layers and all keys. What pages take of memory is counted throughout.
 func TestStored(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(tier.Pick(3, 7, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		d := &stored{newDisk(), map[LayerID]Layer{}}
 		var resident Memory

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"bigset/internal/testkit/tier"
 )
 
 // disk is a Source in memory: what a store does with what is taken.
@@ -187,7 +189,7 @@ func TestFalsePositives(t *testing.T) {
 // TestModel goes through random lives of a slice: marks, checks, passes that store, pages that leave, reopenings from what is stored, and
 // two replicas that send each other pages and layers. No key that was added is ever denied, and the replicas end with equal bits.
 func TestModel(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(tier.Pick(8, 20, 60)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		o := options(10001, 0.01)
 		disks := []*disk{newDisk(), newDisk()}

@@ -16,7 +16,7 @@ import (
 // TestEviction uses hundreds of sets through a cache that holds a few, and a few through one that holds none.
 func TestEviction(t *testing.T) {
 	t.Parallel()
-	t.Run("many", func(t *testing.T) { eviction(t, tier.Times(600), 4<<10) })
+	t.Run("many", func(t *testing.T) { eviction(t, fewer(600), 4<<10) })
 	t.Run("few", func(t *testing.T) { eviction(t, 3, 1) })
 }
 
@@ -45,7 +45,7 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 	for id := range 4 {
 		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 4)), s: p.store, h: h, sets: sets, id: id}
 		wg.Go(func() {
-			for range tier.Times(2000) {
+			for range fewer(2000) {
 				if err := w.write(); err != nil {
 					t.Errorf("write: %v", err)
 					return

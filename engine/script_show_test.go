@@ -208,7 +208,7 @@ func (p *scriptStore) dumpCmd(l *scriptLine) string {
 	if err != nil {
 		return p.failedBy(err)
 	}
-	open, err := p.UnresolvedCount(set)
+	unresolved, err := p.UnresolvedCount(set)
 	must(l.t, err, "unresolved keys")
 	flags, err := p.ClockFlags(set)
 	must(l.t, err, "flags")
@@ -216,8 +216,8 @@ func (p *scriptStore) dumpCmd(l *scriptLine) string {
 	if flags&keyscheme.FlagSiblings != 0 {
 		siblings = ", may have siblings"
 	}
-	return fmt.Sprintf("seen %s\ndead %s\nlive %d, open %d%s\nthe filter has %s\n", p.sc.clockText(seen), p.sc.clockText(dead),
-		seen.Len()-dead.Len(), open, siblings, p.sc.clockText(p.Published(set, dead)))
+	return fmt.Sprintf("seen %s\ndead %s\nlive %d, unresolved %d%s\nthe drop filter has %s\n", p.sc.clockText(seen), p.sc.clockText(dead),
+		seen.Len()-dead.Len(), unresolved, siblings, p.sc.clockText(p.Published(set, dead)))
 }
 
 // scriptKey is a key as ls prints it.
@@ -298,7 +298,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 			at.state = "dead"
 		}
 		if wide, err := keyscheme.DecodeElementValue(value); value != nil && err == nil && wide != nil {
-			at.state += " open " + p.sc.clockText(wide)
+			at.state += " unresolved " + p.sc.clockText(wide)
 		}
 	case keyscheme.KindClock:
 		v, err := keyscheme.DecodeClockValue(value)

@@ -31,7 +31,7 @@ import (
 //	{a1-3 b7}      a clock: runs of dots
 //	x{a1 b1}       an element, with the dots by which it is present
 //	[x{a1}] of {…} a chunk of a read: its elements, and its clock
-//	s e x a1 add   an element key of set s; s c is its clock and s d its tombstone. The key's dot is live or dead, and open {…} if its context
+//	s e x a1 add   an element key of set s; s c is its clock and s d its tombstone. The key's dot is live or dead, and unresolved {…} if its context
 //	               is not resolved yet. It is hidden when the drop filter hides it from readers. It is in memory, or in a level, as which record
 //
 // Elements may be ranges, k01..k20. What is kept under a name (as=NAME) can be given later: a context as seen=NAME, a delta to apply, a

@@ -137,7 +137,7 @@ func tick(t *testing.T, p *pair) { must(t, p.store.RunnerTick(bg), "tick") }
 func TestLostTail(t *testing.T) {
 	t.Parallel()
 	merge, set := compaction.Merge, compaction.Set
-	share := tier.ShareOf(t, 3, 3)
+	share := tier.ShareOf(t, 6, 6)
 	for i, c := range []tailCase{
 		{"filter, flush", merge, compaction.Filter(), false, killHalf, publishAndFlush},
 		{"filter, flush, replaced", merge, compaction.Filter(), false, replaceHalf, publishAndFlush},

@@ -35,7 +35,7 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 	})
 	rounds := 600
 	if testing.Short() {
-		rounds = 200
+		rounds = 60
 	}
 	ctx := t.Context()
 	var wg sync.WaitGroup

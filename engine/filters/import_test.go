@@ -220,7 +220,7 @@ func TestImportFilterCrash(t *testing.T) {
 	p.open(t)
 	e := newElsewhere(t, 20_000)
 	var returned atomic.Bool
-	stop := testkit.Crashing[bool]{Short: 12, Push: 3, Known: returned.Load}.On(t, p.disk)
+	stop := testkit.Crashing[bool]{Short: 12, Push: 6, Known: returned.Load}.On(t, p.disk)
 	_, err := e.importTo(p.store, "f")
 	must(t, err, "import")
 	returned.Store(true)

@@ -78,7 +78,7 @@ func TestMarksSurviveCrashes(t *testing.T) {
 	m.step = func() { want.Store(new(m.snapshot())) }
 	stop := testkit.Crashing[map[string]*marked]{
 		Short: 11,
-		Push:  3,
+		Push:  6,
 		Fits:  func(op errorfs.Op) bool { return !strings.HasPrefix(op.Path, "copy") },
 		Known: func() map[string]*marked { return *want.Load() },
 	}.On(t, m.disk)
@@ -274,7 +274,7 @@ func TestFoundMarkWaits(t *testing.T) {
 // whose log has failed says so and acknowledges nothing more.
 func TestMarksFail(t *testing.T) {
 	t.Parallel()
-	share := tier.ShareOf(t, 23, 3)
+	share := tier.ShareOf(t, 23, 6)
 	for _, kind := range testkit.FaultKinds {
 		for _, log := range []bool{false, true} {
 			fits := func(op errorfs.Op) bool {
@@ -381,7 +381,7 @@ func TestMarksFlipped(t *testing.T) {
 	must(t, m.store.Close(), "close")
 	file := left.PathJoin("store", names[0])
 	data := testkit.ReadFile(t, left, file)
-	share := tier.ShareOf(t, 7, 3)
+	share := tier.ShareOf(t, 7, 6)
 	refused, lost := 0, 0
 	for at := share.First; at < len(data); at += share.Every {
 		for _, cut := range []bool{false, true} {

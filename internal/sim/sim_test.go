@@ -24,8 +24,8 @@ const shards = 2
 // TestSimulation: nothing is violated, and every kind of fault was met.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	schedules := tier.Pick(220, 1_650, 11_000)
-	operationsMin := tier.Pick(0, 60_000, 400_000) // of clients
+	schedules := tier.Pick(220, 660, 11_000)
+	operationsMin := tier.Pick(0, 24_000, 400_000) // of clients
 	reports := make([]*sim.Report, shards)
 	t.Run("shards", func(t *testing.T) {
 		for i := range reports {

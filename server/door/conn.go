@@ -39,7 +39,7 @@ type Conn struct {
 	raw        net.Conn // from the listener; with TLS, the connection below nc. Not for the handler
 	tls        *tls.Conn
 	remote     net.Addr
-	seat       seat // in a loop; nil outside a loop
+	station    station // in a loop; nil outside a loop
 	in         []byte
 	begin, end int
 	reserved   int64       // from the limits' bytes for long requests
@@ -57,7 +57,7 @@ type Conn struct {
 	idleUntil             time.Time  // zero without an idle time
 	requestBegun          time.Time  // when the server began to wait for the rest of a long request; zero if it does not wait
 	lastRead              bool       // nc's deadline is the end of the last read before a shutdown
-	mu                    sync.Mutex // guards changes of draining, nc and seat, and nc's read deadline
+	mu                    sync.Mutex // guards changes of draining, nc and station, and nc's read deadline
 	draining              atomic.Bool
 }
 
@@ -68,8 +68,8 @@ type stream interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// seat is a connection's place in a loop, which executes the requests of many connections. Only cut may be called by any goroutine.
-type seat interface {
+// station is a connection's place in a loop, which executes the requests of many connections. Only cut may be called by any goroutine.
+type station interface {
 	// park makes the loop wait for the next request and then serve the connection. It reports false if the loop must not or can't.
 	park() bool
 	// holds reports whether the loop does nothing else until the caller returns.
@@ -131,7 +131,7 @@ func (c *Conn) serve(ctx context.Context) (parked bool) {
 }
 
 // park makes the connection wait for its next request in its loop, if any.
-func (c *Conn) park() bool { return c.seat != nil && c.seat.park() }
+func (c *Conn) park() bool { return c.station != nil && c.station.park() }
 
 // turn reads once, executes and answers, and reports false when the connection ends. All complete requests that were read are executed and
 // answered; an incomplete one is not. If the handler defers work, resume continues.
@@ -200,8 +200,8 @@ func (c *Conn) countEnd(err error) {
 func (c *Conn) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.seat != nil {
-		c.seat.cut()
+	if c.station != nil {
+		c.station.cut()
 	} else {
 		c.raw.Close()
 	}
@@ -210,17 +210,17 @@ func (c *Conn) cut() {
 // Settle gives the connection a goroutine of its own for good: its requests wait, and leaving an event loop at each costs more than the
 // loop saves. If no goroutine's socket can be made, Settle does what MayWait does.
 func (c *Conn) Settle() {
-	if c.seat == nil {
+	if c.station == nil {
 		return
 	}
-	defer c.MayWait() // if it still has a seat
+	defer c.MayWait() // if it still has a station
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.draining.Load() {
 		return // its last deadline is set
 	}
-	if nc := c.seat.settle(); nc != nil {
-		c.nc, c.raw, c.seat = nc, nc, nil
+	if nc := c.station.settle(); nc != nil {
+		c.nc, c.raw, c.station = nc, nc, nil
 		c.s.counters.settled.Add(1)
 		c.readUntil, c.writeUntil = time.Time{}, time.Time{}
 	}
@@ -228,14 +228,14 @@ func (c *Conn) Settle() {
 
 // MayWait must be called before work that may wait or takes long: the event loop then continues without the connection.
 func (c *Conn) MayWait() {
-	if c.seat != nil {
-		c.seat.leave()
+	if c.station != nil {
+		c.station.leave()
 	}
 }
 
 // Now returns how many of a number of pieces of work, each about a microsecond, may be done without a call of MayWait, and counts them.
 func (c *Conn) Now(pieces int) int {
-	if c.seat == nil || !c.seat.holds() {
+	if c.station == nil || !c.station.holds() {
 		return pieces
 	}
 	pieces = min(pieces, turnWorkMax-c.turnWork)

@@ -48,7 +48,7 @@ func (l *loop) adopt(c *Conn) bool {
 	}
 	k := &sock{fd: int(fd), loop: l, c: c, awake: make(chan struct{}, 1)}
 	c.nc.Close() // the duplicate is open
-	c.nc, c.raw, c.seat = k, nil, k
+	c.nc, c.raw, c.station = k, nil, k
 	return true
 }
 
@@ -108,7 +108,7 @@ func (k *sock) back() bool {
 	return true
 }
 
-// park implements seat.
+// park implements station.
 func (k *sock) park() bool {
 	l := k.loop
 	l.mu.Lock()
@@ -121,10 +121,10 @@ func (k *sock) park() bool {
 	return true
 }
 
-// holds implements seat.
+// holds implements station.
 func (k *sock) holds() bool { return k.state == sockTurn } // only this goroutine changes it
 
-// leave implements seat.
+// leave implements station.
 func (k *sock) leave() {
 	if k.state != sockTurn {
 		return
@@ -136,7 +136,7 @@ func (k *sock) leave() {
 	go l.run()
 }
 
-// settle implements seat.
+// settle implements station.
 func (k *sock) settle() net.Conn {
 	k.leave()
 	fd, refused := duplicate(uintptr(k.fd))
@@ -291,7 +291,7 @@ func (k *sock) setDeadline(at *time.Time, t time.Time) error {
 // CloseWrite ends the sending half.
 func (k *sock) CloseWrite() error { return syscall.Shutdown(k.fd, syscall.SHUT_WR) }
 
-// cut implements seat.
+// cut implements station.
 func (k *sock) cut() {
 	k.loop.mu.Lock()
 	defer k.loop.mu.Unlock()

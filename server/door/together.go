@@ -43,7 +43,7 @@ type Together func(ctx context.Context, list []Handler)
 //
 // Defer reports false if the handler must do the work itself, after a call of MayWait: outside a loop, or if the work is large.
 func (c *Conn) Defer(w Work) bool {
-	if c.seat == nil || c.s.opt.Together == nil || w.Pieces > workPiecesMax || w.Bytes > workBytesMax || !c.seat.holds() {
+	if c.station == nil || c.s.opt.Together == nil || w.Pieces > workPiecesMax || w.Bytes > workBytesMax || !c.station.holds() {
 		return false
 	}
 	c.work, c.deferred = w, true

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/server/alone"
 	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
@@ -28,7 +29,7 @@ type peer struct {
 // start serves a store and filters in memory, and returns a way to connect.
 func start(t *testing.T, o Options) (dial func() *peer, s *Server) {
 	t.Helper()
-	store, err := engine.Open(t.TempDir(), nil)
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
 	if err != nil {
 		t.Fatal(err)
 	}

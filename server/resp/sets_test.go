@@ -14,6 +14,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/server/alone"
 	"bigset/server/door"
 )
@@ -372,7 +373,7 @@ func TestAddIsAlwaysAnEvent(t *testing.T) {
 	var stores [2]*engine.Store
 	for i := range stores {
 		var err error
-		if stores[i], err = engine.Open(t.TempDir(), nil); err != nil {
+		if stores[i], err = engine.Open("db", &engine.Options{FS: testkit.NewDisk()}); err != nil {
 			t.Fatal(err)
 		}
 		defer stores[i].Close()

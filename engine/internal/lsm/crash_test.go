@@ -84,7 +84,7 @@ func TestCrashes(t *testing.T) {
 	r := newRig("history")
 	var acked, before atomic.Int64
 	var db atomic.Pointer[DB]
-	stop := crashing(r.disk, tier.ShareOf(t, 9, 1), 7, []int{0, 30, 100}, func() int {
+	stop := crashing(r.disk, tier.ShareOf(t, 9, 3), 7, []int{0, 30, 100}, func() int {
 		n := acked.Load()
 		if d := db.Load(); d != nil {
 			n = max(n, before.Load()+int64(d.Durable()))

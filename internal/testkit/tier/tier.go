@@ -70,7 +70,7 @@ func Times(n int) int {
 	case *Long:
 		return 40 * n
 	case testing.Short():
-		return max(1, n/4)
+		return max(1, n/8)
 	}
 	return n
 }
