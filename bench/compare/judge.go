@@ -251,8 +251,8 @@ func (c *Change) decide() {
 	}
 }
 
-// open reports whether a later look may find a change that this one does not: the whole error of 5 % would find it, or this look can find
-// nothing among so many figures and this one differs.
+// open reports whether a later look may find a change that this one does not: either the whole error of 5 % would find it, or this look
+// can't decide that many tests, and the figure differs.
 func (c *Change) open(tests int) bool {
 	if c.look == len(looks)-1 {
 		return false
