@@ -214,9 +214,9 @@ func (l *bloomdLoad) expectYes(p bloomdPoint, requests uint64, yes int) error {
 	half := keys / 2
 	switch {
 	case !l.mode.writes && (yes < half-p.connections || yes > half+p.connections+keys/100):
-		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", system.ErrWrong, yes, keys)
+		return fmt.Errorf("%w: %d of %d keys are present, half of them were added", system.ErrWrong, yes, keys)
 	case l.mode.writes && p.once && yes < keys-keys/100:
-		return fmt.Errorf("%w: %d of %d keys are new, of which all were", system.ErrWrong, yes, keys)
+		return fmt.Errorf("%w: %d of %d keys are new, and all of them should be", system.ErrWrong, yes, keys)
 	}
 	return nil
 }

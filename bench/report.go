@@ -64,7 +64,7 @@ func StartReport(c Config) (*Report, error) {
 	}
 	old := &Report{}
 	if err := json.Unmarshal(text, old); err != nil {
-		return nil, fmt.Errorf("bench: %s is no report, remove it or name another file: %w", c.Out, err)
+		return nil, fmt.Errorf("bench: %s is not a report, remove it or name another file: %w", c.Out, err)
 	}
 	if err := old.goesOn(fresh); err != nil {
 		return nil, fmt.Errorf("bench: %s is of another run: %w: remove it or name another file", c.Out, err)

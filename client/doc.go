@@ -20,7 +20,7 @@
 // the id and Retry set. Any process may do this, within the time that nodes remember ids (10 minutes by default).
 //
 //	error wraps       means
-//	ErrUnknown        nobody knows whether the change was done
+//	ErrUnknown        it is unknown whether the change was done
 //	ErrUnavailable    nothing has happened; the same call may succeed later
 //	anything else     nothing has happened, and the same call would fail again
 //

@@ -52,7 +52,7 @@ func (e *UnknownError) Error() string {
 	case len(e.Request) > 0:
 		what = "request " + e.RequestText()
 	}
-	return fmt.Sprintf("client: nobody knows whether %s was done: %v", what, e.Err)
+	return fmt.Sprintf("client: it is unknown whether %s was done: %v", what, e.Err)
 }
 
 // RequestText returns the id for messages: unchanged if it is printable ASCII without blanks, otherwise in hexadecimal.

@@ -85,7 +85,7 @@ func Decode(b []byte) (*Progress, error) {
 		p.owed = append(p.owed, Owed{Set: d.set(), Check: d.clock()})
 	}
 	if d.err == nil && len(d.b) > 0 {
-		d.fail("bytes behind the end")
+		d.fail("bytes after the end")
 	}
 	if d.err == nil {
 		d.check(p, flags)

@@ -68,7 +68,7 @@ func (n *Node) handleProfiles(mux *http.ServeMux) {
 func ownPages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !origin.IsOwnPage(r) {
-			http.Error(w, "a request for a page of somewhere else: enter the address in the browser itself", http.StatusForbidden)
+			http.Error(w, "a request from a page of another site: enter the address in the browser itself", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -85,7 +85,7 @@ func (n *Node) ownHosts(h http.Handler) http.Handler {
 	own := n.hosts()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name, ok := own.Has(r); !ok {
-			text := fmt.Sprintf("%q is no name of this node: ask by an IP address, or start with --admin-hosts %s", name, name)
+			text := fmt.Sprintf("%q is not a name of this node: ask by an IP address, or start with --admin-hosts %s", name, name)
 			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
@@ -218,12 +218,12 @@ func (n *Node) backup(ctx context.Context, name string) (dir string, err error) 
 	case s == nil:
 		return "", &errNoBackup{http.StatusServiceUnavailable, starting}
 	case root == "":
-		return "", &errNoBackup{http.StatusForbidden, "there is no folder for backups: start with --backup-dir /a/folder"}
+		return "", &errNoBackup{http.StatusForbidden, "no folder for backups is configured: start with --backup-dir /a/folder"}
 	case name == "":
-		return "", &errNoBackup{http.StatusBadRequest, "say how it is to be called: POST /backup?name=monday"}
+		return "", &errNoBackup{http.StatusBadRequest, "give the backup a name: POST /backup?name=monday"}
 	case !backupName.MatchString(name):
 		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf(
-			"%.150q is no name of a backup: a name is 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit", name)}
+			"%.150q can't be the name of a backup: a name is 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit", name)}
 	case !n.backingUp.TryLock():
 		return "", &errNoBackup{http.StatusConflict, "another backup is under way"}
 	}

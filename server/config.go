@@ -150,7 +150,7 @@ func (c *Config) Load(path string, getenv func(string) string) (ignored []string
 			return nil, fmt.Errorf("%w: environment: %s = %s: %w", ErrConfig, name, value, err)
 		}
 		if s.changed(c) {
-			ignored = append(ignored, fmt.Sprintf("environment: %s = %s: nothing comes of it, %s", name, value, s.unused))
+			ignored = append(ignored, fmt.Sprintf("environment: %s = %s: it has no effect: %s", name, value, s.unused))
 		}
 	}
 	if address := getenv("BIGSET_BLOOMD"); address != "" {
@@ -204,7 +204,7 @@ func (c *Config) loadFile(path string) ([]string, error) {
 		}
 		c.Peers.Bloomd = c.Peers.Bloomd || s.isAddress()
 		if s.changed(c) {
-			ignore(v.line, "%s = %s: nothing comes of it, %s", s.key, value, s.unused)
+			ignore(v.line, "%s = %s: it has no effect: %s", s.key, value, s.unused)
 		}
 	}
 	for key, v := range f.values {

@@ -51,7 +51,7 @@ func (n *Node) clientTLS(o *door.Options) error {
 		return nil
 	}
 	folder, err := certs.Load(dir, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
-		n.log.Error("bigset: the certificates for clients can't be read again, those of before stay", "cause", err)
+		n.log.Error("bigset: the certificates for clients can't be read again, the old ones stay in use", "cause", err)
 	}})
 	if err != nil {
 		return fmt.Errorf("%w: --client-tls: %w", ErrConfig, err)

@@ -83,7 +83,7 @@ func setHere(ctx context.Context, s *engine.Store, set []byte) (*here, error) {
 func httpMetrics(m rest.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		counter("http_errors", "answers by HTTP that were errors", m.Errors),
-		counter("http_failures", "of them those that said that the node failed, or could not know", m.Failures),
+		counter("http_failures", "of these, the errors that say that the node failed, or that the outcome is unknown", m.Failures),
 	}
 	names := slices.Sorted(maps.Keys(m.Requests))
 	for _, name := range names {

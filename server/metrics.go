@@ -123,7 +123,7 @@ func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 func respMetrics(m resp.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		counter("resp_errors", "answers of the protocol of redis that were errors", m.Errors),
-		counter("resp_failures", "of them those that said that the node failed, or could not know", m.Failures),
+		counter("resp_failures", "of these, the errors that say that the node failed, or that the outcome is unknown", m.Failures),
 		counter("resp_elements", "elements and keys that the protocol of redis was asked to add, remove or look up", m.Elements),
 		gauge("resp_cursors", "positions of SSCAN and SCAN that are kept", m.Cursors),
 	}
@@ -144,11 +144,11 @@ func (n *Node) ownMetrics() []engine.Metric {
 		ready = 0
 	}
 	return []engine.Metric{
-		gauge("ready", "1 when the node can do all that it is there for", ready),
+		gauge("ready", "1 when the node can do all its work", ready),
 		gauge("started_seconds", "when the node was started, in seconds since 1970", n.started.Unix()),
 		counter("filter_flushes", "flushes of all filters by the timer", n.flushes.Load()),
-		counter("filter_flush_errors", "of them those that failed", n.flushErrors.Load()),
-		counter("filters_closed_cold", "filters that were closed because nobody used them", n.coldCloses.Load()),
+		counter("filter_flush_errors", "of these, the flushes that failed", n.flushErrors.Load()),
+		counter("filters_closed_cold", "filters that were closed because they were not used", n.coldCloses.Load()),
 	}
 }
 

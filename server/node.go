@@ -154,7 +154,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	log.With(served...).Info("bigset: serving", "dir", c.DataDir, "admin", c.Admin, "health", c.Health,
 		"durability", durabilityNames[c.durability()], "set_durability", setDurabilityNames[c.SetDurability])
 	if err := notify("READY=1"); err != nil {
-		log.Warn("bigset: the service manager could not be told", "cause", err)
+		log.Warn("bigset: the service manager could not be notified", "cause", err)
 	}
 	return n, nil
 }
@@ -390,7 +390,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		n.stopping.Store(true)
 		n.log.Info("bigset: stopping")
 		if err := notify("STOPPING=1"); err != nil {
-			n.log.Warn("bigset: the service manager could not be told", "cause", err)
+			n.log.Warn("bigset: the service manager could not be notified", "cause", err)
 		}
 		if err := n.doors.shutdown(ctx); err != nil {
 			n.log.Warn("bigset: clients were cut off", "cause", err)

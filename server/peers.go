@@ -131,7 +131,7 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	if p.TLS != "" {
 		var err error
 		if folder, err = certs.Load(p.TLS, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
-			n.log.Error("bigset: the certificates can't be read again, those of before stay", "cause", err)
+			n.log.Error("bigset: the certificates can't be read again, the old ones stay in use", "cause", err)
 		}}); err != nil {
 			return nil, nil, fmt.Errorf("%w: --tls: %w", ErrConfig, err)
 		}

@@ -275,7 +275,7 @@ func setAdminHosts(c *Config, value string) error {
 	hosts := strings.Fields(strings.ReplaceAll(value, ",", " "))
 	for _, h := range hosts {
 		if strings.ContainsAny(h, ":/") {
-			return fmt.Errorf("%q is no name of a host: names stand without scheme and port, spaces between them", h)
+			return fmt.Errorf("%q is not the name of a host: names stand without scheme and port, spaces between them", h)
 		}
 	}
 	c.AdminHosts = hosts

@@ -55,7 +55,7 @@ func ParseLimit(text string) (Limit, error) {
 	}
 	l.Share, err = strconv.ParseFloat(number, 64)
 	if err != nil || !(l.Share >= 0 && l.Share <= 1e6) || strings.Trim(number, "0123456789.") != "" {
-		return l, fmt.Errorf("%w: limit %q: %q is no percentage from 0 to 1000000: %s", ErrOptions, text, number, limitSyntax)
+		return l, fmt.Errorf("%w: limit %q: %q is not a percentage from 0 to 1000000: %s", ErrOptions, text, number, limitSyntax)
 	}
 	l.Share /= 100
 	return l, nil

@@ -159,7 +159,7 @@ func decodeRound(round map[string]json.RawMessage) ([]Value, error) {
 		}
 		var v float64
 		if err := json.Unmarshal(text, &v); err != nil {
-			return nil, fmt.Errorf("%s is no number", f.Name)
+			return nil, fmt.Errorf("%s is not a number", f.Name)
 		}
 		if v < 0 || v > valueMax {
 			return nil, fmt.Errorf("%s is %g, it must be 0 to %g", f.Name, v, valueMax)

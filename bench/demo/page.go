@@ -126,7 +126,7 @@ func legChart(l *bench.Leg, title, unit string, of func(bench.RaceSample) float6
 var faultMeans = map[string]string{
 	"loss": "messages that never came", "duplicate": "messages that came twice", "delay": "messages that came late",
 	"reorder": "messages that overtook others", "partition": "times that some could not reach others",
-	"crash": "power cuts", "crash-unsynced": "of them those that took writes which were not on disk yet",
+	"crash": "power cuts", "crash-unsynced": "of these, those with writes that were not on disk yet",
 	"io-error": "disks that failed", "disk-full": "disks that were full", "copy": "ranges copied to a replica",
 	"copy-crash": "copies that met a power cut", "compaction": "compactions, in the middle of anything", "rewrite": "spans rewritten, so too",
 	"stream-failover": "streaming reads that went on at another replica", "skew": "clocks that jumped",

@@ -129,7 +129,7 @@ func (r *Result) notes() (list []string) {
 	for i := range r.Results {
 		row := &r.Results[i]
 		if row.Late != nil && *row.Late > 0 {
-			list = append(list, fmt.Sprintf("%s: %s operations were due and not begun when the phase ended: the rate was above what the system did, and its latencies lack them.",
+			list = append(list, fmt.Sprintf("%s: %s operations were due and not begun when the phase ended: the rate was above what the system did, and its latencies do not include them.",
 				strings.Join(cells(row)[:2], ", "), bench.Thousands(*row.Late)))
 		}
 	}

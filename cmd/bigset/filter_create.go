@@ -54,11 +54,11 @@ answers as one, has other false positives than a bloomd's, and can't be exported
 				return usage(cmd, "no durability %q: there are interval, log and sync", durability)
 			}
 			if durability != "" && fs.addr != "" {
-				return usage(cmd, "--durability can't be told to a server, bloomd's protocol has no word for it: "+
+				return usage(cmd, "--durability can't be sent to a server, bloomd's protocol has no word for it: "+
 					"give it with --dir while the server is stopped")
 			}
 			if c.slices != 1 && fs.addr != "" {
-				return usage(cmd, "--slices can't be told to a server, bloomd's protocol has no word for it: "+
+				return usage(cmd, "--slices can't be sent to a server, bloomd's protocol has no word for it: "+
 					"give it with --dir while the server is stopped")
 			}
 			for _, flag := range []string{"capacity", "prob", "slices"} {
@@ -76,7 +76,7 @@ answers as one, has other false positives than a bloomd's, and can't be exported
 				}
 				text := "created %q"
 				if !created {
-					text = "%q is there already"
+					text = "%q exists already"
 				}
 				return fs.answer(struct {
 					jsonFilter

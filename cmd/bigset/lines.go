@@ -56,11 +56,11 @@ func (l *lines) next() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.bad(fmt.Errorf("it is over %d bytes long", lineBytes))
+		return nil, l.bad(fmt.Errorf("it is longer than %d bytes", lineBytes))
 	case err == io.EOF && len(line) == 0:
 		return nil, io.EOF
 	case err != nil && err != io.EOF:
-		return nil, fmt.Errorf("read %s behind line %d: %w", l.name, l.at, err)
+		return nil, fmt.Errorf("read %s after line %d: %w", l.name, l.at, err)
 	}
 	element, err := l.decode(bytes.TrimSuffix(line, []byte("\n")))
 	if err != nil {

@@ -15,7 +15,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Bigset keeps very big sets in a data folder. A set is an observed-remove set in which adds win: it costs the same to
 insert into a set of ten elements and of ten million.
 
-Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobody knows whether a change at a running node was done.`,
+Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if it is unknown whether a change at a running node was done.`,
 		Example: `  bigset demo
   bigset set add friends paul ringo
   bigset set has friends paul
@@ -66,7 +66,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return unknownCommand(cmd, args[0])
 	}
 	if strings.HasPrefix(err.Error(), "unknown") {
-		return usage(cmd, "%w (an element that begins with - goes behind --)", err)
+		return usage(cmd, "%w (an element that begins with - goes after --)", err)
 	}
 	return usage(cmd, "%w", err)
 }

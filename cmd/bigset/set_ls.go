@@ -76,7 +76,7 @@ func (l *listing) flags(cmd *cobra.Command) {
 	f.StringVar(&l.from, "from", "", "from this element on")
 	f.StringVar(&l.to, "to", "", "up to this element, without it")
 	f.StringVar(&l.prefix, "prefix", "", "elements that begin with this")
-	f.StringVar(&l.after, "after", "", "go on behind the page that gave this token")
+	f.StringVar(&l.after, "after", "", "continue after the page that gave this token")
 	f.IntVar(&l.limit, "limit", 0, "at most that many elements; 0 is all")
 	f.BoolVar(&l.reverse, "reverse", false, "in descending order")
 	l.notation.flag(cmd)

@@ -41,7 +41,7 @@ func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if n := len(c.tokens); n > 1 && n != len(c.elements) {
-		return usage(cmd, "--context is there %d times for %d elements: give it once for each element, in their order, or once for the whole set",
+		return usage(cmd, "--context is given %d times for %d elements: give it once for each element, in their order, or once for the whole set",
 			n, len(c.elements))
 	}
 	c.options, err = c.writing.options(cmd)

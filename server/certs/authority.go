@@ -141,7 +141,7 @@ func parseTrusted(path string, text []byte) (all []*x509.Certificate, cluster st
 		case err != nil:
 			return nil, "", fmt.Errorf("%s: %w", path, err)
 		case id.Role != RoleCA || !c.IsCA:
-			return nil, "", fmt.Errorf("%w: %s has the certificate of %s, which is no CA", ErrRole, path, id)
+			return nil, "", fmt.Errorf("%w: %s has the certificate of %s, which is not a CA", ErrRole, path, id)
 		case cluster != "" && id.Cluster != cluster:
 			return nil, "", fmt.Errorf("%w: %s has CAs of %q and of %q", ErrCluster, path, cluster, id.Cluster)
 		}

@@ -134,7 +134,7 @@ func RoleOf(cs tls.ConnectionState) (cluster string, role Role, name string, err
 	}
 	id, err := identityOf(cs.PeerCertificates[0])
 	if err == nil && id.Role == RoleCA {
-		err = fmt.Errorf("%w: a CA speaks to nobody", ErrRole)
+		err = fmt.Errorf("%w: a CA makes no connections", ErrRole)
 	}
 	if err != nil {
 		return "", "", "", err

@@ -65,7 +65,7 @@ func ask(ctx context.Context, to wire.Caller, verb wire.Verb, request, answer an
 // Control answers a request by which members agree on records. Only nodes may send one; the sender is known by its certificate.
 func (m *Membership) Control(ctx context.Context, r *wire.Request) ([]byte, error) {
 	if r.From.Role != wire.RoleNode || m.conf.index(r.From.Name) < 0 {
-		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+		return nil, fmt.Errorf("%w: %v %q is not a member", ErrForeign, r.From.Role, r.From.Name)
 	}
 	switch r.Verb {
 	case verbState:

@@ -236,7 +236,7 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 		a := answers[id]
 		switch {
 		case !a.Listed:
-			return all, false, fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, id)
+			return all, false, fmt.Errorf("%w: node %s does not know yet which filters exist", door.ErrUnavailable, id)
 		case a.Sum != own:
 			differ = true
 			if err := f.learn(ctx, id); err != nil {
@@ -450,7 +450,7 @@ const entriesBytes = 1 << 20
 // control answers another member.
 func (f *Filters) control(ctx context.Context, r *wire.Request) ([]byte, error) {
 	if r.From.Role != wire.RoleNode || f.m.membership.conf.index(r.From.Name) < 0 {
-		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+		return nil, fmt.Errorf("%w: %v %q is not a member", ErrForeign, r.From.Role, r.From.Name)
 	}
 	switch r.Verb {
 	case verbEntries:

@@ -21,7 +21,7 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errors.New("cluster: the epoch has changed")
 	}
 	if listed, _ := m.filters.list.state(); !listed { // dropped filters must not come back, and filters made without a cluster must be adopted before they are copied
-		return errors.New("cluster: it is not known yet which filters there are")
+		return errors.New("cluster: it is not known yet which filters exist")
 	}
 	e := v.Record.Members[v.Self]
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,

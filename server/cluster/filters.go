@@ -144,7 +144,7 @@ func (f *Filters) Find(_ context.Context, name []byte) (door.Filter, error) {
 // unlisted returns an error while this member does not know which filters exist.
 func (f *Filters) unlisted() error {
 	if listed, _ := f.list.state(); !listed {
-		return fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, f.m.conf.Node)
+		return fmt.Errorf("%w: node %s does not know yet which filters exist", door.ErrUnavailable, f.m.conf.Node)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (f *Filters) learn(ctx context.Context, id string) error {
 	for after := (Hex)(nil); ; {
 		var entries []FilterEntry
 		if err := ask(ctx, f.m.links[id], verbEntries, after, &entries); err != nil {
-			return fmt.Errorf("node %s tells which filters there are: %w", id, err)
+			return fmt.Errorf("node %s, asked which filters exist: %w", id, err)
 		}
 		if len(entries) == 0 {
 			return nil
@@ -54,7 +54,7 @@ func (f *Filters) heard(states map[string]State) {
 		case err == nil:
 			f.m.tokensLearned()
 		case f.m.life.Err() == nil:
-			f.m.conf.Log.Warn("cluster: which filters and tokens there are could not be learned, it is tried again", "cause", err)
+			f.m.conf.Log.Warn("cluster: it could not be learned which filters and tokens exist, it is tried again", "cause", err)
 		}
 	})
 }

@@ -211,7 +211,7 @@ func (r *Record) follows(before *Record) error {
 	}
 	at := before.entry(r.Proposer)
 	if at < 0 || r.entry(r.Proposer) != at {
-		return fmt.Errorf("%w: proposed by %q, who is no member", ErrRecord, r.Proposer)
+		return fmt.Errorf("%w: proposed by %q, which is not a member", ErrRecord, r.Proposer)
 	}
 	want := before.clone()
 	want.Epoch, want.Proposer, want.Members[at] = r.Epoch, r.Proposer, r.Members[at]

@@ -127,7 +127,7 @@ func (m *Member) NotReady() (reasons []string) {
 		reasons = append(reasons, "cluster: this member is joining: it answers no reads by itself before it is filled")
 	}
 	if !s.Listed {
-		reasons = append(reasons, "cluster: this member has not learned yet which filters there are")
+		reasons = append(reasons, "cluster: this member does not know yet which filters exist")
 	}
 	return append(reasons, m.short()...)
 }

@@ -96,7 +96,7 @@ func (m *Member) mergeTokens(ctx context.Context, list []byte, from string) erro
 // answerTokens answers another member.
 func (m *Member) answerTokens(ctx context.Context, r *wire.Request) ([]byte, error) {
 	if r.From.Role != wire.RoleNode || m.membership.conf.index(r.From.Name) < 0 {
-		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+		return nil, fmt.Errorf("%w: %v %q is not a member", ErrForeign, r.From.Role, r.From.Name)
 	}
 	if m.conf.Tokens == nil {
 		return nil, fmt.Errorf("%w: node %s keeps no tokens", ErrRecord, m.conf.Node)

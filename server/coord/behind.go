@@ -35,7 +35,7 @@ func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigs
 		missing.Subtract(sent)
 	}
 	if !missing.Empty() {
-		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", bigset.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
+		return fmt.Errorf("%w: %v got no answer about %d dots of %q: %w", bigset.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
 	}
 	return nil
 }

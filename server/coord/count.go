@@ -175,7 +175,7 @@ func (n *counting) one(ctx context.Context, rep peer.Replica, r bigset.CountRang
 		case err != nil:
 			return counted{}, err
 		case !goesOn(&parts, r.After):
-			return counted{}, fmt.Errorf("%w: counts of no parts behind %.64q", peer.ErrAnswer, r.After)
+			return counted{}, fmt.Errorf("%w: counts of no parts after %.64q", peer.ErrAnswer, r.After)
 		case r.Clock:
 			n.mu.Lock()
 			n.clocks[by.Node] = firstClock{by, parts.Clock}

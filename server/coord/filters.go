@@ -121,7 +121,7 @@ func (c *Coordinator) planFilter(f *Filter, q Quorum) (Quorum, error) {
 func (c *Coordinator) refuses(f *Filter, q Quorum) string {
 	switch {
 	case c.opt.PlaceSlice == nil:
-		return "there is no place for filters"
+		return "no placement of filters is configured"
 	case len(f.Name) == 0:
 		return "no name"
 	case f.Generation == 0:

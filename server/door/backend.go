@@ -203,7 +203,7 @@ var (
 	// the same id.
 	ErrUnknown = errors.New("door: outcome unknown, it may have happened")
 	// ErrQuorum: the request asks for more replicas than exist.
-	ErrQuorum = errors.New("door: more replicas wanted than there are")
+	ErrQuorum = errors.New("door: more replicas requested than exist")
 	// ErrCursor: the token of a page belongs to a listing in the other direction.
 	ErrCursor = errors.New("door: the token is of a listing in the other direction")
 )

@@ -52,7 +52,7 @@ func (l *Limits) keep(sh *share, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.most < 1 || l.kept+n > l.most {
-		return fmt.Errorf("at most %d connections, of which %d are kept for other doors and %d are wanted", l.most, l.kept, n)
+		return fmt.Errorf("at most %d connections: %d are kept for other doors and %d are requested", l.most, l.kept, n)
 	}
 	l.kept += n
 	sh.kept = n

@@ -175,7 +175,7 @@ func (c Errors) Decode(b []byte) error {
 		}
 	}
 	if d.err == nil && d.off != len(b) {
-		d.fail("bytes behind the end")
+		d.fail("bytes after the end")
 	}
 	if d.err != nil {
 		return fmt.Errorf("%w: an error that is malformed: %v", ErrAnswer, d.err) // not wrapped: FrameError would say that nothing has happened

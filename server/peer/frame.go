@@ -148,7 +148,7 @@ func (d *decoder) sender() Member {
 // end returns the error of a frame that has been read.
 func (d *decoder) end() error {
 	if d.err == nil && d.off != len(d.b) {
-		d.fail("bytes behind the end")
+		d.fail("bytes after the end")
 	}
 	return d.err
 }

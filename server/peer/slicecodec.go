@@ -241,7 +241,7 @@ func (d *decoder) bits() []bool {
 		return nil
 	}
 	if packed[len(packed)-1]>>((n-1)%8) > 1 {
-		d.fail("answers behind the last")
+		d.fail("answers after the last")
 	}
 	v := d.answers.take(n, min(answersRoom, 8*d.rest()))
 	for i := range v {

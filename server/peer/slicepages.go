@@ -212,7 +212,7 @@ func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(
 		for ; first < i; first++ {
 			page := uint64(place(&pages[first]).Page)
 			if page < next || page >= pagesOf(layers[l].Shape) {
-				return fmt.Errorf("%w: page %d in no order, or behind the last of its layer", ErrFrame, page)
+				return fmt.Errorf("%w: page %d out of order, or after the last of its layer", ErrFrame, page)
 			}
 			e.uvarint(page - next)
 			say(&pages[first])
@@ -233,7 +233,7 @@ func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(big
 		for ; n > 0 && d.err == nil; n-- {
 			skipped, pages := d.uvarint(), pagesOf(layers[l].Shape)
 			if skipped >= pages-next {
-				d.fail("a page behind the last of its layer")
+				d.fail("a page after the last of its layer")
 				return
 			}
 			add(bigset.PagePlace{Layer: layers[l].ID, Page: uint32(next + skipped)})

@@ -91,7 +91,7 @@ func (a *whole) element(e []byte) error {
 	case a.base64:
 		a.b = appendBase64(a.b, e)
 	case !utf8.Valid(e):
-		return faultf(http.StatusNotAcceptable, "not_utf8", "the set has elements that are no UTF-8, for instance %.100q: ask with encoding=base64", e)
+		return faultf(http.StatusNotAcceptable, "not_utf8", "the set has elements that are not UTF-8, for instance %.100q: ask with encoding=base64", e)
 	default:
 		a.b = appendText(a.b, e)
 	}

@@ -26,7 +26,7 @@ type input struct {
 func newInput(body []byte, inBase64 bool) *input {
 	in := &input{d: json.NewDecoder(bytes.NewReader(body)), base64: inBase64}
 	if !isText(body) {
-		in.fail("the body is no UTF-8, or half of a surrogate pair is escaped in it; elements that are no text come with encoding=base64")
+		in.fail("the body is not UTF-8, or half of a surrogate pair is escaped in it; elements that are not text come with encoding=base64")
 	}
 	in.d.UseNumber()
 	return in
@@ -78,7 +78,7 @@ func (in *input) token() json.Token {
 	}
 	t, err := in.d.Token()
 	if err != nil {
-		in.fail("the body is no JSON: %v, after byte %d", err, in.d.InputOffset())
+		in.fail("the body is not JSON: %v, after byte %d", err, in.d.InputOffset())
 	}
 	return t
 }
@@ -108,7 +108,7 @@ func (in *input) fields(what string, field func(name string) bool) {
 		if seen[name] {
 			in.fail("%.50q comes twice in %s", name, what)
 		} else if seen[name] = true; in.err == nil && !field(name) {
-			in.fail("%.50q is no field of %s", name, what)
+			in.fail("%.50q is not a field of %s", name, what)
 		}
 	}
 	in.token()
@@ -280,7 +280,7 @@ func (q *request) changes() (ops []door.Op, context door.Token, err error) {
 		return nil, nil, err
 	}
 	if len(ops) == 0 {
-		return nil, nil, badRequest("nothing is to be changed: give add, add_all, remove or remove_all")
+		return nil, nil, badRequest("no change is requested: give add, add_all, remove or remove_all")
 	}
 	return ops, context, nil
 }

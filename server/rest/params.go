@@ -64,7 +64,7 @@ func tokenOf(name, text string) (door.Token, error) {
 	}
 	t, err := keyscheme.DecodeText(text)
 	if err != nil {
-		return nil, badRequest("%s is no context that a node gave", name)
+		return nil, badRequest("%s is not a context that a node gave", name)
 	}
 	return t, nil
 }

@@ -53,11 +53,11 @@ func (q *request) admit() (err error) {
 	q.route, q.path, none = find(q.r)
 	if q.s.opt.Hosts != nil {
 		if name, ok := q.s.opt.Hosts.Has(q.r); !ok {
-			return faultf(http.StatusMisdirectedRequest, "host", "%.200q is no name of this node: ask by an IP address, or start with --admin-hosts", name)
+			return faultf(http.StatusMisdirectedRequest, "host", "%.200q is not a name of this node: ask by an IP address, or start with --admin-hosts", name)
 		}
 	}
 	if !origin.IsOwnPage(q.r) {
-		return faultf(http.StatusForbidden, "origin", "a request for a page of somewhere else: enter the address in the browser itself")
+		return faultf(http.StatusForbidden, "origin", "a request from a page of another site: enter the address in the browser itself")
 	}
 	if none != nil {
 		return none
@@ -67,7 +67,7 @@ func (q *request) admit() (err error) {
 	}
 	for name, values := range q.query {
 		if !slices.Contains(q.route.params, name) {
-			return badRequest("%.100q is no parameter of %s %s; GET /openapi.json lists all", name, q.route.method, q.route.path)
+			return badRequest("%.100q is not a parameter of %s %s; GET /openapi.json lists all", name, q.route.method, q.route.path)
 		}
 		if len(values) > 1 && name != "element" {
 			return badRequest("parameter %s is given twice", name)
@@ -127,7 +127,7 @@ func (q *request) name(key string) error {
 // take takes memory from the bytes that all long requests and answers of the node share, until the request ends.
 func (q *request) take(n int64) error {
 	if !q.s.opt.Limits.TakeLong(n) {
-		return faultf(http.StatusServiceUnavailable, "unavailable", "long requests and answers of other clients take all memory that there is for them")
+		return faultf(http.StatusServiceUnavailable, "unavailable", "long requests and answers of other clients take all the memory for them")
 	}
 	q.taken += n
 	return nil

@@ -164,8 +164,8 @@ func TestBadRequests(t *testing.T) {
 	for _, c := range []struct{ method, path, body, has string }{
 		{"POST", friends, ``, "JSON"},
 		{"POST", friends, `1`, "object"},
-		{"POST", friends, `{}`, "nothing is to be changed"},
-		{"POST", friends, `{"add_all":[]}`, "nothing is to be changed"},
+		{"POST", friends, `{}`, "no change is requested"},
+		{"POST", friends, `{"add_all":[]}`, "no change is requested"},
 		{"POST", friends, `{"add":1}`, "strings"},
 		{"POST", friends, `{"add_all":"a"}`, "array"},
 		{"POST", friends, `{"add":"a"} x`, "byte"},

@@ -103,7 +103,7 @@ func find(r *http.Request) (*route, map[string]string, error) {
 	if len(allow) > 0 {
 		return nil, nil, &wrongMethod{strings.Join(allow, ", ")}
 	}
-	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is no path here; GET /openapi.json lists all", r.URL.Path)
+	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is not a path here; GET /openapi.json lists all", r.URL.Path)
 }
 
 // wrongMethod is the error for a path that exists for other methods.

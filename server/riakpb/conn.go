@@ -130,7 +130,7 @@ const (
 )
 
 // errNoRoom is returned if requests and answers of other clients use all the memory for long ones.
-var errNoRoom = fmt.Errorf("%w: long requests and answers of other clients take all memory that there is for them", door.ErrUnavailable)
+var errNoRoom = fmt.Errorf("%w: long requests and answers of other clients take all the memory for them", door.ErrUnavailable)
 
 func (c *conn) serverInfo() {
 	if err := c.grant.Valid(); err != nil {

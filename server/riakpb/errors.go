@@ -26,11 +26,11 @@ func unserved(code byte) string {
 		{[]byte{9, 11}, "objects are not stored here, only sets: use DtFetchReq and DtUpdateReq"},
 		{[]byte{15, 17}, "buckets and keys are not listed over this protocol: use the HTTP port, or SCAN over redis' protocol"},
 		{[]byte{19, 21, 29, 31, 32}, "buckets have no properties here: every type is one of sets"},
-		{[]byte{23, 25, 27, 54, 56, 57, 58, 60}, "there are no queries here: read ranges of a set over HTTP"},
-		{[]byte{50, 52}, "there are no counters here, only sets"},
+		{[]byte{23, 25, 27, 54, 56, 57, 58, 60}, "queries are not supported here: read ranges of a set over HTTP"},
+		{[]byte{50, 52}, "counters are not supported here, only sets are"},
 		{[]byte{3, 5}, "clients have no ids here"},
 		{[]byte{33, 70}, "a node answers for every set: any node may be asked"},
-		{[]byte{90, 92, 94, 96, 98, 100, 104}, "there are no time series here"},
+		{[]byte{90, 92, 94, 96, 98, 100, 104}, "time series are not supported here"},
 	} {
 		for _, c := range u.codes {
 			if c == code {

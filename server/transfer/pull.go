@@ -199,7 +199,7 @@ func (p *pull) ask(ctx context.Context) error {
 	h := &p.here
 	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
 	if errors.Is(err, bigset.ErrNoFilter) || damage(err) {
-		// tell creates the slice, or returns why it can't. A damaged slice is treated as if every page differed: what can be joined is
+		// announce creates the slice, or returns why it can't. A damaged slice is treated as if every page differed: what can be joined is
 		// joined, the rest is reported.
 		h.asked, h.done, h.sums = true, true, nil
 		return nil
@@ -300,7 +300,7 @@ func (p *pull) asked(got bigset.SlicePages, places []bigset.PagePlace) error {
 		places = places[at+1:]
 	}
 	if !same {
-		return fmt.Errorf("%w: pages that nobody asked for", handoff.ErrOrder)
+		return fmt.Errorf("%w: pages that were not requested", handoff.ErrOrder)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *Server) worker(j *job) {
 }
 
 // errGone reports that no caller waits for a stream any more.
-var errGone = errors.New("wire: nobody waits for the answer any more")
+var errGone = errors.New("wire: the caller has stopped waiting for the answer")
 
 // run runs one request and sends the answer.
 func (j *job) run() {

@@ -51,7 +51,7 @@ func New(o Options) (*Replica, error) {
 	case o.Member.Node == "" || len(o.Member.Node) > peer.NodeBytesMax:
 		return nil, fmt.Errorf("%w: name of a node of %d bytes", peer.ErrMember, len(o.Member.Node))
 	case o.Caller == nil || o.Self == nil:
-		return nil, errors.New("remote: no caller, or nobody who asks")
+		return nil, errors.New("remote: Caller or Self is missing")
 	}
 	r := &Replica{opt: o}
 	r.last.Store(&o.Member)
