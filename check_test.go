@@ -12,7 +12,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestRefused has a value for each thing that a check refuses; but for that it is right.
+// TestRefused has, for each thing that a check refuses, a value that is otherwise valid.
 func TestRefused(t *testing.T) {
 	long := make([]byte, bigset.ElementBytesMax+1)
 	dots := make([]clock.Dot, bigset.ContextDotsMax+1)
@@ -131,7 +131,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestElementDigestsJoin: parts that are joined hold what one part of all elements holds, in whatever order they were added.
+// TestElementDigestsJoin: joined parts have the digest of one part of all elements, in whatever order they were added.
 func TestElementDigestsJoin(t *testing.T) {
 	low := [16]byte{0xff, 8: 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 	sums := [][16]byte{low, {0x80, 7: 1, 15: 1}, {3: 9}}
@@ -151,7 +151,8 @@ func TestElementDigestsJoin(t *testing.T) {
 	}
 }
 
-// TestNextGeneration: a generation is above the last, and above those that nodes alone give, whose clocks may be ahead, or before 1970.
+// TestNextGeneration: a generation is above the last, and above those of nodes that are alone, whose clocks may be ahead, or before
+// 1970.
 func TestNextGeneration(t *testing.T) {
 	now := time.UnixMicro(1_000_000)
 	for _, c := range []struct {
@@ -165,7 +166,7 @@ func TestNextGeneration(t *testing.T) {
 	}
 }
 
-// TestChanged: what a replica answers is read without trust in it.
+// TestChanged: the answers of a replica are not trusted.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	a := clock.Actor("a")

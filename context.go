@@ -6,15 +6,14 @@ import (
 	"bigset/clock"
 )
 
-// Context is what the author of an operation had seen: of its element, the dots by which that was present (narrow), or the
-// clock of the whole set (wide). The zero Context is none; see Policy. Narrow ones come from Contains and from the elements
-// of a read, wide ones from engine.Store.Seen and the chunks of a read. They are trusted here: bytes from outside are unsealed
-// by keyscheme first.
+// Context is what the author of an operation had seen: the dots by which its element was present (narrow), or the clock of the
+// whole set (wide). The zero Context is no context; see Policy. Narrow contexts come from Contains and from the elements of a read,
+// wide ones from engine.Store.Seen and the chunks of a read. They are trusted here: keyscheme unseals bytes from outside first.
 type Context struct {
 	Given bool
 	Dots  []clock.Dot
-	// Wide, if it is not nil, is the clock of a whole set that the author had read, and Dots is not looked at. It kills the
-	// dots of the operation's element that it covers. It must not change afterwards. See engine.Options.KeepContexts.
+	// Wide, if it is not nil, is the clock of a whole set that the author had read; Dots is then ignored. It kills the dots of the
+	// operation's element that it covers. It must not change afterwards. See engine.Options.KeepContexts.
 	Wide *clock.Clock
 }
 
@@ -35,7 +34,7 @@ func (c Context) WideBytes() int {
 	return c.Wide.HeapBytes()
 }
 
-// Check returns what is wrong with a context: ErrLimit, or ErrContext where it names what is no dot.
+// Check returns what is wrong with a context: ErrLimit, or ErrContext if it names an invalid dot.
 func (c Context) Check() error {
 	if n := c.WideBytes(); n > WideContextBytesMax {
 		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
@@ -43,14 +42,14 @@ func (c Context) Check() error {
 	return CheckDots(c.Dots)
 }
 
-// CheckDots returns what is wrong with dots that somebody names: ErrLimit, or ErrContext for what is no dot.
+// CheckDots returns what is wrong with dots from outside: ErrLimit, or ErrContext for an invalid dot.
 func CheckDots(dots []clock.Dot) error {
 	if len(dots) > ContextDotsMax {
 		return &LimitError{"dots in a context", len(dots), ContextDotsMax}
 	}
 	for _, d := range dots {
 		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
-			return fmt.Errorf("%w: %v is no dot", ErrContext, d)
+			return fmt.Errorf("%w: %v is not a dot", ErrContext, d)
 		}
 	}
 	return nil

@@ -7,15 +7,16 @@ import (
 	"bigset/keyscheme"
 )
 
-// Delta is what one atomic batch did, to be applied by other replicas with engine.Store.ApplyDelta, in any order and any number of
-// times. Item i has the dot (Actor, First+i). A whole-set delete has no items but a Clear.
+// Delta is what one atomic batch did. Other replicas apply it with engine.Store.ApplyDelta, in any order and any number of times.
+// Item i has the dot (Actor, First+i). A whole-set delete has no items but a Clear.
 type Delta struct {
 	Set   []byte
 	Actor clock.Actor
 	First uint64
 	Items []Item
 	Clear *clock.Clock
-	// Request is the id of the client's request that made it, if it had one. Who applies the delta knows the request from then on.
+	// Request is the id of the client's request that made the delta, if it had one. A store that applies the delta knows the
+	// request from then on.
 	Request []byte
 }
 
@@ -27,15 +28,15 @@ type Item struct {
 	Kind    keyscheme.Op
 	Element []byte
 	Context []clock.Dot
-	// Wide, if it is not nil, takes the place of Context: the event kills the dots of its element that this covers, which
-	// each replica finds out for itself. Only stores with engine.Options.KeepContexts make and take such items.
+	// Wide, if it is not nil, replaces Context: the event kills the dots of its element that Wide covers, which each replica
+	// determines for itself. Only stores with engine.Options.KeepContexts make and accept such items.
 	Wide *clock.Clock
 }
 
 // WideBytes returns the size of the item's wide context in memory, 0 without one.
 func (it *Item) WideBytes() int { return Context{Wide: it.Wide}.WideBytes() }
 
-// Check returns what is wrong with a delta, whoever is to apply it: ErrLimit, ErrRequest for its names, or ErrDelta.
+// Check returns what is wrong with a delta, for any store: ErrLimit, ErrRequest for its names, or ErrDelta.
 func (d Delta) Check() error {
 	if err := CheckName(d.Set); err != nil {
 		return err

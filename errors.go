@@ -2,21 +2,21 @@ package bigset
 
 import "errors"
 
-// Errors of operations. Their texts name the engine, which is where they come from.
+// Errors of operations. Their texts name the engine, because it returns them.
 var (
 	// ErrClosed is returned by every call on a closed store.
 	ErrClosed = errors.New("engine: store is closed")
-	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; what was in
-	// flight is unknown. Reads go on, but what they show last may not last. Close the store and open it again.
+	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; the outcome of what
+	// was in flight is unknown. Reads go on, but the newest events that they show may be lost. Close the store and open it again.
 	ErrFailed = errors.New("engine: store failed, close it and open it again")
-	// ErrNotFound is returned for a set of which this store has never heard.
+	// ErrNotFound is returned for a set that this store does not know.
 	ErrNotFound = errors.New("engine: set not found")
 	// ErrLimit is returned when a name, an element, a batch or a context is too large: *LimitError says which and how much.
-	ErrLimit = errors.New("engine: over a limit")
-	// ErrContext is returned for a context that cannot be: with dots that this store has never issued, or malformed ones.
+	ErrLimit = errors.New("engine: limit exceeded")
+	// ErrContext is returned for an impossible context: one with dots that this store has never issued, or with malformed dots.
 	ErrContext = errors.New("engine: context refused")
-	// ErrBehind is returned for a wide context that names events which this store has not seen: deliver them first, or let a
-	// replica coordinate that has.
+	// ErrBehind is returned for a wide context that names events that this store has not seen: deliver them first, or use a replica
+	// that has seen them as coordinator.
 	ErrBehind = errors.New("engine: context is ahead of this store")
 	// ErrContextRequired is returned under PolicyRequired for an operation without a context.
 	ErrContextRequired = errors.New("engine: context required")
@@ -24,8 +24,10 @@ var (
 	ErrDelta = errors.New("engine: delta refused")
 	// ErrFacts is returned for facts that are malformed or name dots that this store has never issued.
 	ErrFacts = errors.New("engine: facts refused")
-	// ErrUnresolved is returned where a key with an unresolved wide context (engine.Options.KeepContexts) is met by what can't copy it.
+	// ErrUnresolved is returned by operations that can't copy a key with an unresolved wide context (engine.Options.KeepContexts).
 	ErrUnresolved = errors.New("engine: a key with an unresolved context can't be copied")
+	// ErrCursor is returned for the token of a page that belongs to a listing in the other direction.
+	ErrCursor = errors.New("engine: the token is of a listing in the other direction")
 	// ErrRequest is returned for options that contradict each other.
 	ErrRequest = errors.New("engine: bad request")
 )
@@ -40,13 +42,13 @@ var (
 
 // Errors of bloom filters.
 var (
-	// ErrNoFilter is returned for a filter that this store does not have, or no longer.
+	// ErrNoFilter is returned for a filter that this store does not have, or no longer has.
 	ErrNoFilter = errors.New("engine: filter not found")
 	// ErrFilterExists is returned by filters.Filters.Create for a name that exists.
 	ErrFilterExists = errors.New("engine: filter exists")
 	// ErrFilterOpen is returned by filters.Filters.Clear for a filter whose bits are in memory: close it first.
 	ErrFilterOpen = errors.New("engine: filter is open")
-	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
-	// is still to be excised: nothing has happened, and others have it.
+	// ErrSliceAway is returned to a replica for a slice of a filter that is being removed here together with its range, or whose
+	// previous copy has not been excised yet. Nothing was changed; ask another replica.
 	ErrSliceAway = errors.New("engine: slice is not here now")
 )

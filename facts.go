@@ -7,12 +7,12 @@ import (
 	"bigset/fold"
 )
 
-// Facts are what one replica tells another of a set: keys with their dots, and dots that are dead. They claim nothing else:
-// what they leave out may be there, or not. They may come in any order and any number of times.
+// Facts are what one replica sends another about a set: keys with their dots, and dots that are dead. They claim nothing else: what
+// they leave out may exist or not. They may come in any order and any number of times.
 type Facts struct {
 	Set []byte
-	// Keys are elements, each with one or more dots by which it was added. A dot is that of one add for ever, so it does not
-	// matter how old a key is.
+	// Keys are elements, each with one or more dots by which it was added. A dot belongs to one add forever, so it does not matter
+	// how old a key is.
 	Keys []fold.Element
 	// Dead are dots that are removed or replaced; nil is none.
 	Dead *clock.Clock
@@ -21,7 +21,7 @@ type Facts struct {
 // Empty reports whether the facts say nothing.
 func (f Facts) Empty() bool { return len(f.Keys) == 0 && f.Dead.Empty() }
 
-// Check returns what is wrong with facts, whoever is to apply them: ErrLimit, ErrRequest for the name of the set, or ErrFacts.
+// Check returns what is wrong with facts, for any store: ErrLimit, ErrRequest for the name of the set, or ErrFacts.
 func (f *Facts) Check() error {
 	if err := CheckName(f.Set); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (f *Facts) Check() error {
 
 // FactsResult says what facts have changed.
 type FactsResult struct {
-	// Keys is the number of keys that were new. Dead is the number of dots that were not dead before, here at least.
+	// Keys is the number of keys that were new. Dead is the number of dots that were not dead in this store before.
 	Keys, Dead uint64
 }
 
@@ -69,7 +69,7 @@ type HealResult struct {
 	Healed  int // put back
 	Present int // not lost: stored under the element, and readable
 	Dead    int // their dots are dead
-	NotSeen int // their dots were never seen: ApplyFacts takes such keys
-	Left    int // lost still: damage around them can't be read, or the span is being written
-	Taken   int // keys under a wrong element that were taken away
+	NotSeen int // their dots were never seen: ApplyFacts accepts such keys
+	Left    int // still lost: damage around them can't be read, or the span is being written
+	Taken   int // keys under a wrong element that were removed
 }

@@ -7,14 +7,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// FilterDurability says when a mark is answered.
+// FilterDurability says how durable a mark is when it is acknowledged.
 type FilterDurability = keyscheme.FilterDurability
 
 // The durabilities of a filter's marks.
 const (
 	FilterServer   = keyscheme.FilterServer   // what engine.Options.FilterDurability says
-	FilterInterval = keyscheme.FilterInterval // at once; what was not flushed since is lost in a crash
-	FilterLog      = keyscheme.FilterLog      // when it is in the operating system's hands: it survives the process, not the machine
+	FilterInterval = keyscheme.FilterInterval // at once; marks that were not flushed yet are lost in a crash
+	FilterLog      = keyscheme.FilterLog      // when the operating system has it: it survives the process, not the machine
 	FilterSync     = keyscheme.FilterSync     // when it is on disk
 )
 

@@ -21,19 +21,19 @@ const (
 	BatchKeysBytesMax = 256 << 20
 	// ContextDotsMax is the largest number of dots in one narrow context.
 	ContextDotsMax = 10_000
-	// WideContextBytesMax is the largest wide context of an operation on an element, and ClockBytesMax of a whole-set delete, in
-	// bytes of memory.
+	// WideContextBytesMax is the largest wide context of an operation on an element, and ClockBytesMax the largest clock of a
+	// whole-set delete, in bytes of memory.
 	WideContextBytesMax = 1 << 20
 	ClockBytesMax       = 64 << 20
 )
 
-// BatchDotBytes and BatchKeyBytes are about what a dot of a context, and a key beside its names, cost in a batch.
+// BatchDotBytes is the approximate size in a batch of a dot of a context, and BatchKeyBytes that of a key without its names.
 const (
 	BatchDotBytes = 16
 	BatchKeyBytes = 48
 )
 
-// LimitError says which limit was passed. errors.Is finds ErrLimit in it.
+// LimitError says which limit was exceeded. errors.Is finds ErrLimit in it.
 type LimitError struct {
 	What     string // what was too large, for instance "element"
 	Got, Max int    // in the unit that What implies: bytes, or a count of operations
@@ -41,13 +41,13 @@ type LimitError struct {
 
 // Error implements error.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%v: %s of %d, at most %d", ErrLimit, e.What, e.Got, e.Max)
+	return fmt.Sprintf("%v: %d %s, at most %d", ErrLimit, e.Got, e.What, e.Max)
 }
 
 // Unwrap makes errors.Is find ErrLimit.
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
-// CheckName returns what is wrong with the name of a set: ErrRequest for none, ErrLimit.
+// CheckName returns what is wrong with the name of a set: ErrRequest for an empty name, or ErrLimit.
 func CheckName(name []byte) error {
 	if len(name) == 0 {
 		return fmt.Errorf("%w: a set has no name", ErrRequest)
@@ -66,7 +66,7 @@ func CheckElement(e []byte) error {
 	return nil
 }
 
-// CheckClock returns what is wrong with a clock that comes from elsewhere: ErrLimit. A nil clock is fine.
+// CheckClock returns what is wrong with a clock from outside: ErrLimit. A nil clock is valid.
 func CheckClock(c *clock.Clock) error {
 	if n := c.HeapBytes(); n > ClockBytesMax {
 		return &LimitError{"bytes of a clock", n, ClockBytesMax}
@@ -82,7 +82,7 @@ func CheckRequest(id []byte) error {
 	return nil
 }
 
-// checkBatch bounds what a batch comes to on disk: each operation writes the set's name again. Pebble panics at 4 GiB.
+// checkBatch bounds the size of a batch on disk: each operation writes the set's name again. Pebble panics at 4 GiB.
 func checkBatch(name []byte, ops, elementBytes, dots int) error {
 	if n := ops*(len(name)+BatchKeyBytes) + elementBytes + dots*BatchDotBytes; n > BatchKeysBytesMax {
 		return &LimitError{"bytes of keys in a batch", n, BatchKeysBytesMax}

@@ -7,22 +7,23 @@ import (
 	"bigset/keyscheme"
 )
 
-// Op is what a client wants done with one element. Add and Remove make one.
+// Op is a client's operation on one element. Add and Remove make one.
 type Op struct {
 	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove
 	Element []byte
 	Context Context
 }
 
-// Add returns the operation that adds an element. With a context it replaces what its author had seen of the element, and nothing newer; with
-// none, WriteOptions.Policy decides what it replaces. At most one context may be given.
+// Add returns the operation that adds an element. With a context it replaces what its author had seen of the element, and nothing
+// newer; without one, WriteOptions.Policy decides what it replaces. At most one context may be given.
 func Add(element []byte, seen ...Context) Op { return newOp(keyscheme.OpAdd, element, seen) }
 
-// Remove returns the operation that removes an element. With a context it removes what its author had seen of the element, and nothing newer;
-// with none, WriteOptions.Policy decides what it removes. At most one context may be given.
+// Remove returns the operation that removes an element. With a context it removes what its author had seen of the element, and
+// nothing newer; without one, WriteOptions.Policy decides what it removes. At most one context may be given.
 func Remove(element []byte, seen ...Context) Op { return newOp(keyscheme.OpRemove, element, seen) }
 
-// newOp makes an operation of a kind. Two contexts of one operation are a mistake of the program that calls, which no input can cause.
+// newOp makes an operation of a kind. Two contexts for one operation are a mistake of the calling program, which no input can
+// cause.
 func newOp(kind keyscheme.Op, element []byte, seen []Context) Op {
 	op := Op{Kind: kind, Element: element}
 	switch len(seen) {
@@ -39,16 +40,16 @@ func newOp(kind keyscheme.Op, element []byte, seen []Context) Op {
 type WriteOptions struct {
 	Policy     Policy
 	Durability Durability
-	// Request, of at most 64 bytes, is an id that the client has given its request to this set, and to no other. Where the
-	// request was applied before, here or by a delta, nothing is done: the result is that of the first time. Without one, an add
-	// that is tried again after somebody has removed its element brings the element back. It is known for engine.Options.RequestAge.
-	// Not together with engine.Options.KeepContexts.
+	// Request, of at most 64 bytes, is an id that the client gave its request to this set, and to no other. If the request was
+	// applied before, here or by a delta, nothing is done, and the result is that of the first time. Without an id, an add that is
+	// tried again after its element was removed brings the element back. The id is known for engine.Options.RequestAge. It can't be
+	// combined with engine.Options.KeepContexts.
 	Request []byte
-	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is applied and its sync is
-	// under way: what other replicas are told then goes to them beside the sync. It is called before Write returns, and only where Write waits for a
-	// sync. If Write fails after that, nobody knows whether a crash takes the operation back here; its dots are never issued again. Applied must return
-	// soon, for other writers of the set wait, and must not call the store. It is no part of what is sent to a replica in another process, which
-	// is asked to answer twice instead.
+	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is
+	// applied and its sync is in progress, so that the delta can be sent to other replicas during the sync. It is called before
+	// Write returns, and only if Write waits for a sync. If Write fails after that, it is unknown whether a crash takes the
+	// operation back here; its dots are never issued again. Applied must return soon, because other writers of the set wait, and
+	// must not call the store. It is not sent to a replica in another process, which is asked to answer twice instead.
 	Applied func(Result)
 }
 
@@ -69,7 +70,7 @@ const (
 type Policy byte
 
 const (
-	// PolicyCoordinator, the default, takes the dots that this store has for the element: one seek.
+	// PolicyCoordinator, the default, kills the dots that this store has for the element: one seek.
 	PolicyCoordinator Policy = iota
 	// PolicyEmpty kills nothing: an add is concurrent with all others, a remove does nothing.
 	PolicyEmpty
@@ -79,24 +80,24 @@ const (
 
 // Result says what an operation did.
 type Result struct {
-	// Delta is to be sent to the other replicas. It is empty when nothing changed. Its elements are those of the
-	// operation, not copies.
+	// Delta is to be sent to the other replicas. It is empty if nothing changed. Its elements are those of the operation, not
+	// copies.
 	Delta Delta
-	// Dots has, for each operation, the dot it was given, or the zero Dot if it was no event. The dot of an add is the
-	// narrow context of the element after it.
+	// Dots has, for each operation, the dot it was given, or the zero Dot if it was not an event. The dot of an add is the narrow
+	// context of the element after it.
 	Dots []clock.Dot
-	// Removed counts the removes that found something to remove, and those whose wide context is stored unresolved: what they
-	// remove is not looked for.
+	// Removed counts the removes that found something to remove, and those whose wide context is stored unresolved; for the latter
+	// the store does not look up what they remove.
 	Removed int
 }
 
-// Changed reports whether operation i changed what the set contains, as far as the replica knew that did it: an add whose element was absent, a
-// remove whose element was present. It is so for operations of policy coordinator without a context; one with a context is judged by that alone.
-// In a batch every operation sees those before it.
+// Changed reports whether operation i changed what the set contains, as far as the replica that did it knew: an add whose element
+// was absent, a remove whose element was present. This holds for operations of policy coordinator without a context; an operation
+// with a context is judged by its context alone. In a batch every operation sees those before it.
 func (r *Result) Changed(i int) bool {
 	d, dot := &r.Delta, r.Dots[i]
 	at := dot.Counter - d.First
-	if dot.Actor != d.Actor || dot.Counter < d.First || at >= uint64(len(d.Items)) { // no event, or not what a replica may answer
+	if dot.Actor != d.Actor || dot.Counter < d.First || at >= uint64(len(d.Items)) { // not an event, or not what a replica may answer
 		return false
 	}
 	it := &d.Items[at]
@@ -115,7 +116,7 @@ func CheckOps(name []byte, ops []Op) error {
 	for i := range ops {
 		op := &ops[i]
 		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
-			return fmt.Errorf("%w: operation %d is of kind %q: it is add or remove", ErrRequest, i, op.Kind)
+			return fmt.Errorf("%w: operation %d has kind %q, want add or remove", ErrRequest, i, op.Kind)
 		}
 		if err := CheckElement(op.Element); err != nil {
 			return err

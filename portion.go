@@ -9,26 +9,26 @@ import (
 	"bigset/fold"
 )
 
-// Portion is a part of a set on its way to another store: the keys of consecutive elements, packed, and what its store knew of the
-// set when they were read. Like Facts it claims nothing of what it leaves out.
+// Portion is a part of a set on its way to another store: the keys of consecutive elements, packed, and what the sending store knew
+// of the set when they were read. Like Facts it claims nothing about what it leaves out.
 type Portion struct {
 	Set []byte
-	// Bound is the last element looked at, present or not: the portion is complete up to it and including it. The next one starts
-	// behind it. It is nil when Done: the portion is complete to the end of the set.
+	// Bound is the last element looked at, present or not: the portion is complete up to and including it. The next portion starts
+	// after it. It is nil if Done: then the portion is complete to the end of the set.
 	Bound []byte
 	Done  bool
 	// Count is the number of keys in Keys, which are packed; see docs/format.md.
 	Count int
 	Keys  []byte
-	// Seen and Dead are those of the sender at the moment of the read; they are shared: read only. Seen is no fact and is never
-	// joined: it is what a copy is checked by, when it is done. Dead may be left out, by a sender who has just sent it.
+	// Seen and Dead are those of the sender at the moment of the read; they are shared: read only. Seen is not a fact and is never
+	// joined: a finished copy is checked against it. A sender that has just sent Dead may leave it out.
 	Seen, Dead *clock.Clock
 }
 
 // PortionBytesMax is the largest portion that may be asked for, in bytes of keys as they are on disk.
 const PortionBytesMax = 64 << 20
 
-// Facts returns what the portion says, unpacked. What is malformed is ErrFacts.
+// Facts returns the unpacked content of the portion. Its error for malformed bytes is ErrFacts.
 func (p *Portion) Facts() (Facts, error) {
 	f := Facts{Set: p.Set, Dead: p.Dead}
 	r := NewPortionReader(p.Keys)
@@ -46,7 +46,7 @@ func (p *Portion) Facts() (Facts, error) {
 	return f, nil
 }
 
-// Pack makes the dots of elements, both in ascending order, the keys of the portion: it is what Facts undoes.
+// Pack sets the keys of the portion to the dots of elements, both in ascending order. Facts inverts it.
 func (p *Portion) Pack(elements []fold.Element) {
 	w := PortionWriter{}
 	p.Count = 0
@@ -59,9 +59,9 @@ func (p *Portion) Pack(elements []fold.Element) {
 	p.Keys = w.Keys()
 }
 
-// PortionWriter packs keys, in ascending order. For each: how many bytes its element shares with the one before; how many follow, and
-// they; the number of its actor, and where that is new its length and bytes; by how much its counter differs from the actor's
-// last, zigzag. All numbers are uvarints. The zero value has no keys yet.
+// PortionWriter packs keys, in ascending order. A packed key has: the number of bytes that its element shares with the one before;
+// the number of bytes that follow, and these bytes; the number of its actor, followed, if it is new, by its length and bytes; and
+// the difference of its counter from the actor's last, zigzag. All numbers are uvarints. The zero value has no keys yet.
 type PortionWriter struct {
 	keys    []byte
 	element []byte
@@ -71,7 +71,7 @@ type PortionWriter struct {
 	last    []uint64 // counter of each actor
 }
 
-// Keys returns the keys packed so far. They are good until the next Add.
+// Keys returns the keys packed so far. They are valid until the next Add.
 func (w *PortionWriter) Keys() []byte { return w.keys }
 
 // Add packs one more key. It keeps neither element nor actor.
@@ -105,7 +105,7 @@ func (w *PortionWriter) Add(element, actor []byte, counter uint64) {
 	w.last[i] = counter
 }
 
-// PortionKeyBytesMin is the least that a packed key takes: a byte for each of shared, rest, actor and counter.
+// PortionKeyBytesMin is the least size of a packed key: a byte each for shared, rest, actor and counter.
 const PortionKeyBytesMin = 4
 
 // PortionReader unpacks what a PortionWriter has packed. The bytes may come from anywhere.
@@ -140,7 +140,8 @@ func (r *PortionReader) Dot(d PortionDot) clock.Dot {
 	return clock.Dot{Actor: r.actors[d.Actor], Counter: d.Counter}
 }
 
-// Next returns the next key. The element is good until the next call. What is malformed is ErrFacts; nothing can be read after it.
+// Next returns the next key. The element is valid until the next call. For malformed bytes the error is ErrFacts; then nothing more
+// can be read.
 func (r *PortionReader) Next() (element []byte, dot PortionDot, err error) {
 	shared := r.in.number()
 	rest := r.in.bytes()
@@ -168,7 +169,7 @@ func (r *PortionReader) Next() (element []byte, dot PortionDot, err error) {
 	return r.element, PortionDot{uint32(i), r.last[i]}, nil
 }
 
-// packed is what has not been read of packed keys. After a number that can't be read there is nothing more.
+// packed is the unread rest of packed keys. After a number that can't be read nothing is left.
 type packed struct {
 	b   []byte
 	bad bool

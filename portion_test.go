@@ -19,7 +19,7 @@ func dot(actor string, counter uint64) clock.Dot {
 	return clock.Dot{Actor: clock.Actor(actor), Counter: counter}
 }
 
-// TestPackedPortion holds the bytes of packed keys, which other nodes read: see docs/format.md.
+// TestPackedPortion pins the bytes of packed keys, which other nodes read: see docs/format.md.
 func TestPackedPortion(t *testing.T) {
 	s := bigset.Portion{Set: []byte("s"), Dead: clock.Of(dot("A", 1))}
 	s.Pack([]fold.Element{
@@ -56,7 +56,7 @@ func TestPortionRoundTrip(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(f.Keys, keys) {
 			t.Fatalf("%v, %v, want %v", f.Keys, err, keys)
 		}
-		for n := range s.Keys { // what is cut off is fewer keys, or refused
+		for n := range s.Keys { // a cut portion has fewer keys, or is refused
 			short := bigset.Portion{Keys: s.Keys[:n]}
 			if f, err := short.Facts(); err == nil && len(f.Keys) > len(keys) || err != nil && !errors.Is(err, bigset.ErrFacts) {
 				t.Fatalf("%d of %d bytes: %v, %v", n, len(s.Keys), f, err)

@@ -6,13 +6,13 @@ import (
 	"bigset/fold"
 )
 
-// ReadOptions say what of a set is read. The zero value is all of it, in order, in chunks of 1,000.
+// ReadOptions say which part of a set is read. The zero value is all of it, in order, in chunks of 1,000.
 type ReadOptions struct {
 	// From is the first element, inclusive; To the end, exclusive. Nil is no bound.
 	From, To []byte
 	// Prefix limits the read to elements that begin with it.
 	Prefix []byte
-	// After resumes a read behind an element: those after it, or with Reverse those before it.
+	// After resumes a read after an element: with the elements after it, or with Reverse those before it.
 	After []byte
 	// Reverse reads in descending order. From stays the lower bound.
 	Reverse bool
@@ -20,8 +20,8 @@ type ReadOptions struct {
 	Limit int
 	// BatchSize is the number of elements in a chunk; 0 is 1,000.
 	BatchSize int
-	// Scrap, if it is not nil, is asked before each chunk for one that nobody will look at any more, nil if there is none. Its
-	// memory is used again.
+	// Scrap, if it is not nil, is called before each chunk. It returns a chunk that is no longer used, whose memory is used again,
+	// or nil.
 	Scrap func() *fold.Chunk
 }
 

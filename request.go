@@ -8,12 +8,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// KeptRequest is what a store keeps of a client's request to a set, on its way to another store: with it the request, when it comes again, is
-// answered by the events that it became the first time.
+// KeptRequest is what a store keeps of a client's request to a set, on its way to another store. Because of it, a repeated request
+// is answered by the events that it became the first time.
 type KeptRequest struct {
 	Set, ID []byte
-	// Age is how long ago it was stored, in whole milliseconds, by the clock of the store that sends it: the receiver forgets it when the sender
-	// does, whatever the time of the two machines is.
+	// Age is how long ago it was stored, in whole milliseconds, by the clock of the sending store. So the receiver forgets it when
+	// the sender does, whatever the clocks of the two machines are.
 	Age time.Duration
 	// Event i has the dot (Actor, First+i).
 	Actor  clock.Actor

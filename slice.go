@@ -12,32 +12,33 @@ import (
 	"bigset/keyscheme"
 )
 
-// SliceSpec names one slice of a filter, and says what the filter was made with. Between replicas every request on a slice carries one: a
-// replica that has not the slice yet makes it when something is to be stored in it, and a filter of a later generation takes the place of
-// the earlier ones of its name.
+// SliceSpec names one slice of a filter, and says how the filter was made. Between replicas every request on a slice carries one: a
+// replica that does not have the slice yet makes it when something has to be stored in it, and a filter of a later generation
+// replaces the earlier ones of its name.
 type SliceSpec struct {
 	Name       []byte
 	Slice      uint32        // below Options.Slices
-	Generation uint64        // given by who makes the filter: above 0, of no other filter, and above those of its name before
-	Options    FilterOptions // all set, none a default; not InMemory
+	Generation uint64        // chosen by the maker of the filter: above 0, used by no other filter, and above those of its name before
+	Options    FilterOptions // all fields are set, none is a default; not InMemory
 }
 
-// NextGeneration returns the generation of a filter that is made now: above last, and at least the time in microseconds since 1970. With last at
-// least Filters.LastGeneration of every member no filter, also none that a node has made alone, has had it.
+// NextGeneration returns the generation of a filter that is made now: above last, and at least the time in microseconds since 1970.
+// If last is at least Filters.LastGeneration of every member, no filter has had that generation, not even one that a node made when
+// it was alone.
 func NextGeneration(last uint64, now time.Time) uint64 {
 	return max(last+1, uint64(max(0, now.UnixMicro())))
 }
 
-// Slot returns where the slice lies.
+// Slot returns the slot of the slice.
 func (s *SliceSpec) Slot() keyscheme.Slot {
 	return keyscheme.SlotOf(keyscheme.PartitionFilter, s.Name, s.Slice)
 }
 
-// Check returns what is wrong with a spec of which a slice is to be made: ErrRequest, ErrLimit, or bloomslice.ErrOptions.
+// Check returns what is wrong with a spec from which a slice is to be made: ErrRequest, ErrLimit, or bloomslice.ErrOptions.
 func (s *SliceSpec) Check() error {
 	switch {
 	case s.Options.InMemory:
-		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
+		return fmt.Errorf("%w: filter %q is only in memory, so replicas can't share it", ErrRequest, s.Name)
 	case s.Generation == 0 || s.Generation > math.MaxInt64:
 		return fmt.Errorf("%w: generation %d of filter %q", ErrRequest, s.Generation, s.Name)
 	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
@@ -46,7 +47,7 @@ func (s *SliceSpec) Check() error {
 	return errors.Join(CheckFilterName(s.Name), s.Options.Check())
 }
 
-// CheckHashes returns what is wrong with keys that are asked of the slice: ErrLimit, or ErrRequest for one of another slice.
+// CheckHashes returns what is wrong with keys in a request on the slice: ErrLimit, or ErrRequest for a key of another slice.
 func (s *SliceSpec) CheckHashes(hashes []bloomslice.Hash) error {
 	if len(hashes) > MarksMax {
 		return &LimitError{"keys of a slice at once", len(hashes), MarksMax}
@@ -75,17 +76,18 @@ func (s *SliceSpec) CheckSeat(seat bloomslice.Seat) error {
 	return nil
 }
 
-// checkOwner returns what is wrong with the owner of a layer that another replica names: it must be a seat that there is.
+// checkOwner returns what is wrong with the owner of a layer that another replica names: it must be a seat of the filter.
 func (s *SliceSpec) checkOwner(id bloomslice.LayerID) error {
 	seat, ok := id.Seat()
 	if !ok {
-		return fmt.Errorf("%w: layer %d of filter %q is of owner %.64q, which is no seat", ErrRequest, id.Index, s.Name, id.Owner)
+		return fmt.Errorf("%w: layer %d of filter %q has owner %.64q, which is not a seat", ErrRequest, id.Index, s.Name, id.Owner)
 	}
 	return s.CheckSeat(seat)
 }
 
-// checkShape returns what is wrong with the shape of a layer that another replica names: it must follow from the options. Layers of seat 0 may be
-// from before the filter had several owners, with shapes of one, and those of one slice may have been imported, with any.
+// checkShape returns what is wrong with the shape of a layer that another replica names: it must follow from the options. Layers of
+// seat 0 may be older than the division among several owners, with shapes of a single owner. Those of a filter with one slice may
+// have been imported, with any shape.
 func (s *SliceSpec) checkShape(l *bloomslice.Layer) error {
 	index := int(l.ID.Index)
 	if shape, err := s.Options.Shape(index); err == nil && shape == l.Shape {
@@ -129,20 +131,20 @@ func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 	return nil
 }
 
-// layersBytesMax bounds the layers that another replica names at once: an open slice takes memory for what they may come to.
+// layersBytesMax bounds the layers that another replica names at once: an open slice takes memory in proportion to their sizes.
 const layersBytesMax = 4 * bloomslice.LayerBytesMax
 
-// Mark is a key that was marked: which layer has its bits.
+// Mark is a marked key and the layer that has its bits.
 type Mark struct {
 	Layer int // of Marks.Layers
 	Hash  bloomslice.Hash
 }
 
-// Marks are marks of keys of one slice: what one replica decided, for the others to do. To apply them twice, late, or in another order
-// changes nothing.
+// Marks are marks of keys of one slice: what one replica decided, for the others to apply. Applying them twice, late, or in another
+// order changes nothing.
 type Marks struct {
 	SliceSpec
-	Layers []bloomslice.Layer // that the marks name, each once. A count has all the marks of its layer
+	Layers []bloomslice.Layer // the layers that the marks name, each once. A count has all the marks of its layer
 	Marks  []Mark             // at most MarksMax
 }
 
@@ -165,14 +167,15 @@ func (m *Marks) Check() error {
 	return nil
 }
 
-// SliceDigest says what a store has of a slice: equal ones mean the same layers, counts and bits.
+// SliceDigest says what a store has of a slice: equal digests mean the same layers, counts and bits.
 type SliceDigest struct {
-	SliceSpec      // of one that was dropped without options, but for Slices
-	Dropped   bool // the generation, and all before it, are dropped for good: it has nothing of them, and Sum is zero
+	SliceSpec      // for a dropped slice, Options has only Slices
+	Dropped   bool // the generation, and all before it, are dropped for good: the store has nothing of them, and Sum is zero
 	Sum       [16]byte
 }
 
-// PagePlace says where a page is: of which layer, and which. They are in the order of layers (bloomslice.LayerID.Compare), then of pages.
+// PagePlace is the place of a page: its layer and its number. Places are in the order of layers (bloomslice.LayerID.Compare), then
+// of pages.
 type PagePlace struct {
 	Layer bloomslice.LayerID
 	Page  uint32
@@ -183,7 +186,7 @@ func (p PagePlace) Compare(q PagePlace) int {
 	return cmp.Or(p.Layer.Compare(q.Layer), cmp.Compare(p.Page, q.Page))
 }
 
-// PageSum is a hash of a page that is stored. Equal ones mean equal bits.
+// PageSum is a hash of a stored page. Equal sums mean equal bits.
 type PageSum struct {
 	PagePlace
 	Sum uint64
@@ -192,24 +195,24 @@ type PageSum struct {
 // PageSums are the hashes of a run of a slice's pages.
 type PageSums struct {
 	Layers []bloomslice.Layer // all of the slice, in order
-	Sums   []PageSum          // in order, at most PageSumsMax. Of pages of the run that do not come nothing is stored
-	Done   bool               // there are no pages behind the last; else the run goes on there
+	Sums   []PageSum          // in order, at most PageSumsMax. Pages missing from the run are not stored
+	Done   bool               // there are no pages after the last; otherwise the run continues there
 }
 
 // SlicePages are pages of a slice, as one replica has them, for another to join.
 type SlicePages struct {
 	SliceSpec
-	Layers []bloomslice.Layer // those of the pages at least, in order
+	Layers []bloomslice.Layer // at least those of the pages, in order
 	Pages  []SlicePage        // in order, at most PagesMax
 }
 
 // SlicePage is a page of a slice.
 type SlicePage struct {
 	PagePlace
-	Value []byte // as bloomslice.AppendPage
+	Value []byte // as bloomslice.AppendPage writes it
 }
 
-// Check returns what is wrong with pages, but for their values: ErrLimit, ErrRequest, or bloomslice.ErrOptions.
+// Check returns what is wrong with pages, except for their values: ErrLimit, ErrRequest, or bloomslice.ErrOptions.
 func (p *SlicePages) Check() error {
 	if len(p.Pages) > PagesMax {
 		return &LimitError{"pages at once", len(p.Pages), PagesMax}
@@ -226,7 +229,7 @@ func (p *SlicePages) Check() error {
 	return nil
 }
 
-// The bounds of what is sent of slices at a time.
+// The bounds of what is sent of a slice at a time.
 const (
 	MarksMax    = 1 << 14
 	PageSumsMax = 1 << 15

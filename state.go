@@ -8,9 +8,9 @@ import (
 
 // State is what a store knows of a set at one moment.
 type State struct {
-	// Seen are the events that this store knows of, Dead those of them that are removed or replaced. Both are shared: read only.
+	// Seen are the events that this store knows of, Dead those that are removed or replaced. Both are shared: read only.
 	Seen, Dead *clock.Clock
-	// Unresolved is the number of keys with an unresolved context (engine.Options.KeepContexts); after a crash it may be too many.
+	// Unresolved is the number of keys with an unresolved context (engine.Options.KeepContexts); after a crash it may be too large.
 	Unresolved uint64
 }
 
@@ -18,14 +18,14 @@ type State struct {
 type DotStatus byte
 
 const (
-	// NotSeen is a dot of which the store has never heard.
+	// NotSeen is a dot that the store does not know.
 	NotSeen DotStatus = iota
 	// Live is a dot by which the element is present.
 	Live
 	// Dead is a dot that was removed or replaced.
 	Dead
-	// Lost is a dot that was seen, is not dead, and has no key under the element. Where the dot is the element's, that is
-	// damage, and says nothing about a remove.
+	// Lost is a dot that was seen, is not dead, and has no key under the element. If the dot belongs to the element, that is
+	// damage, and does not mean that it was removed.
 	Lost
 )
 
@@ -39,9 +39,9 @@ func (v DotStatus) String() string {
 
 var statusNames = [...]string{"not seen", "live", "dead", "lost"}
 
-// DotStatuses are what a store knows of dots of an element, all of one moment.
+// DotStatuses is what a store knows of an element, all of one moment.
 type DotStatuses struct {
-	// Live are all dots by which the element is present, ascending: also those that nobody asked about.
+	// Live are all dots by which the element is present, ascending, including those that were not asked about.
 	Live []clock.Dot
 	// Statuses are those of the dots that were asked about, in their order.
 	Statuses []DotStatus

@@ -70,7 +70,7 @@ var goBenchLine = regexp.MustCompile(`^Benchmark[A-Z][A-Za-z]*(/[a-z]+=[A-Za-z0-
 
 func TestGoBenchLines(t *testing.T) {
 	t.Parallel()
-	c := tiny(t, "insert-batch", "contains")
+	c := tiny(t, "insert-batch", "remove")
 	c.Rounds = 2
 	report := mustRun(t, c)
 	var text bytes.Buffer

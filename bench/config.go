@@ -101,10 +101,10 @@ func (c Config) validate() error {
 // chosen returns the workloads to run.
 func (c Config) chosen() ([]*workload, error) {
 	if c.Full && len(c.Workloads) == 0 || slices.Equal(c.Workloads, []string{"all"}) {
-		return workloads, nil
+		return workloads(), nil
 	}
 	if len(c.Workloads) == 0 {
-		return slices.DeleteFunc(slices.Clone(workloads), func(w *workload) bool { return slices.Contains(onRequest, w.Name) }), nil
+		return slices.DeleteFunc(slices.Clone(workloads()), func(w *workload) bool { return slices.Contains(onRequest, w.Name) }), nil
 	}
 	var chosen []*workload
 	for _, name := range c.Workloads {

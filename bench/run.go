@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"bigset/bench/run"
@@ -39,48 +40,51 @@ func ofFile(name string) *workload {
 	return &workload{Workload: Workload{w.Name, w.About}, small: w.Small[len(w.Small)-1], full: w.Full[len(w.Full)-1], file: w}
 }
 
-// workloads are all workloads in the order in which they run. They are never changed.
-var workloads = []*workload{
-	ofFile("insert"),
-	ofFile("insert-observed"),
-	ofFile("insert-concurrent"),
-	ofFile("insert-batch"),
-	ofFile("grow"),
-	ofFile("remove"),
-	ofFile("contains"),
-	ofFile("read"),
-	ofFile("range"),
-	ofFile("filter"),
-	ofFile("reclaim"),
-	ofFile("churn"),
-	ofFile("churn-young"),
-	ofFile("queue"),
-	ofFile("mixed"),
-	ofFile("contexts"),
-	ofFile("contexts-open"),
-	ofFile("small-sets"),
-	ofFile("small-sets-heap"),
-	ofFile("small-sets-bounded"),
-	ofFile("cold"),
-	ofFile("cardinality"),
-	ofFile("drop"),
-	ofFile("checkpoint"),
-	ofFile("recover"),
-	{Workload: Workload{"program", "`bigset set add` of one element, process and all"}, small: 100_000, full: 10_000_000, run: byProgram},
-	ofFile("clock"),
-	{Workload: Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, small: 20_000, full: 1_000_000, run: quorumRead},
-	{Workload: Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, small: 2_000, full: 100_000, run: writeQuorum},
-	{Workload: Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, small: 20_000, full: 1_000_000, run: antiEntropy},
-	{Workload: Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, small: 50_000, full: 1_000_000, run: handOff},
-	{Workload: Workload{"bloom-hot", "checks and marks of a bloom filter in memory, beside bare probes and hashes"}, small: 1_000_000, full: 1_000_000, run: bloomHot},
-	{Workload: Workload{"bloom-durable", "64 goroutines mark keys, each durable before the answer, beside raw synced commits"}, small: 20_000, full: 1_000_000, run: bloomDurable},
-	{Workload: Workload{"bloom-fpp", "false positives of a filter at its capacity and at ten times that"}, small: 20_000, full: 1_000_000, run: bloomFPP},
-	{Workload: Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, small: 1_000_000, full: 1_000_000, run: bloomFlush},
-	{Workload: Workload{"bloom-fault", "a closed filter until all of it is in memory"}, small: 1_000_000, full: 1_000_000, run: bloomFault},
-	{Workload: Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, small: 1_000, full: 10_000, run: bloomMany},
-	{Workload: Workload{"bloom-crowd", "a key in each of many filters, a third of which fit into memory, beside the same where all do"}, small: 2_000, full: 10_000, run: bloomCrowd},
-	{Workload: Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, small: 4_000_000, full: 20_000_000, run: bloomBig},
-}
+// workloads returns all workloads in the order in which they run. They are never changed. The files are read at the first call, which takes
+// tens of milliseconds, so that a program that runs no workload starts without that.
+var workloads = sync.OnceValue(func() []*workload {
+	return []*workload{
+		ofFile("insert"),
+		ofFile("insert-observed"),
+		ofFile("insert-concurrent"),
+		ofFile("insert-batch"),
+		ofFile("grow"),
+		ofFile("remove"),
+		ofFile("contains"),
+		ofFile("read"),
+		ofFile("range"),
+		ofFile("filter"),
+		ofFile("reclaim"),
+		ofFile("churn"),
+		ofFile("churn-young"),
+		ofFile("queue"),
+		ofFile("mixed"),
+		ofFile("contexts"),
+		ofFile("contexts-open"),
+		ofFile("small-sets"),
+		ofFile("small-sets-heap"),
+		ofFile("small-sets-bounded"),
+		ofFile("cold"),
+		ofFile("cardinality"),
+		ofFile("drop"),
+		ofFile("checkpoint"),
+		ofFile("recover"),
+		{Workload: Workload{"program", "`bigset set add` of one element, process and all"}, small: 100_000, full: 10_000_000, run: byProgram},
+		ofFile("clock"),
+		{Workload: Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, small: 20_000, full: 1_000_000, run: quorumRead},
+		{Workload: Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, small: 2_000, full: 100_000, run: writeQuorum},
+		{Workload: Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, small: 20_000, full: 1_000_000, run: antiEntropy},
+		{Workload: Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, small: 50_000, full: 1_000_000, run: handOff},
+		{Workload: Workload{"bloom-hot", "checks and marks of a bloom filter in memory, beside bare probes and hashes"}, small: 1_000_000, full: 1_000_000, run: bloomHot},
+		{Workload: Workload{"bloom-durable", "64 goroutines mark keys, each durable before the answer, beside raw synced commits"}, small: 20_000, full: 1_000_000, run: bloomDurable},
+		{Workload: Workload{"bloom-fpp", "false positives of a filter at its capacity and at ten times that"}, small: 20_000, full: 1_000_000, run: bloomFPP},
+		{Workload: Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, small: 1_000_000, full: 1_000_000, run: bloomFlush},
+		{Workload: Workload{"bloom-fault", "a closed filter until all of it is in memory"}, small: 1_000_000, full: 1_000_000, run: bloomFault},
+		{Workload: Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, small: 1_000, full: 10_000, run: bloomMany},
+		{Workload: Workload{"bloom-crowd", "a key in each of many filters, a third of which fit into memory, beside the same where all do"}, small: 2_000, full: 10_000, run: bloomCrowd},
+		{Workload: Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, small: 4_000_000, full: 20_000_000, run: bloomBig},
+	}
+})
 
 // onRequest are the workloads that run only if they are named, and in a full run. The others show in about a minute how the engine
 // performs.
@@ -96,8 +100,8 @@ func BloomWorkloads() []string {
 
 // Workloads lists the workloads in the order in which a run does them.
 func Workloads() []Workload {
-	list := make([]Workload, len(workloads))
-	for i, w := range workloads {
+	list := make([]Workload, len(workloads()))
+	for i, w := range workloads() {
 		list[i] = w.Workload
 	}
 	return list
@@ -105,14 +109,14 @@ func Workloads() []Workload {
 
 func workloadNames() []string {
 	var names []string
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		names = append(names, w.Name)
 	}
 	return names
 }
 
 func workloadNamed(name string) *workload {
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		if w.Name == name {
 			return w
 		}

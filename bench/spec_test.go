@@ -17,6 +17,7 @@ import (
 	"bigset/bench/system/all"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 )
 
 // The figures that an assertion may name are those that rows have, and some that are computed.
@@ -100,7 +101,7 @@ func TestSpecOptions(t *testing.T) {
 			}
 		})
 	}
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	const text = "name: x\nabout: y\nsize: 1\nstore: {pebble: {%s: %d}}\nphases: [{name: main, ops: 1, mix: {add: 1}}]\n"
 	for option, limit := range map[string]int{"l0-compaction-threshold": po.L0StopWritesThreshold, "l0-stop-writes-threshold": po.L0CompactionThreshold} {
 		for _, v := range []int{limit - 1, limit, limit + 1} {
@@ -124,7 +125,7 @@ func TestMissedGoalsHaveReasons(t *testing.T) {
 		t.Fatal("docs/bench/default.txt does not say which goals were not met")
 	}
 	whys := map[string]string{}
-	for _, w := range workloads {
+	for _, w := range workloads() {
 		for _, a := range w.assertions() {
 			whys[a.Of.Row+": "+a.Means] = a.Why
 		}

@@ -15,6 +15,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 )
 
 // asProgram is the environment variable that makes the test binary be the program that the workload program runs.
@@ -92,13 +93,17 @@ var wants = map[string][]string{
 	"bloom-big":     {"bloom-big bigset default 600 20000", "bloom-big/heap bigset default 600 816389", "bloom-big pebble  600 20000"},
 }
 
-// Package run runs all files, in tests of its own; these are some of them.
+// Package run runs all files, in tests of its own; these are some of them. A push runs a third of the workloads.
 func TestWorkloads(t *testing.T) {
-	for _, w := range Workloads() {
+	share := tier.ShareOf(t, 3, 3)
+	for place, w := range Workloads() {
 		if w.About == "" {
 			t.Errorf("%s says nothing about itself", w.Name)
 		}
 		if workloadNamed(w.Name).file != nil && !slices.Contains([]string{"insert-batch", "queue", "drop"}, w.Name) {
+			continue
+		}
+		if !share.Has(place) {
 			continue
 		}
 		t.Run(w.Name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// bare is what a check costs at least: the hashes, and the bits in one piece of memory.
+// bare is the least that a check costs: the hashes, and the bits in one piece of memory.
 func bare(bits []uint64, k uint32, perHash uint64, key []byte) bool {
 	h := Sum(key)
 	return bareHas(bits, k, perHash, &h)
@@ -21,7 +21,7 @@ func bareHas(bits []uint64, k uint32, perHash uint64, h *Hash) bool {
 	return true
 }
 
-// benchKeys returns keys, one behind the other.
+// benchKeys returns keys, concatenated.
 func benchKeys(n int) [][]byte {
 	keys := make([][]byte, n)
 	var all []byte
@@ -69,7 +69,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkMark adds new keys to a filter of a million, and begins anew with each million.
+// BenchmarkMark adds new keys to a filter of a million, and starts again with a new filter after each million.
 func BenchmarkMark(b *testing.B) {
 	const n = 1_000_000
 	keys := benchKeys(n)

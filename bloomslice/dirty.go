@@ -8,7 +8,7 @@ import (
 // pageSet is a set of pages of a layer.
 type pageSet struct {
 	words []uint64
-	n     int // pages in it
+	n     int // pages in the set
 }
 
 func newPageSet(pages int) pageSet {
@@ -49,7 +49,7 @@ type DirtyPage struct {
 	Value []byte // as AppendPage
 }
 
-// Dirty is what of a slice has to be stored, in one batch: a count covers the keys whose bits are stored with it or before.
+// Dirty is what a slice has to store in one batch: a count covers the keys whose bits are stored with it or before.
 type Dirty struct {
 	Layers []Layer
 	Pages  []DirtyPage // by layer, then by page
@@ -66,7 +66,7 @@ type takingLayer struct {
 	pages []uint32 // ascending
 }
 
-// Take begins a pass over what is dirty now. What becomes dirty while the pass goes on may be taken by it, or stays dirty.
+// Take begins a pass over what is dirty now. What becomes dirty during the pass may be taken by it, or stays dirty.
 func (s *Slice) Take() *Taking {
 	t := &Taking{s: s}
 	for _, l := range *s.layers.Load() {
@@ -75,7 +75,7 @@ func (s *Slice) Take() *Taking {
 	return t
 }
 
-// Pages returns how many pages the pass has still to take.
+// Pages returns how many pages the pass has not taken yet.
 func (t *Taking) Pages() (n int) {
 	for i := range t.layers {
 		n += len(t.layers[i].pages)
@@ -83,8 +83,9 @@ func (t *Taking) Pages() (n int) {
 	return n
 }
 
-// Next takes what is dirty of the next pages, so many at most. Nothing means that the pass is over. What was taken counts as stored from
-// then on; where it is not, because storing it failed, it is to be given back by PutBack. Until it is stored Evict must not be called.
+// Next takes what is dirty in the next pages, at most pagesMax of them. An empty result means that the pass has ended. What was
+// taken counts as stored from then on; if storing it fails, it must be given back with PutBack. Evict must not be called until it
+// is stored.
 func (t *Taking) Next(pagesMax int) (d Dirty) {
 	for i := range t.layers {
 		tl := &t.layers[i]
@@ -137,8 +138,8 @@ func (s *Slice) Dirty() bool {
 	return slices.ContainsFunc(*s.layers.Load(), func(l *layer) bool { return l.dirty.n > 0 || l.counted })
 }
 
-// Evict takes pages that have not changed since they were stored out of memory, until so many bytes are freed, or there are no more. It
-// returns how many it has freed. What was taken of it must be at the source by now.
+// Evict removes pages that have not changed since they were stored from memory, until want bytes are freed or no such pages are
+// left. It returns how many bytes it has freed. Everything that was taken must be at the source by now.
 func (s *Slice) Evict(want int64) (freed int64) {
 	for _, l := range *s.layers.Load() {
 		for range l.pages {
@@ -165,7 +166,7 @@ func (s *Slice) evict(l *layer, page int) int64 {
 	return s.evictLocked(l, page)
 }
 
-// evictLocked takes a page out of memory. Its lock is held.
+// evictLocked removes a page from memory. The page's lock is held.
 func (s *Slice) evictLocked(l *layer, page int) int64 {
 	w := l.pages[page].Load()
 	if w == nil {
@@ -179,14 +180,14 @@ func (s *Slice) evictLocked(l *layer, page int) int64 {
 	return PageBytes
 }
 
-// Release takes all pages out of memory, for good: whoever still asks the slice reads them anew each time, and nothing can be added any
-// more. What is dirty is lost.
+// Release removes all pages from memory for good. From then on a reader of the slice reads its pages from the source each time, and
+// nothing can be added. Dirty pages are lost.
 func (s *Slice) Release() {
 	if s.released.Swap(true) {
 		return
 	}
 	for _, l := range *s.layers.Load() {
-		for i := range l.faults { // also of pages that are on their way into memory
+		for i := range l.faults { // also of pages that are being read into memory
 			l.faults[i].Lock()
 			for page := i; page < len(l.pages); page += len(l.faults) {
 				s.evictLocked(l, page)
@@ -197,8 +198,9 @@ func (s *Slice) Release() {
 	}
 }
 
-// MergePage joins the value of a page, of a layer that the slice has: what another replica has of it. Its error is ErrCorruptPage, or
-// the source's; then nothing is joined. Pages of layers that the slice does not have, and pages beyond a layer's end, are ErrOptions.
+// MergePage joins a page as another replica has it, given by its value. The slice must have the layer. Its error is ErrCorruptPage,
+// or the source's; then nothing is joined. For layers that the slice does not have, and pages beyond a layer's end, the error is
+// ErrOptions.
 func (s *Slice) MergePage(id LayerID, page uint32, value []byte) error {
 	var add words
 	if err := add.orValue(value); err != nil {

@@ -23,7 +23,7 @@ func (d *slowDisk) Page(id LayerID, page uint32) ([]byte, error) {
 	return value, err
 }
 
-// TestSlowFault has keys added while a reader waits for a page: what the reader brings must not replace it.
+// TestSlowFault adds keys while a reader waits for a page: the page that the reader brings must not replace the newer one.
 func TestSlowFault(t *testing.T) {
 	d := &slowDisk{disk: newDisk(), began: make(chan struct{})}
 	s := slice(t, options(10001, 0.01), nil, d)

@@ -2,22 +2,22 @@ package bloomslice
 
 import "github.com/twmb/murmur3"
 
-// Hash is what a key comes down to: four 64-bit hashes, from which the places of all its bits follow. It is the whole of what a
-// slice needs of a key, and part of the log format.
+// Hash is what a key is reduced to: four 64-bit hashes, from which the places of all its bits follow. It is all that a slice needs
+// of a key, and part of the log format.
 type Hash [4]uint64
 
-// Sum returns the hash of a key: the two halves of MurmurHash3 x64-128 with the seed 0, then the two halves of SpookyHash V1 with the
-// seeds 0. These are bloomd's functions, so a slice has the bits that a bloomd's filter of the same shape has, and its false positives.
-// It allocates nothing. The function is fixed for ever.
+// Sum returns the hash of a key: the two halves of MurmurHash3 x64-128 with the seed 0, then the two halves of SpookyHash V1 with
+// the seeds 0. These are bloomd's functions, so a slice has the same bits and the same false positives as a bloomd filter of the
+// same shape. Sum allocates nothing. The function is fixed forever.
 func Sum(key []byte) (h Hash) {
 	h[0], h[1] = murmur3.Sum128(key)
 	h[2], h[3] = spooky(key)
 	return h
 }
 
-// Slice returns which slice of a filter a key belongs to, of a number that is a power of two, or 0: slice i of n is slices i and i+n of
-// 2n. It comes from the first hash, by a product that keeps what it says apart from the remainder by which a place is found. The function
-// is fixed for ever.
+// Slice returns which slice of a filter a key belongs to. slices is a power of two, or 0. Slice i of n becomes slices i and i+n of
+// 2n. The slice comes from the first hash, by a product that keeps it independent of the remainder that determines a place. The
+// function is fixed forever.
 func (h *Hash) Slice(slices uint32) uint32 {
 	if slices <= 1 {
 		return 0

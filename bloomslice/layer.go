@@ -16,7 +16,7 @@ type layer struct {
 	pages   []atomic.Pointer[words]
 	hand    int            // where Evict goes on
 	dirty   pageSet        // pages that have changed since they were stored
-	faults  [16]sync.Mutex // by page: pages come and go one at a time, or a stale one could be put back
+	faults  [16]sync.Mutex // by page: pages are loaded and evicted one at a time, or a stale page could be put back
 }
 
 // zeroPage stands for a page without bits until one is set.
@@ -35,11 +35,11 @@ func newLayer(l Layer, stored bool) *layer {
 	return n
 }
 
-// bytes returns how much memory a layer takes that has no pages in it.
+// bytes returns how much memory a layer takes without any pages.
 func (l *layer) bytes() int64 { return int64(len(l.pages)+len(l.dirty.words)) * 8 }
 
-// look looks for the bits of a key, from the i-th on. Where the page of one is not in memory it returns which; else K, and whether all
-// are there.
+// look looks for the bits of a key, from the i-th on. If the page of one is not in memory, at is the number of that bit. Otherwise
+// at is K, and has says whether all bits are set.
 func (l *layer) look(h *Hash, i uint32) (has bool, at uint32) {
 	pages, k, perHash := l.pages, l.shape.K, l.perHash
 	for base := uint64(i) * perHash.m; i < k; i++ {
@@ -56,14 +56,14 @@ func (l *layer) look(h *Hash, i uint32) (has bool, at uint32) {
 	return true, k
 }
 
-// place returns where the i-th bit of a key is.
+// place returns the place of the i-th bit of a key.
 func (l *layer) place(h *Hash, i uint32) uint64 {
 	return uint64(i)*l.perHash.m + l.perHash.of(h.at(i))
 }
 
-// missing returns the places of the bits of a key that are not set, in the room of dst. Where a page of one is not in memory it returns
-// which, as known is false. How many there are can't be foretold, so nothing branches on it: then what the processor has to wait for
-// comes at once.
+// missing returns the places of the bits of a key that are not set, in the memory of dst. If a page is not in memory, it returns
+// that page, and known is false. The number of missing bits can't be predicted, so the loop does not branch on it: then the
+// processor waits for all cache misses at once.
 func (l *layer) missing(dst []uint64, h *Hash) (bits []uint64, page uint32, known bool) {
 	k, perHash := l.shape.K, l.perHash
 	if cap(dst) < int(k) {
@@ -87,7 +87,7 @@ func (l *layer) missing(dst []uint64, h *Hash) (bits []uint64, page uint32, know
 	return dst[:n], 0, true
 }
 
-// now returns what is to be stored of the layer beside its pages.
+// now returns what is to be stored of the layer in addition to its pages.
 func (l *layer) now() Layer { return Layer{l.id, l.shape, l.count} }
 
 // raise makes the count at least n.

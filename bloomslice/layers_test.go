@@ -30,7 +30,7 @@ func admit(t *testing.T, s *Slice, key, owner string) bool {
 	return added
 }
 
-// TestGrowth: a layer takes as many keys as its capacity, and the key behind them opens the next one.
+// TestGrowth: a layer takes as many keys as its capacity, and the next key opens the next layer.
 func TestGrowth(t *testing.T) {
 	s := slice(t, options(10001, 0.0001), nil, nil)
 	if err := s.AddLayer(""); err != nil {
@@ -59,7 +59,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestOwners: an owner's keys go to its own layers, whatever others have, and it opens a layer when its own is full, behind all others.
+// TestOwners: an owner's keys go to its own layers, whatever others have, and it opens a layer when its own is full, after all
+// others.
 func TestOwners(t *testing.T) {
 	s := slice(t, options(10001, 0.0001), nil, nil)
 	next := 0
@@ -89,7 +90,7 @@ func TestOwners(t *testing.T) {
 		}
 	}
 	fill("a", 10000)
-	if err := s.AddLayer("a"); err != nil { // there is one
+	if err := s.AddLayer("a"); err != nil { // it has one already
 		t.Fatal(err)
 	}
 	fill("b", 3)
@@ -108,7 +109,7 @@ func TestOwners(t *testing.T) {
 	is(counted{0, "a", 10001}, counted{1, "b", 4}, counted{2, "a", 1}, counted{3, "c", 0})
 }
 
-// TestLayerOrder: layers are in the order of their keys on disk, whoever comes first.
+// TestLayerOrder: layers are in the order of their keys on disk, in whatever order they are added.
 func TestLayerOrder(t *testing.T) {
 	s := slice(t, options(10001, 0.01), nil, nil)
 	want := []LayerID{{0, ""}, {0, "b"}, {0, "z"}, {0, "aa"}, {0, "az"}, {1, ""}, {1, "c"}, {256, "a"}}
@@ -153,7 +154,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestLayersMax: a slice has as many layers as it may, and then says so.
+// TestLayersMax: a slice has at most the allowed number of layers, and then returns an error.
 func TestLayersMax(t *testing.T) {
 	s := slice(t, options(10001, 0.01), nil, nil)
 	for i := range uint16(LayersMax) {
@@ -232,7 +233,7 @@ func (d *stored) list() (list []Layer) {
 	return list
 }
 
-// pass stores what is dirty, some pages at a time. It stops where fails says so, and gives back what it had taken then.
+// pass stores what is dirty, some pages at a time. It stops if fails returns true, and puts back what it had taken.
 func (d *stored) pass(s *Slice, some int, fails func() bool) (whole bool) {
 	for taking := s.Take(); ; {
 		dirty := taking.Next(some)
@@ -252,8 +253,9 @@ func (d *stored) pass(s *Slice, some int, fails func() bool) (whole bool) {
 	}
 }
 
-// TestStored goes through random lives of a slice of two owners whose passes fail now and then. After a pass that did not, what is stored is
-// what the slice has: opened from it another one has the same layers and all keys. What pages take of memory is counted throughout.
+// TestStored goes through random lives of a slice of two owners whose passes fail now and then. After a pass that did not fail, the
+// stored data is exactly what the slice has: a slice opened from it has the same layers and all keys. The memory of pages is
+// counted throughout.
 func TestStored(t *testing.T) {
 	for seed := range uint64(tier.Pick(3, 7, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 2))

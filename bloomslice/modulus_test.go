@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestModulus compares remainders with those of divisions, where the quotient changes too.
+// TestModulus compares remainders with those of divisions, around the places where the quotient changes.
 func TestModulus(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	edges := []uint64{1, 2, 3, 5, 7, 64, 1 << 31, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 63, 1<<63 + 1, 1<<64 - 59, 1<<64 - 2, 1<<64 - 1}

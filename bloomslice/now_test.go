@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// watchedDisk tells that it is asked.
+// watchedDisk records that it is asked.
 type watchedDisk struct {
 	*disk
 	asked func()
@@ -18,7 +18,7 @@ func (d *watchedDisk) Page(id LayerID, page uint32) ([]byte, error) {
 	return d.disk.Page(id, page)
 }
 
-// TestAdmitNow: what it knows is what Admit says, it asks the source for nothing, and in the end it knows all.
+// TestAdmitNow: its answers are those of Admit, it asks the source for nothing, and in the end it knows everything.
 func TestAdmitNow(t *testing.T) {
 	d := &watchedDisk{disk: newDisk()}
 	o := options(10_001, 0.001)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// owned is what a replica has of a slice that several fill, and what it was told of keys.
+// owned is what a replica has of a slice that several replicas fill, and the keys that it has received.
 type owned struct {
 	*Slice
 	name string
@@ -27,7 +27,8 @@ type message struct {
 	layers []Layer
 }
 
-// mark adds a key in a layer of the replica's own, and returns what the others are told. A key that was there is told, too.
+// mark adds a key in a layer of the replica's own, and returns the message for the others. A key that was already present is sent,
+// too.
 func (o *owned) mark(t rapid.TB, key string) message {
 	t.Helper()
 	h := Sum([]byte(key))
@@ -65,7 +66,7 @@ func (o *owned) receive(t rapid.TB, m *message) {
 	}
 }
 
-// set does what a mark says. What AdmitSet says of the key is what Check said before.
+// set applies a mark. AdmitSet must report the key as Check did before.
 func (o *owned) set(t rapid.TB, m *message) {
 	t.Helper()
 	had, err := o.Check(&m.hash)
@@ -95,7 +96,7 @@ func (o *owned) pages() (all []message) {
 	return all
 }
 
-// sendAll brings all that one has to another.
+// sendAll sends everything that one replica has to another.
 func sendAll(t rapid.TB, from, to *owned) {
 	t.Helper()
 	to.receive(t, &message{layers: from.Layers()})
@@ -126,8 +127,8 @@ func owners(t testing.TB, o Options, n int) (replicas []*owned) {
 	return replicas
 }
 
-// TestOwnersConverge: owners fill a slice side by side, and what they tell each other is lost, late, doubled and out of order. No replica
-// denies a key that it was told of, and when all have sent all they have, all are equal.
+// TestOwnersConverge: owners fill a slice concurrently, and their messages are lost, late, duplicated and out of order. No replica
+// denies a key that it has received, and when all have sent everything, all are equal.
 func TestOwnersConverge(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := options(10001, 0.05)
@@ -187,15 +188,16 @@ func must(t rapid.TB, r *owned, h *Hash) bool {
 	return has
 }
 
-// TestOwnersFalsePositives: three owners fill one slice, each its part of the keys and some of the others', while marks come to the others
-// late and in another order. With the capacity and ten times of it, the probability over all layers is what was asked for.
+// TestOwnersFalsePositives: three owners fill one slice, each with its part of the keys and some of the others', while marks reach
+// the others late and in another order. At the capacity and at ten times the capacity, the probability over all layers is as
+// requested.
 func TestOwnersFalsePositives(t *testing.T) {
 	const p, capacity, asked = 0.01, 10_001, 200_000
 	o := options(capacity, p)
 	o.Owners = 3
 	replicas := owners(t, o, 3)
 	rng := rand.New(rand.NewPCG(4, 2))
-	late := make([][]message, len(replicas)) // of each, not yet come
+	late := make([][]message, len(replicas)) // for each, messages that have not arrived
 	deliver := func(to, left int) {
 		rng.Shuffle(len(late[to]), func(i, j int) { late[to][i], late[to][j] = late[to][j], late[to][i] })
 		for _, m := range late[to][left:] {
@@ -209,7 +211,7 @@ func TestOwnersFalsePositives(t *testing.T) {
 			at := rng.IntN(len(replicas))
 			m := replicas[at].mark(t, fmt.Sprint("in", n))
 			if n%50 == 0 {
-				m = replicas[(at+1)%3].mark(t, fmt.Sprint("in", n)) // before it has heard of it, or not
+				m = replicas[(at+1)%3].mark(t, fmt.Sprint("in", n)) // before it has received the key, or not
 			}
 			for to := range replicas {
 				if late[to] = append(late[to], m); len(late[to]) > 2000 {
@@ -220,7 +222,7 @@ func TestOwnersFalsePositives(t *testing.T) {
 		for to := range replicas {
 			deliver(to, 0)
 		}
-		for i := range replicas { // whoever was asked for a key twice has told of one of them only
+		for i := range replicas { // a replica that was asked for a key twice has sent only one mark
 			sendAll(t, replicas[i], replicas[(i+1)%3])
 			sendAll(t, replicas[i], replicas[(i+2)%3])
 		}
@@ -248,7 +250,8 @@ func TestOwnersFalsePositives(t *testing.T) {
 	}
 }
 
-// TestSlicesFalsePositives: the keys of a filter that is cut in 8 are found in their slices, others no more often than was asked for.
+// TestSlicesFalsePositives: the keys of a filter that is cut in 8 are found in their slices, and others are found no more often
+// than requested.
 func TestSlicesFalsePositives(t *testing.T) {
 	const p, capacity, asked, parts = 0.01, 20_000, 200_000, 8
 	o := options(capacity, p)
@@ -284,7 +287,7 @@ func TestSlicesFalsePositives(t *testing.T) {
 	}
 }
 
-// TestGrowRule: an owner's next layer is behind its others, at the first index where not every owner has one.
+// TestGrowRule: an owner's next layer comes after its others, at the first index at which not every owner has one.
 func TestGrowRule(t *testing.T) {
 	o := options(10001, 0.01)
 	o.Owners = 2
@@ -318,8 +321,8 @@ func TestGrowRule(t *testing.T) {
 	}
 }
 
-// TestAdmitThere: of a key that is there Admit names a layer that has its bits, whoever owns it, and however many are newer; to set it
-// there changes nothing here, and brings the key to another replica.
+// TestAdmitThere: for a key that is present, Admit names a layer that has its bits, whichever owner it belongs to, and however many
+// are newer. Setting the key there changes nothing here, and brings the key to another replica.
 func TestAdmitThere(t *testing.T) {
 	o := options(10001, 0.001)
 	o.Owners = 100
@@ -403,8 +406,8 @@ func TestSeatOwners(t *testing.T) {
 	}
 }
 
-// handed marks keys in a slice of three seats, while a move hands one of the seats to another replica every so often, which has all that the one
-// before had. It returns the slice of a replica that has heard of all.
+// handed marks keys in a slice of three seats. Every so often a move hands one of the seats to another replica, which has
+// everything that the previous one had. It returns the slice of a replica that has received everything.
 func handed(t *testing.T, o Options, keys, moves int, owner func(seat, move int) string) *owned {
 	t.Helper()
 	replicas := owners(t, o, 3)
@@ -433,8 +436,8 @@ func handed(t *testing.T, o Options, keys, moves int, owner func(seat, move int)
 	return replicas[0]
 }
 
-// TestSeatHandedOn: a slice has as many layers after 200 moves as after none. With an owner for each replica that ever was it grows beyond
-// all bounds.
+// TestSeatHandedOn: a slice has as many layers after 200 moves as after none. If each replica that ever existed had its own owner,
+// it would grow without bound.
 func TestSeatHandedOn(t *testing.T) {
 	o := options(10001, 0.01)
 	o.Owners = 3
@@ -450,8 +453,9 @@ func TestSeatHandedOn(t *testing.T) {
 	}
 }
 
-// TestSeatFilledByTwo: while a move settles two replicas fill one seat, and neither hears of the other. Then each tells the other all. Nothing is
-// denied, no count goes over its layer's capacity, layers hold at most what both put there, and the layers are no more than one replica makes.
+// TestSeatFilledByTwo: while a move settles, two replicas fill one seat without hearing of each other. Then each sends everything
+// to the other. No key is denied, no count exceeds its layer's capacity, layers hold at most what both put there, and there are no
+// more layers than one replica makes.
 func TestSeatFilledByTwo(t *testing.T) {
 	o := options(10001, 0.01)
 	o.Owners = 3
@@ -492,8 +496,8 @@ func TestSeatFilledByTwo(t *testing.T) {
 	}
 }
 
-// TestSetOwners: layers of a slice that one owner has filled keep their indexes for themselves, when several fill it; the one owner goes on in the
-// last of them.
+// TestSetOwners: when several owners fill a slice that one owner has filled, the existing layers keep their indexes to themselves,
+// and the one owner continues in the last of them.
 func TestSetOwners(t *testing.T) {
 	o := options(10001, 0.01)
 	s := slice(t, o, nil, nil)

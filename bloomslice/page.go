@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// PageBytes is the size of a page of bits: what is stored, moved and faulted in as one. It is on disk.
+// PageBytes is the size of a page of bits, the unit that is stored, moved and faulted in. It is on disk.
 const PageBytes = 4096
 
 const (
@@ -18,10 +18,10 @@ const (
 	pageWords = pageBits / wordBits
 )
 
-// ErrCorruptPage is what errors about the value of a page are. A damaged page is never taken for zeros: that would deny keys.
+// ErrCorruptPage is wrapped by errors about the value of a page. A damaged page is never taken for zeros: that would deny keys.
 var ErrCorruptPage = errors.New("bloomslice: corrupt page")
 
-// errReleased is what adding to a slice that was released fails with.
+// errReleased is the error of adding to a slice that was released.
 var errReleased = errors.New("bloomslice: released")
 
 // The first byte of a page's value. It is on disk.
@@ -33,27 +33,27 @@ const (
 // sparseMax is the number of bits above which places take more bytes than the page.
 const sparseMax = PageBytes / 2
 
-// words are the bits of a page: bit 0 is the most significant of the first word, as in bloomd's files it is of the first byte.
+// words are the bits of a page: bit 0 is the most significant bit of the first word, as it is of the first byte in bloomd's files.
 type words [pageWords]uint64
 
 func (w *words) or(place uint16) { w[place/wordBits] |= 1 << (wordBits - 1 - place%wordBits) }
 
-// has reports whether a bit is set that the writer may be setting.
+// has reports whether a bit is set. The writer may be setting it at the same time.
 func (w *words) has(place uint64) bool {
 	return atomic.LoadUint64(&w[place/wordBits%pageWords])&(1<<(wordBits-1)>>(place%wordBits)) != 0
 }
 
-// lacks is 1 where a bit is not set, and 0 where it is.
+// lacks returns 1 if a bit is not set, and 0 if it is.
 func (w *words) lacks(place uint64) int {
 	return int(^(atomic.LoadUint64(&w[place/wordBits%pageWords]) >> (wordBits - 1 - place%wordBits)) & 1)
 }
 
-// set sets a bit that others may be looking at.
+// set sets a bit. Other goroutines may be reading it at the same time.
 func (w *words) set(place uint64) {
 	atomic.OrUint64(&w[place/wordBits%pageWords], 1<<(wordBits-1)>>(place%wordBits))
 }
 
-// join sets the bits of another page, while others may be looking.
+// join sets the bits of another page. Other goroutines may be reading at the same time.
 func (w *words) join(add *words) {
 	for i, v := range add {
 		if v&^w[i] != 0 {
@@ -62,7 +62,7 @@ func (w *words) join(add *words) {
 	}
 }
 
-// within reports whether another page has all bits that this has.
+// within reports whether other has all bits that w has.
 func (w *words) within(other *words) bool {
 	for i, v := range w {
 		if v&^other[i] != 0 {
@@ -94,8 +94,8 @@ func (w *words) used() int {
 	return 0
 }
 
-// AppendPage appends the value of a page from its bytes, of which there are at most PageBytes; those that lack are zero. Equal bits
-// encode equal, whatever they came from.
+// AppendPage appends the value of a page, given its bytes: at most PageBytes, the missing ones are zero. Equal bits have equal
+// values, whatever they were made from.
 func AppendPage(dst, page []byte) ([]byte, error) {
 	var w words
 	if len(page) > PageBytes {
@@ -105,10 +105,10 @@ func AppendPage(dst, page []byte) ([]byte, error) {
 	return w.append(dst), nil
 }
 
-// placesFew is how many places are looked for before the bits are counted: a page that has few of them is read once.
+// placesFew is the number of places that are looked for before the bits are counted: a page that has no more is read only once.
 const placesFew = 64
 
-// append appends the page's value: the shorter of the two forms.
+// append appends the page's value in the shorter of the two forms.
 func (w *words) append(dst []byte) []byte {
 	var few [placesFew]uint16
 	if places := w.places(few[:0], len(few)); len(places) > 0 && len(places) <= (int(places[len(places)-1])/8+1)/2 {
@@ -128,7 +128,7 @@ func (w *words) count() (n int) {
 	return n
 }
 
-// places appends the places of the bits, ascending, or returns nil where there are more than n.
+// places appends the places of the bits, ascending, or returns nil if there are more than n.
 func (w *words) places(dst []uint16, n int) []uint16 {
 	for i, v := range w {
 		for v != 0 {
@@ -196,7 +196,7 @@ func checkPlaces(body []byte) error {
 	for ; len(body) > 0; body = body[2:] {
 		p := int(binary.BigEndian.Uint16(body))
 		if p <= last || p >= pageBits {
-			return fmt.Errorf("%w: place %d behind %d", ErrCorruptPage, p, last)
+			return fmt.Errorf("%w: place %d follows %d", ErrCorruptPage, p, last)
 		}
 		last = p
 	}

@@ -21,8 +21,8 @@ func inMemory(s *Slice) int64 {
 	return bytes
 }
 
-// TestResident goes through lives of a slice, with readers beside it: what it says to have in memory it has, and all of it is given back
-// when it is released, once.
+// TestResident goes through lives of a slice, with concurrent readers: it has in memory what it reports, and it gives back all of
+// it when it is released, once.
 func TestResident(t *testing.T) {
 	o := options(10001, 0.01)
 	o.Owners = 8
@@ -100,7 +100,7 @@ func TestResidentRefused(t *testing.T) {
 	}
 }
 
-// TestReleased: to a slice that was released nothing is added.
+// TestReleased: nothing can be added to a released slice.
 func TestReleased(t *testing.T) {
 	s := slice(t, options(10001, 0.01), nil, newDisk())
 	add(t, s, "one")
@@ -118,7 +118,7 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// TestMergeNothing: a page of which all bits are there makes nothing dirty, and takes no memory.
+// TestMergeNothing: merging a page whose bits are all set makes nothing dirty, and takes no memory.
 func TestMergeNothing(t *testing.T) {
 	var resident Memory
 	s, err := New(options(10001, 0.01), nil, nil, &resident)

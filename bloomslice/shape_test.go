@@ -68,7 +68,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestShapeOfParts: what slices and owners share is what one would have: the capacity is divided among all, the probability among owners.
+// TestShapeOfParts: slices and owners together have what a single one would have: the capacity is divided among all, the
+// probability among owners.
 func TestShapeOfParts(t *testing.T) {
 	for _, slices := range []uint32{0, 1, 4} {
 		for _, owners := range []uint32{0, 1, 2, 5} {
@@ -92,7 +93,7 @@ func TestShapeOfParts(t *testing.T) {
 	}
 }
 
-// TestOptionsRefused has one bad field in each.
+// TestOptionsRefused has one bad field in each case.
 func TestOptionsRefused(t *testing.T) {
 	for _, o := range []Options{
 		{Capacity: 10_000, Probability: 0.01, Scale: 4, Reduction: 0.9},
@@ -123,7 +124,7 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
-// TestLargestShapes: what is at a bound is taken.
+// TestLargestShapes: values at the bounds are accepted.
 func TestLargestShapes(t *testing.T) {
 	for _, s := range []Shape{{LayerBytesMax, 1, 1}, {1 << 20, HashesMax, 1}, {1, 8, 1}} {
 		if err := s.Validate(); err != nil {

@@ -11,15 +11,16 @@ import (
 // LayerID names a layer of a slice.
 type LayerID struct {
 	Index uint16
-	Owner string // who fills the layer, counts its keys and decides that it is full: Seat.Owner. At most OwnerBytesMax bytes
+	Owner string // the owner fills the layer, counts its keys and decides that it is full: Seat.Owner. At most OwnerBytesMax bytes
 }
 
-// Seat is an owner's place among the owners of a filter: below Options.Owners, 0 where there is one. A replica that fills a slice has a seat there;
-// one that takes its place is handed the seat, with the counts of its layers. So however many replicas have filled a slice, it has layers
-// of so many owners only as the filter is made for: shapes are divided among those.
+// Seat is an owner's place among the owners of a filter: below Options.Owners, 0 if there is only one. Each replica that fills a
+// slice has a seat there. A replica that takes its place is handed the seat, with the counts of its layers. So however many
+// replicas have filled a slice, it has layers of no more owners than the filter is made for; shapes are divided among those.
 type Seat uint8
 
-// Owner returns the owner of layers that a seat fills: no bytes for seat 0, as on a node alone, else one. It is part of the disk format.
+// Owner returns the owner of the layers that a seat fills: empty for seat 0, as on a node alone, otherwise one byte. It is part of
+// the disk format.
 func (s Seat) Owner() string {
 	if s == 0 {
 		return ""
@@ -27,7 +28,7 @@ func (s Seat) Owner() string {
 	return string([]byte{byte(s)})
 }
 
-// Seat returns the seat that fills a layer. It reports false for an owner that is no seat's.
+// Seat returns the seat that fills a layer. It reports false for an owner that is not a seat.
 func (id LayerID) Seat() (s Seat, ok bool) {
 	switch {
 	case id.Owner == "":
@@ -54,7 +55,7 @@ func (a LayerID) Compare(b LayerID) int {
 // OwnerBytesMax is the longest name of an owner. It is part of the disk format.
 const OwnerBytesMax = 255
 
-// Layer is what is stored of a layer beside its pages.
+// Layer is what is stored of a layer in addition to its pages.
 type Layer struct {
 	ID    LayerID
 	Shape Shape
@@ -63,38 +64,39 @@ type Layer struct {
 
 // A Source gives the stored pages of a slice.
 type Source interface {
-	// Page returns the value of a page, as AppendPage made it, or nil where none is stored. It may be called by many at a time. The value
-	// is not kept.
+	// Page returns the value of a page, as AppendPage made it, or nil if none is stored. It may be called by several goroutines at
+	// a time. The slice does not keep the value.
 	Page(id LayerID, page uint32) (value []byte, err error)
 }
 
-// Memory counts what slices have in memory, in bytes. The zero value is ready.
+// Memory counts the bytes that slices have in memory. The zero value is ready.
 type Memory struct {
 	Pages  atomic.Int64 // pages of bits
-	Tables atomic.Int64 // what their layers take without any page: 8 bytes for each page that a layer has room for, and a little
+	Tables atomic.Int64 // what the layers take without any pages: 8 bytes for each page that a layer has room for, and a little
 }
 
 // Bytes returns the sum.
 func (m *Memory) Bytes() int64 { return m.Pages.Load() + m.Tables.Load() }
 
-// Slice is the part of a filter that lies in one place: layers of pages, of which those in use are in memory. It grows only.
+// Slice is the part of a filter that lies in one place: layers of pages. The pages in use are in memory. It only grows.
 //
-// Check may be called by any number of goroutines, also beside one that calls the other methods: those must come one at a time.
+// Check may be called by any number of goroutines, concurrently with one that calls the other methods: those must be called one at
+// a time.
 type Slice struct {
 	opt      Options
 	source   Source
 	memory   *Memory
-	bound    func(next Shape) error   // asked before a layer is added for a key; nil allows all
+	bound    func(next Shape) error   // called before a layer is added for a key; nil allows all
 	released atomic.Bool              // pages are no longer kept
 	layers   atomic.Pointer[[]*layer] // in order; a list is never changed
-	admitted struct {                 // what Commit sets: bits that the key lacks in the layer
+	admitted struct {                 // what Commit sets: bits of the key that are missing in the layer
 		layer *layer
 		bits  []uint64
 	}
 }
 
-// New returns a slice with these layers, none of whose pages are in memory. The source has the pages; with a nil source none is stored
-// anywhere. What it has in memory is counted in memory, which may be nil, until it is released.
+// New returns a slice with these layers, none of whose pages are in memory. The source has the pages; with a nil source none are
+// stored anywhere. What the slice has in memory is counted in memory, which may be nil, until it is released.
 func New(opt Options, layers []Layer, source Source, memory *Memory) (*Slice, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -116,18 +118,19 @@ func New(opt Options, layers []Layer, source Source, memory *Memory) (*Slice, er
 	return s, nil
 }
 
-// Bound has a function asked before Admit adds a layer of a shape: where it returns an error, Admit returns that, and adds nothing. A key that
-// is there is found before. It is called before the slice has another caller.
+// Bound sets a function that Admit calls before it adds a layer of a shape. If the function returns an error, Admit returns that
+// error and adds nothing. A key that is already in the slice is found before the call. Bound must be called before the slice has
+// another caller.
 func (s *Slice) Bound(may func(next Shape) error) { s.bound = may }
 
-// Check reports whether a key is in the slice, by its hash: false is certain, true is not. Where a page has to be read that can't be, it
-// fails with what the source said, or ErrCorruptPage, and then nothing is known.
+// Check reports whether a key is in the slice, by its hash: false is certain, true is not. If it has to read a page and can't, it
+// fails with the source's error or ErrCorruptPage, and then nothing is known.
 func (s *Slice) Check(h *Hash) (bool, error) {
 	l, err := s.holder(h, nil)
 	return l != nil, err
 }
 
-// holder returns a layer that has all bits of a key, or nil. One layer it does not ask, unless that is nil.
+// holder returns a layer that has all bits of a key, or nil. It skips the layer but, unless that is nil.
 func (s *Slice) holder(h *Hash, but *layer) (*layer, error) {
 	layers := *s.layers.Load()
 	for i := len(layers) - 1; i >= 0; i-- {
@@ -143,7 +146,7 @@ func (s *Slice) holder(h *Hash, but *layer) (*layer, error) {
 	return nil, nil
 }
 
-// Look does what Check does, where no page has to be read for it; else known is false.
+// Look does what Check does if it needs to read no page for it; otherwise known is false.
 func (s *Slice) Look(h *Hash) (has, known bool) {
 	layers := *s.layers.Load()
 	for i := len(layers) - 1; i >= 0; i-- {
@@ -203,9 +206,10 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 	return w, nil
 }
 
-// Admit decides what becomes of a key that is to be added. Where it is there already, added is false, and the layer is one that has its
-// bits. Else it names the layer that takes it, with the count that it will then have; Commit, called before anything else is, sets its
-// bits. All that can fail is done by Admit. A layer of the owner's is added where there is none, or the newest has as many keys as it may.
+// Admit decides what becomes of a key that is to be added. If the key is already in the slice, added is false and to is a layer
+// that has its bits. Otherwise to is the layer that takes the key, with the count that it will then have. Commit sets the bits; it
+// must be called before any other method. Everything that can fail is done by Admit. Admit adds a layer for the owner if the owner
+// has none, or if its newest has as many keys as it may.
 func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
 	l := s.newest(owner)
 	full := l == nil || l.count >= l.shape.Capacity
@@ -237,7 +241,7 @@ func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
 	return to, true, nil
 }
 
-// AdmitNow does what Admit does where the source is not asked for a page, and no layer added; else known is false.
+// AdmitNow does what Admit does if that requires neither a page from the source nor a new layer; otherwise known is false.
 func (s *Slice) AdmitNow(h *Hash, owner string) (added, known bool) {
 	l := s.newest(owner)
 	if l == nil || l.count >= l.shape.Capacity {
@@ -260,7 +264,7 @@ func (s *Slice) AdmitNow(h *Hash, owner string) (added, known bool) {
 	return true, true
 }
 
-// asks reports whether the source is asked for a page of the layer that is not in memory.
+// asks reports whether a page of the layer that is not in memory has to be read from the source.
 func (s *Slice) asks(l *layer) bool { return s.source != nil && l.stored.Load() }
 
 // Commit sets the bits of the key that was admitted last, and counts it.
@@ -270,7 +274,7 @@ func (s *Slice) Commit() {
 	l.raise(l.count + 1)
 }
 
-// Needs returns how many bytes of pages Commit will take in memory.
+// Needs returns how many bytes of pages Commit will allocate.
 func (s *Slice) Needs() (bytes int64) {
 	var last *atomic.Pointer[words]
 	for _, bit := range s.admitted.bits { // ascending
@@ -283,9 +287,9 @@ func (s *Slice) Needs() (bytes int64) {
 	return bytes
 }
 
-// Set sets the bits of a key in a layer, whether it is in another or not, and makes the layer's count at least what is said. A layer that
-// the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
-// replayed, and how one replica does what another has decided.
+// Set sets the bits of a key in a layer, whether or not the key is in another, and raises the layer's count to at least to.Count. A
+// layer that the slice does not have is added. If the slice has the layer in another shape, the error is ErrOptions. Set replays a
+// log, and does at one replica what another has decided.
 func (s *Slice) Set(to Layer, h *Hash) error {
 	if err := s.prepare(to, h); err != nil {
 		return err
@@ -294,8 +298,8 @@ func (s *Slice) Set(to Layer, h *Hash) error {
 	return nil
 }
 
-// AdmitSet works out what Set would do, and reports whether the key is in the slice already. CommitSet, called before anything else is, does it. All that
-// can fail is done by AdmitSet. It may add a layer.
+// AdmitSet works out what Set would do, and reports whether the key is in the slice already. CommitSet does it; it must be called
+// before any other method. Everything that can fail is done by AdmitSet. It may add a layer.
 func (s *Slice) AdmitSet(to Layer, h *Hash) (has bool, err error) {
 	if err := s.prepare(to, h); err != nil {
 		return false, err
@@ -313,7 +317,7 @@ func (s *Slice) CommitSet(to Layer) {
 	s.admitted.layer.raise(to.Count)
 }
 
-// prepare finds the layer, or adds it, and the bits that the key lacks there.
+// prepare finds the layer, or adds it, and finds the bits of the key that are not set in it.
 func (s *Slice) prepare(to Layer, h *Hash) error {
 	l := s.find(to.ID)
 	if l == nil || l.shape != to.Shape {
@@ -325,14 +329,15 @@ func (s *Slice) prepare(to Layer, h *Hash) error {
 	return s.load(l, h)
 }
 
-// lacking works out which bits a key lacks in a layer. It reports false where that can't be known, as a page is not in memory.
+// lacking works out which bits of a key are not set in a layer. It reports false if that can't be known, because a page is not in
+// memory.
 func (s *Slice) lacking(l *layer, h *Hash) (known bool) {
 	s.admitted.layer = l
 	s.admitted.bits, _, known = l.missing(s.admitted.bits, h)
 	return known
 }
 
-// load does what lacking does, and brings the pages into memory.
+// load does what lacking does, but reads missing pages into memory.
 func (s *Slice) load(l *layer, h *Hash) error {
 	s.admitted.layer = l
 	for {
@@ -347,7 +352,7 @@ func (s *Slice) load(l *layer, h *Hash) error {
 	}
 }
 
-// bring brings a page into memory, to be written to.
+// bring reads a page into memory, to be written to.
 func (s *Slice) bring(l *layer, page uint32) error {
 	if s.released.Load() {
 		return errReleased
@@ -356,7 +361,7 @@ func (s *Slice) bring(l *layer, page uint32) error {
 	return err
 }
 
-// set sets the bits that were found to lack.
+// set sets the bits that were found to be missing.
 func (s *Slice) set() {
 	l := s.admitted.layer
 	for _, bit := range s.admitted.bits {
@@ -366,7 +371,7 @@ func (s *Slice) set() {
 	}
 }
 
-// own returns a page that is in memory, to be written to.
+// own returns a page in memory that may be written to.
 func (s *Slice) own(l *layer, page uint32) *words {
 	w := l.pages[page].Load()
 	if w == &zeroPage {
@@ -398,8 +403,8 @@ func (s *Slice) find(id LayerID) *layer {
 	return nil
 }
 
-// grow adds a layer of the owner's, after its others, at the first index that has not a layer of each owner: so the layers of an index
-// have the probability that one layer has where there is one owner.
+// grow adds a layer for the owner, after its other layers, at the first index that does not have a layer of each owner yet. So the
+// layers of an index together have the probability that the one layer would have with a single owner.
 func (s *Slice) grow(owner string) (*layer, error) {
 	index := 0
 	if l := s.newest(owner); l != nil {
@@ -420,11 +425,13 @@ func (s *Slice) grow(owner string) (*layer, error) {
 	return s.add(newLayer(Layer{LayerID{uint16(index), owner}, shape, 0}, false))
 }
 
-// SetOwners says how many owners fill the slice from now on. Layers that it has stay as they are: where their shapes are not those that the options
-// then give, as those of one owner, no other layer comes to their indexes. It is called as Admit is.
+// SetOwners says how many owners fill the slice from now on. Existing layers stay as they are. If their shapes differ from those
+// that the options now give, as those of a single owner do, no other layer is added at their indexes. Like Admit, SetOwners must
+// not be called concurrently with methods other than Check.
 func (s *Slice) SetOwners(n uint32) { s.opt.Owners = n }
 
-// wholeAt reports whether a layer of an index has a shape that is not divided among the owners: it has the probability of all.
+// wholeAt reports whether a layer of an index has a shape that is not divided among the owners: that layer has the probability of
+// all of them.
 func (s *Slice) wholeAt(index int) bool {
 	for _, l := range *s.layers.Load() {
 		if int(l.id.Index) == index {
@@ -446,7 +453,7 @@ func (s *Slice) layersAt(index int) (n int) {
 	return n
 }
 
-// AddLayer adds the owner's first layer, where there is none, so that a new slice has a size before it has a key.
+// AddLayer adds the owner's first layer if the owner has none, so that a new slice has a size before it has a key.
 func (s *Slice) AddLayer(owner string) error {
 	if s.newest(owner) != nil {
 		return nil
@@ -468,11 +475,11 @@ func (s *Slice) add(l *layer) (*layer, error) {
 	return l, nil
 }
 
-// Restore adds a layer that another replica has, or the log of marks, or raises its count to what it is there. It is idempotent. It fails
-// with ErrOptions where the slice has the layer in another shape, or no layer can have the shape.
+// Restore adds a layer that another replica or the log of marks has, or raises its count to what it is there. It is idempotent. It
+// fails with ErrOptions if the slice has the layer in another shape, or if no layer can have the shape.
 func (s *Slice) Restore(l Layer) error { return s.restore(l, false) }
 
-// restore adds a layer that the source may have pages of, or one that is to be stored.
+// restore adds a layer. stored says that the source may have pages of it; otherwise the layer is still to be stored.
 func (s *Slice) restore(l Layer, stored bool) error {
 	have := s.find(l.ID)
 	if have != nil && have.shape == l.Shape {
@@ -499,11 +506,11 @@ func (s *Slice) Layers() []Layer {
 	return out
 }
 
-// Figures are what bloomd tells of a filter.
+// Figures are what bloomd reports of a filter.
 type Figures struct {
 	Capacity uint64 // keys, of all layers
 	Size     uint64 // keys that were added
-	Storage  uint64 // bytes of the layers, with the head that bloomd's files have. Not what is on disk here
+	Storage  uint64 // bytes of the layers, with the head that bloomd's files have; not what is on disk here
 }
 
 // Sums returns the figures of a slice with these layers.

@@ -13,7 +13,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// disk is a Source in memory: what a store does with what is taken.
+// disk is a Source in memory, with what a store does with dirty pages.
 type disk struct {
 	mu    sync.Mutex
 	pages map[string][]byte
@@ -186,7 +186,7 @@ func TestFalsePositives(t *testing.T) {
 	}
 }
 
-// TestModel goes through random lives of a slice: marks, checks, passes that store, pages that leave, reopenings from what is stored, and
+// TestModel goes through random lives of a slice: marks, checks, passes that store, evictions, reopenings from what is stored, and
 // two replicas that send each other pages and layers. No key that was added is ever denied, and the replicas end with equal bits.
 func TestModel(t *testing.T) {
 	for seed := range uint64(tier.Pick(8, 20, 60)) {
@@ -285,7 +285,7 @@ func send(t *testing.T, from, to *Slice, d *disk) {
 	}
 }
 
-// TestReplay sets what a log says, twice and in any order, and comes to the bits of the slice that wrote it.
+// TestReplay sets what a log says, twice and in any order, and gets the bits of the slice that wrote it.
 func TestReplay(t *testing.T) {
 	type record struct {
 		to Layer
@@ -316,7 +316,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestConcurrent has readers beside the writer, who stores pages and lets them go.
+// TestConcurrent runs readers concurrently with the writer, which stores pages and evicts them.
 func TestConcurrent(t *testing.T) {
 	d := newDisk()
 	s := slice(t, options(10001, 0.001), nil, d)
@@ -344,7 +344,8 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFaults has a source that fails, and one whose pages are damaged: no answer, nothing changed, and all is well when it is again.
+// TestFaults has a source that fails, and one whose pages are damaged: there is no answer, nothing changes, and everything works
+// when the source does again.
 func TestFaults(t *testing.T) {
 	d := newDisk()
 	s := slice(t, options(10001, 0.01), nil, d)
@@ -426,7 +427,7 @@ func TestAllocates(t *testing.T) {
 	}
 }
 
-// TestLook: it answers as Check does where the pages are in memory, and tells where they are not, in an older layer too.
+// TestLook: it answers as Check does if the pages are in memory, and reports if they are not, in an older layer too.
 func TestLook(t *testing.T) {
 	d := newDisk()
 	s := slice(t, options(10001, 0.01), nil, d)
@@ -483,8 +484,8 @@ func (s *Slice) newestHas(h *Hash) bool {
 	return has
 }
 
-// TestRestoredLayersAreStored: a layer that comes from another replica is to be stored, though it holds nothing yet; one that came from the
-// source is not.
+// TestRestoredLayersAreStored: a layer that comes from another replica has to be stored even if it is empty; a layer that came from
+// the source does not.
 func TestRestoredLayersAreStored(t *testing.T) {
 	shape, err := DefaultOptions().Shape(0)
 	if err != nil {

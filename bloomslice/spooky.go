@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// SpookyHash by Bob Jenkins, in the public domain; version 1, of 2012. Version 2 differs in how the short form takes in the length, and
-// libraries have that one only.
+// SpookyHash by Bob Jenkins, in the public domain; version 1, of 2012. Version 2 differs in how the short form takes in the length,
+// and libraries only have version 2.
 
 const (
 	spookyConst      = 0xdeadbeefdeadbeef
 	spookyVars       = 12
 	spookyBlockBytes = spookyVars * 8
-	spookyLongBytes  = 2 * spookyBlockBytes // keys from this length on take the long form
+	spookyLongBytes  = 2 * spookyBlockBytes // keys of this length or more take the long form
 )
 
 // spooky returns the two halves of the hash of a key, with both seeds 0.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// chiSquare is Pearson's sum for counts that should be equal: about as many as there are, give or take the root of twice as many.
+// chiSquare is Pearson's sum for counts that should be equal: about the number of counts, give or take the square root of twice
+// that number.
 func chiSquare(counts []int) (sum float64) {
 	all := 0
 	for _, n := range counts {
@@ -18,10 +19,10 @@ func chiSquare(counts []int) (sum float64) {
 	return sum
 }
 
-// chiMost is what no sum of 64 even counts comes to: six deviations above the mean.
+// chiMost is a bound that no sum of 64 even counts reaches: six deviations above the mean.
 const chiMost = 63 + 6*11.3
 
-// TestSliceSplits: slice i of n is slices i and i+n of 2n, and there is a slice for any number.
+// TestSliceSplits: slice i of n becomes slices i and i+n of 2n, and every number of slices is covered.
 func TestSliceSplits(t *testing.T) {
 	for i := range 10_000 {
 		h := Sum(fmt.Append(nil, "split", i))

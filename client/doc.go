@@ -27,7 +27,8 @@
 // # Contexts
 //
 // Contexts are tokens, which nodes make. They come with answers that show elements, and say what the caller has seen. A change with a
-// context acts on what was seen and on nothing newer. Tokens are opaque bytes; keyscheme.EncodeText turns them into text.
+// context acts on what was seen and on nothing newer. Tokens are opaque bytes: Token.Text turns them into text, and bigset.ParseToken reads
+// it.
 //
 // # Reads
 //

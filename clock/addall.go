@@ -6,11 +6,11 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// addAllSpread is how many counters there must be for each page that AddAll makes room for: a page of bits is 8 KiB.
+// addAllSpread is the number of counters per page that AddAll requires before it makes room for the pages: a page of bits is 8 KiB.
 const addAllSpread = 256
 
-// AddAll puts counters of one actor into the clock, in whatever order they are. It does what Add does for each of them, and takes
-// a fraction of the time where they are many and lie close together.
+// AddAll puts counters of one actor into the clock, in whatever order they are. It does what Add does for each of them. For many
+// counters that lie close together it takes a fraction of the time.
 func (c *Clock) AddAll(a Actor, counters []uint64) {
 	if len(counters) == 0 || !a.valid() {
 		return

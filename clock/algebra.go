@@ -71,7 +71,7 @@ func (c *Clock) Union(o *Clock) {
 	}
 }
 
-// Subtract takes every dot of o out of c. It costs O(pages) of the actors that both have.
+// Subtract removes every dot of o from c. It costs O(pages) of the actors that both have.
 func (c *Clock) Subtract(o *Clock) {
 	if c == o {
 		c.recs = nil
@@ -88,7 +88,7 @@ func (c *Clock) Subtract(o *Clock) {
 	c.dropEmpty()
 }
 
-// Intersect keeps of c the dots that o has too. It costs O(pages) of the actors that both have.
+// Intersect removes from c every dot that o does not have. It costs O(pages) of the actors that both have.
 func (c *Clock) Intersect(o *Clock) {
 	if c == o {
 		return
@@ -187,7 +187,7 @@ func (r *Counters) meetsPage(p *page) bool {
 	return p.bits == nil || q.bits == nil || p.bits.Intersects(q.bits)
 }
 
-// pageAt returns the page or extent that index lies in, nil if there is none.
+// pageAt returns the page or extent that index lies in, or nil if no page covers it.
 func (r *Counters) pageAt(index uint64) *page {
 	if i := r.search(index); i < len(r.pages) && r.pages[i].first <= index {
 		return &r.pages[i]

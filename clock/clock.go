@@ -7,20 +7,19 @@ import (
 	"unsafe"
 )
 
-// Clock is a set of dots: per actor a base (the counters 1..base, which make up the version vector) and a cloud of
-// counters beyond a gap. It only grows by Add and its kin; Subtract and Intersect make new sets out of it in place. The
-// zero value is empty and ready, and a nil *Clock reads as empty.
+// Clock is a set of dots: per actor a base (the counters 1..base, which make up the version vector) and a cloud of counters beyond
+// a gap. It only grows by Add and its kin; Subtract and Intersect make new sets out of it in place. The zero value is empty and
+// ready, and a nil *Clock reads as empty.
 //
-// A Clock is not safe for concurrent mutation. Any number of goroutines may read one, and Clone it, while nobody mutates
-// it.
+// A Clock is not safe for concurrent mutation. Any number of goroutines may read and Clone one while no goroutine mutates it.
 type Clock struct {
 	recs  []Counters            // sorted by actor, none of them empty
 	owner atomic.Pointer[token] // the right to write in place; nil until the first write after a Clone
 }
 
-// token is the right to write: a page list or page that carries a clock's token belongs to that clock alone. Clone takes
-// the token away, so that nothing needs to be marked as shared. It has a size because pointers to distinct values without
-// one may be equal.
+// token is the right to write: a page list or page that carries a clock's token belongs to that clock alone. Clone takes the token
+// away, so that nothing needs to be marked as shared. A token is not of size zero, because pointers to distinct values of size zero
+// may be equal.
 type token struct{ _ byte }
 
 // Of returns a clock that holds dots.
@@ -32,8 +31,8 @@ func Of(dots ...Dot) *Clock {
 	return c
 }
 
-// Add puts d into the clock and reports whether it is new. A dot that is not Valid is no event: it is left out, and Add
-// returns false. The counter after base costs nothing but an increment and allocates nothing.
+// Add puts d into the clock and reports whether it is new. A dot that is not Valid is no event: Add ignores it and returns false.
+// Adding the counter after base only increments base and allocates nothing.
 func (c *Clock) Add(d Dot) bool {
 	if d.Counter == 0 {
 		return false
@@ -48,9 +47,8 @@ func (c *Clock) Add(d Dot) bool {
 	return c.recs[i].add(d.Counter, c.token())
 }
 
-// AddRange puts the counters first..last of actor a into the clock, in memory and time that do not depend on their number
-// (but on the pages of the cloud that they touch). A first of 0 means 1; it does nothing where last < first or where a is
-// no actor.
+// AddRange puts the counters first..last of actor a into the clock. Memory and time depend on the pages of the cloud that they
+// touch, not on the number of counters. A first of 0 means 1. AddRange does nothing if last < first or if a is not a valid actor.
 func (c *Clock) AddRange(a Actor, first, last uint64) {
 	if first = max(first, 1); last < first || !a.valid() {
 		return
@@ -74,9 +72,9 @@ func (c *Clock) ContainsBytes(actor []byte, counter uint64) bool {
 	return ok && c.recs[i].Contains(counter)
 }
 
-// CountersOf returns the counters of an actor, nil if the clock has none of it (a nil *Counters is empty). What it returns
-// belongs to the clock and is good until the clock is next mutated: take it from a Clone that nobody mutates to keep it.
-// It allocates nothing.
+// CountersOf returns the counters of an actor, or nil if the clock has none of it (a nil *Counters is empty). The result belongs to
+// the clock and is valid until the clock is next mutated; to keep it, take it from a Clone that is not mutated. CountersOf
+// allocates nothing.
 func (c *Clock) CountersOf(actor []byte) *Counters {
 	if i, ok := c.find(stringOf(actor)); ok {
 		return &c.recs[i]
@@ -123,9 +121,9 @@ func (c *Clock) Actors() []Actor {
 	return names
 }
 
-// Clone returns a copy; afterwards both may be mutated independently. It costs O(actors): lists and pages are shared and
-// copied by whichever side writes to them first. The only field of c that it writes is one that no reading method looks
-// at, so readers of c need not be kept out; mutators of c do.
+// Clone returns a copy; afterwards both may be mutated independently. It costs O(actors): lists and pages are shared, and copied by
+// whichever side writes to them first. The only field of c that Clone writes is one that no reading method looks at, so Clone needs
+// no lock against readers of c, only against mutators.
 func (c *Clock) Clone() *Clock {
 	if c == nil {
 		return new(Clock)
@@ -136,7 +134,7 @@ func (c *Clock) Clone() *Clock {
 	return &Clock{recs: slices.Clone(c.recs)}
 }
 
-// HeapBytes returns roughly how much memory the clock keeps alive, what it shares with clones included.
+// HeapBytes returns roughly how much memory the clock keeps alive, including what it shares with clones.
 func (c *Clock) HeapBytes() int {
 	n := int(unsafe.Sizeof(Clock{}))
 	for i := range c.records() {
@@ -145,7 +143,7 @@ func (c *Clock) HeapBytes() int {
 	return n
 }
 
-// token returns the clock's right to write, a new one if there is none.
+// token returns the clock's right to write, and makes a new one if the clock has none.
 func (c *Clock) token() *token {
 	t := c.owner.Load()
 	if t == nil {
@@ -162,10 +160,10 @@ func (c *Clock) records() []Counters {
 	return c.recs
 }
 
-// actorsLinear is the number of actors up to which comparing them in turn beats halving.
+// actorsLinear is the number of actors up to which a linear search beats a binary one.
 const actorsLinear = 6
 
-// find returns the place of actor's record and whether there is one, else where it would go.
+// find returns the index of actor's record and true, or the index at which it would be inserted and false.
 func (c *Clock) find(actor string) (int, bool) {
 	recs := c.records()
 	if len(recs) <= actorsLinear {

@@ -11,13 +11,13 @@ const (
 	formDot    = 3 // exactly one dot: counter, then the actor to the end
 )
 
-// DecodedBytesMax bounds what Decode keeps: at most this many bytes of memory for each byte of a canonical encoding,
-// beside a constant of 200 KiB while it runs. The worst case is a page of one value.
+// DecodedBytesMax bounds the memory that Decode keeps: at most this many bytes for each byte of a canonical encoding. While it
+// runs, Decode takes up to 200 KiB more. The worst case is a page of one value.
 const DecodedBytesMax = 128
 
-// Append appends the canonical encoding of c: equal clocks give equal bytes, whatever their history, and different clocks
-// different ones. A clock of one dot takes 1 byte, its counter as a varint and its actor; see doc.go for the rest. c is
-// only read.
+// Append appends the canonical encoding of c: equal clocks give equal bytes, whatever their history, and different clocks give
+// different ones. A clock of one dot takes 1 byte, its counter as a varint and its actor; see doc.go for the rest. Append only
+// reads c.
 func (c *Clock) Append(dst []byte) []byte {
 	recs := c.records()
 	if len(recs) == 1 && recs[0].count == 1 {
@@ -32,10 +32,9 @@ func (c *Clock) Append(dst []byte) []byte {
 	return dst
 }
 
-// Decode returns the clock that b encodes, plain or compressed. It refuses every encoding but the one that Append makes,
-// so that equal clocks have equal bytes also when the bytes come from elsewhere. Its errors wrap ErrCorrupt and are
-// *CorruptError. It does not keep b. Memory is bounded by DecodedBytesMax and, for compressed bytes, by PackRatioMax and
-// EncodedBytesMax too.
+// Decode returns the clock that b encodes, plain or compressed. It refuses every encoding but the one that Append makes, so that
+// equal clocks have equal bytes even if the bytes come from elsewhere. Its errors wrap ErrCorrupt and are *CorruptError. It does
+// not keep b. Memory is bounded by DecodedBytesMax and, for compressed bytes, also by PackRatioMax and EncodedBytesMax.
 func Decode(b []byte) (*Clock, error) {
 	b, err := unpack(b)
 	if err != nil {
@@ -56,8 +55,8 @@ func Decode(b []byte) (*Clock, error) {
 	return c, nil
 }
 
-// UnionEncoded adds to c what b encodes, as Decode and Union would, without making the other clock. On an error c is as it
-// was. It costs O(len(b)) and the pages of c that it touches.
+// UnionEncoded adds to c what b encodes, as Decode and Union would, without making the other clock. On an error c is unchanged. It
+// costs O(len(b)) and the pages of c that it touches.
 func (c *Clock) UnionEncoded(b []byte) error {
 	b, err := unpack(b)
 	if err != nil {
@@ -77,7 +76,7 @@ func (c *Clock) UnionEncoded(b []byte) error {
 	return p.clock(&uniter{c: c, tok: c.token()})
 }
 
-// record returns the record of an actor, a new one if there is none. It copies the name only then.
+// record returns the record of an actor, and makes a new one if there is none. It copies the name only then.
 func (c *Clock) record(actor []byte) *Counters {
 	i, ok := c.find(stringOf(actor))
 	if !ok {
@@ -88,13 +87,13 @@ func (c *Clock) record(actor []byte) *Counters {
 
 // sink takes what a parser finds, in order.
 type sink interface {
-	// clock opens the whole; so many sections follow.
+	// clock opens the encoding; actors is the number of sections that follow.
 	clock(actors int)
-	// section opens an actor that has so many page records.
+	// section opens an actor; pages is the number of its page records.
 	section(actor []byte, base uint64, pages int)
 	// full is an extent of the opened actor.
 	full(first, last uint64)
-	// partial is a page of n values; the spans are the parser's.
+	// partial is a page of n values. The parser owns spans.
 	partial(index uint64, spans []span, n int)
 	// end closes the actor.
 	end()
@@ -134,7 +133,7 @@ func (l *loader) page(p page) {
 
 func (l *loader) end() { l.c.recs = append(l.c.recs, l.r) }
 
-// uniter adds an encoding that was found valid to a clock.
+// uniter adds an encoding that has been validated to a clock.
 type uniter struct {
 	c    *Clock
 	tok  *token
@@ -155,7 +154,7 @@ func (u *uniter) full(first, last uint64) {
 	u.r.addRange(first<<pageBits, last<<pageBits|lowMask, u.tok)
 }
 
-// spansByRange is the number of spans up to which adding them in turn beats making a bitmap of them.
+// spansByRange is the number of spans up to which adding them one by one beats making a bitmap of them.
 const spansByRange = 4
 
 func (u *uniter) partial(index uint64, spans []span, n int) {
@@ -195,9 +194,8 @@ func (w *pageWriter) section(dst []byte, r *Counters) []byte {
 	return dst
 }
 
-// place is where the next page record of an actor may lie. The least counter that a cloud can hold is base+2: values below
-// it in its page are not part of what is encoded, so a base in the middle of a page costs nothing and a base that is not
-// maximal cannot be written down.
+// place is where the next page record of an actor may lie. The least counter that a cloud can hold is base+2. Values below it in
+// its page are not encoded, so a base in the middle of a page costs nothing, and a base that is not maximal has no encoding.
 type place struct {
 	next      uint64 // least index
 	floor     uint64 // base+2's index

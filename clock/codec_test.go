@@ -140,7 +140,7 @@ func TestRoundTripDense(t *testing.T) {
 	}
 }
 
-// The bytes do not tell how a clock came to be.
+// The bytes do not reveal how a clock was made.
 func TestEncodingHasNoHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, m := drawPair(t, "steps")
@@ -194,8 +194,8 @@ func TestEncodedSizes(t *testing.T) {
 	}
 }
 
-// A clock takes a bit an event, or two bytes for each event that is not in it and 16 for each page that has such, whichever is less; and 32 bytes
-// an actor.
+// A clock takes a bit per event, or two bytes for each event that is not in it plus 16 for each page that has such events,
+// whichever is less, and 32 bytes per actor.
 func TestEncodedSizesOfActors(t *testing.T) {
 	const n = 400_000
 	for _, actors := range []int{1, 1000} {
@@ -333,7 +333,7 @@ func TestDecodeMemory(t *testing.T) {
 			if packed := b[0] == formPacked; packed && len(c.Append(nil)) > PackRatioMax*len(b) {
 				t.Errorf("%s: ratio above PackRatioMax", name)
 			}
-			if _, err := Decode(b); err != nil { // also makes what is made once
+			if _, err := Decode(b); err != nil { // also initializes what is made once
 				t.Fatal(name, err)
 			}
 			var before, after runtime.MemStats

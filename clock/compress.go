@@ -20,9 +20,9 @@ const (
 	packWindow   = 1 << 20 // bytes; the distance over which repeats are found
 )
 
-// AppendCompressed appends c's canonical encoding compressed with zstd, or plain where that is short, very long or would
-// not shrink by an eighth. Decode and UnionEncoded take both. Compressed bytes depend on the compressor's version: compare
-// clocks by Append. c is only read; concurrent callers of this and of Decode's decompression take turns.
+// AppendCompressed appends c's canonical encoding compressed with zstd. It stays plain if it is short, very long or would not
+// shrink by an eighth. Decode and UnionEncoded accept both. Compressed bytes depend on the compressor's version: compare clocks by
+// Append. AppendCompressed only reads c; concurrent callers of it and of Decode's decompression take turns.
 func (c *Clock) AppendCompressed(dst []byte) []byte {
 	at := len(dst)
 	dst = c.Append(dst)
@@ -41,7 +41,7 @@ func (c *Clock) AppendCompressed(dst []byte) []byte {
 // skipFrame opens a frame that zstd decoders skip; its length follows in 4 bytes, little-endian.
 const skipFrame = 0x184D2A50
 
-// pad makes packed at least size bytes long by a frame of nothing.
+// pad makes packed at least size bytes long by appending a skippable frame of zeros.
 func pad(packed []byte, size int) []byte {
 	if len(packed) >= size {
 		return packed

@@ -5,17 +5,17 @@ import (
 	"unsafe"
 )
 
-// Counters is what a clock holds of one actor: the counters 1..base and a cloud of pages beyond a gap. Clock.CountersOf
-// and Clock.Counters give one out for reading. A nil *Counters is empty.
+// Counters is what a clock holds of one actor: the counters 1..base and a cloud of pages beyond a gap. Clock.CountersOf and
+// Clock.Counters return one for reading. A nil *Counters is empty.
 type Counters struct {
 	actor Actor
 	base  uint64 // maximal: base+1 is not in the cloud
 	count uint64 // base plus the values of all pages; at most 2^64-1, as 0 is no counter
 	pages []page // sorted, apart, none empty; every value is at least base+2
-	owner *token // who may write pages in place
+	owner *token // the token that may write pages in place
 }
 
-// Contains reports whether the actor's event n is there.
+// Contains reports whether the actor's event n is in the clock.
 func (r *Counters) Contains(n uint64) bool {
 	if r == nil {
 		return false
@@ -36,7 +36,7 @@ func (r *Counters) cloud(n uint64) bool {
 	return p.bits == nil || p.bits.Contains(uint32(n&lowMask))
 }
 
-// ContainsAny reports whether one of the actor's events first..last is there.
+// ContainsAny reports whether at least one of the actor's events first..last is in the clock.
 func (r *Counters) ContainsAny(first, last uint64) bool {
 	if first = max(first, 1); r == nil || first > last {
 		return false
@@ -54,7 +54,7 @@ func (r *Counters) ContainsAny(first, last uint64) bool {
 	return false
 }
 
-// Base returns the highest n for which 1..n are all there.
+// Base returns the highest n for which all of 1..n are in the clock.
 func (r *Counters) Base() uint64 {
 	if r == nil {
 		return 0
@@ -117,7 +117,7 @@ func (r *Counters) addRange(first, last uint64, tok *token) {
 	}
 }
 
-// addCloud adds a range that lies beyond a gap: the ends page by page, what is between them as one extent.
+// addCloud adds a range that lies beyond a gap: the ends page by page, the pages between them as one extent.
 func (r *Counters) addCloud(first, last uint64, tok *token) {
 	i, j := first>>pageBits, last>>pageBits
 	if i == j {
@@ -162,8 +162,8 @@ func (r *Counters) setBase(n uint64) {
 	r.base = n
 }
 
-// absorb restores the normal form after base has grown, or after a page that straddles base was written: what base covers
-// leaves the cloud, and base runs on through what follows it without a gap, by runs and extents.
+// absorb restores the normal form after base has grown, or after a page that straddles base was written. Counters that base covers
+// leave the cloud, and base advances through the runs and extents that follow it without a gap.
 func (r *Counters) absorb(tok *token) {
 	for len(r.pages) != 0 {
 		p := &r.pages[0]
@@ -187,7 +187,7 @@ func (r *Counters) absorb(tok *token) {
 	}
 }
 
-// dropFirst takes the first page away. It needs no copy of a shared list.
+// dropFirst removes the first page. It needs no copy of a shared list.
 func (r *Counters) dropFirst(tok *token) {
 	r.count -= r.pages[0].size()
 	if r.owner == tok {
@@ -198,7 +198,7 @@ func (r *Counters) dropFirst(tok *token) {
 	}
 }
 
-// trimFirst takes the values below low out of the first page, and the page if nothing is left.
+// trimFirst removes the values below low from the first page, and the page itself if nothing is left.
 func (r *Counters) trimFirst(low uint64, tok *token) {
 	if uint64(r.pages[0].bits.Maximum()) < low {
 		r.dropFirst(tok)
@@ -209,7 +209,7 @@ func (r *Counters) trimFirst(low uint64, tok *token) {
 	r.recount(0, tok)
 }
 
-// own makes the page list one that tok may write.
+// own makes the page list writable by tok.
 func (r *Counters) own(tok *token) {
 	if r.owner != tok {
 		r.pages = slices.Clone(r.pages)

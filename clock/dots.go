@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// AppendDots appends the canonical encoding of Of(dots...) without making that clock: what one write adds is encoded at
-// every write, and is mostly a dot or two. It sorts dots. Dots that are none are left out.
+// AppendDots appends the canonical encoding of Of(dots...) without making that clock: what one write adds is encoded at every
+// write, and is mostly a dot or two. It sorts dots. Invalid dots are left out.
 func AppendDots(dst []byte, dots []Dot) []byte {
 	dots = slices.DeleteFunc(dots, func(d Dot) bool { return !d.Valid() })
 	slices.SortFunc(dots, Dot.Compare)

@@ -6,11 +6,11 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Difference and intersection take a base apart and may make a new one, so they work on *flat* lists: the base spelled out
-// as pages before those of the cloud. It is an extent and one page, whatever its length. A flat base has a value 0, which
-// is no counter, so that its pages are full; absorb takes it out again.
+// Difference and intersection split a base and may make a new one, so they work on *flat* lists: the base is spelled out as pages
+// before those of the cloud. It takes one extent and one page, whatever its length. A flat base contains the value 0, which is not
+// a counter, so that its pages are full; absorb removes it again.
 
-// combine returns r op o, in normal form; what r's pages contribute unchanged keeps its owner.
+// combine returns r op o, in normal form. Pages of r that come out unchanged keep their owner.
 func (r *Counters) combine(o *Counters, op func(a, b []page, tok *token) []page, tok *token) Counters {
 	res := Counters{actor: r.actor, pages: op(r.flat(tok), o.flat(tok), tok), owner: tok}
 	for i := range res.pages {
@@ -21,7 +21,7 @@ func (r *Counters) combine(o *Counters, op func(a, b []page, tok *token) []page,
 	return res
 }
 
-// flat returns the pages of r with the base among them. The list is the caller's, the bitmaps it shares with r are not.
+// flat returns the pages of r, including those of the base. The caller owns the list, but not the bitmaps, which it shares with r.
 func (r *Counters) flat(tok *token) []page {
 	if r.base == 0 {
 		return slices.Clone(r.pages)
@@ -58,7 +58,7 @@ func push(list []page, p page) []page {
 	return append(list, p)
 }
 
-// and returns what is in both lists.
+// and returns the intersection of both lists.
 func and(a, b []page, tok *token) []page {
 	var list []page
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -88,7 +88,7 @@ func andPage(p, q *page, first, last uint64, tok *token) page {
 	}
 }
 
-// andNot returns what is in a and not in b.
+// andNot returns what is in a but not in b.
 func andNot(a, b []page, tok *token) []page {
 	var list []page
 	for i := range a {
@@ -109,7 +109,7 @@ func andNot(a, b []page, tok *token) []page {
 	return list
 }
 
-// extentNot appends what b leaves of the extent p, cut into extents and complements of pages.
+// extentNot appends what remains of the extent p without b: extents, and complements of pages.
 func extentNot(list []page, p *page, b []page, tok *token) []page {
 	from := p.first
 	for i := range b {

@@ -7,9 +7,9 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Kinds of page records. A page of values is written as the smallest of the last four, the first of them where two are
-// equal. There is no list of absent runs, which would only swap the roles of gap and length in kindRuns, and no raw array,
-// which beats varint distances for at most three values a page. These are on disk and on the wire.
+// Kinds of page records. A page of values is written in the smallest of the last four kinds; among equals, in the first of them. A
+// list of absent runs would only swap the roles of gap and length in kindRuns, and a raw array beats varint distances for at most
+// three values a page, so neither exists. These are on disk and on the wire.
 const (
 	kindFull   = 0 // count of pages: an extent
 	kindRuns   = 1 // count, then gap and length of each run
@@ -23,7 +23,7 @@ const (
 // span is a run of values in a page, both ends included.
 type span struct{ first, last uint16 }
 
-// shape is what choosing a kind needs to know of a page: values from lo on, and the bytes of each kind.
+// shape is what the choice of a kind depends on: the values of a page from lo on, and the bytes that each kind takes.
 type shape struct {
 	lo, last            uint32 // the least value possible and the highest present
 	values, holes, runs int    // holes are counted from lo to last
@@ -59,7 +59,7 @@ func measure(spans []span, lo uint32) shape {
 	return s
 }
 
-// kind returns the kind that the page is written as.
+// kind returns the kind in which the page is written.
 func (s *shape) kind() uint64 {
 	best := kindRuns
 	for k := kindValues; k <= kindBitmap; k++ {
@@ -101,7 +101,7 @@ func (w *pageWriter) record(dst []byte, delta uint64, lo uint32) []byte {
 	}
 }
 
-// appendRuns writes gaps less one, as runs that touch are one run; the first gap may be empty and is written as it is.
+// appendRuns writes gaps less one, because runs that touch are one run; the first gap may be empty and is written as it is.
 func appendRuns(dst []byte, spans []span, s *shape) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(spans)))
 	next := s.lo
@@ -152,7 +152,7 @@ func appendBitmap(dst []byte, spans []span, s *shape) []byte {
 	return dst
 }
 
-// bitmapMaker makes bitmaps of spans. It keeps scratch space between them, so that a page costs no more than what is kept.
+// bitmapMaker makes bitmaps of spans. It reuses its scratch space, so that a page allocates only what is kept.
 type bitmapMaker struct{ words *[pageValues / 64]uint64 }
 
 // of returns the bitmap of a page that has n values.

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The sizes that the choice of a kind rests on are those that are written, and each kind reads back as it was written.
+// The sizes on which the choice of a kind rests are those that are written, and each kind is read back as it was written.
 func TestEveryKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lo := rapid.SampledFrom([]uint32{0, 1, 77, 60000}).Draw(t, "lo")

@@ -6,7 +6,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// PageBits: a page covers 2^PageBits counters. It is part of the format.
+// PageBits is the binary logarithm of the number of counters that a page covers. It is part of the format.
 const PageBits = pageBits
 
 const (
@@ -19,13 +19,13 @@ const (
 	bitmapHead = 80 + 8 + 16 + 8 // bytes of a roaring bitmap with one container, without the container
 )
 
-// page is a part of the cloud. With bits it is one page of counters, first == last, neither empty nor full, and bits holds
-// the low 16 bits of its counters. Without bits it is an extent: all the counters of the pages first..last, so that a run
-// of 2^60 counters costs what a run of 2^17 does. Extents never touch each other.
+// page is a part of the cloud. With bits it is one page of counters: first == last, it is neither empty nor full, and bits holds
+// the low 16 bits of its counters. Without bits it is an extent: all the counters of the pages first..last, so that a run of 2^60
+// counters costs what a run of 2^17 does. Extents never touch each other.
 type page struct {
 	first, last uint64 // page indexes: counter >> pageBits
 	bits        *roaring.Bitmap
-	owner       *token // who may write bits in place
+	owner       *token // the token that may write bits in place
 	n           uint32 // values in bits
 	dirty       uint32 // values written since bits was packed, roughly
 }
@@ -51,7 +51,7 @@ func (p *page) max() uint64 {
 	return p.start() | uint64(p.bits.Maximum())
 }
 
-// absentFrom returns the least value from low on that is not in the page, pageValues if there is none. It does not use
+// absentFrom returns the least value from low on that is not in the page, or pageValues if there is none. It does not use
 // NextAbsentValue, which is wrong about the last value of a page.
 func (p *page) absentFrom(low uint64) uint64 {
 	for first, end := range p.bits.Ranges() {
@@ -72,8 +72,8 @@ func (p *page) heapBytes() int {
 	return bitmapHead + int(p.bits.GetSizeInBytes())
 }
 
-// pack chooses the container anew: runs where they are few, else values or bits. Where runs are many, looking one up and
-// adding one are slow, and joining two such lists is very slow.
+// pack chooses the container again: runs if there are few, otherwise values or bits. With many runs, looking one up and adding one
+// are slow, and joining two such lists is very slow.
 func (p *page) pack() {
 	p.dirty = 0
 	runs := 0
@@ -91,7 +91,7 @@ func (p *page) pack() {
 	}
 }
 
-// search returns the first page whose last index is at least index. In a dense cloud it is where arithmetic says.
+// search returns the first page whose last index is at least index. In a dense cloud it computes the position and needs no search.
 func (r *Counters) search(index uint64) int {
 	pages := r.pages
 	lo, hi := 0, len(pages)
@@ -117,7 +117,7 @@ func (r *Counters) search(index uint64) int {
 	return lo
 }
 
-// writable returns page i, list and bitmap ready to be written.
+// writable returns page i, after making the list and the page's bitmap writable by tok.
 func (r *Counters) writable(i int, tok *token) *page {
 	r.own(tok)
 	p := &r.pages[i]
@@ -160,8 +160,8 @@ func (r *Counters) addLow(index, lo, hi uint64, tok *token) {
 	r.recount(i, tok)
 }
 
-// addCloudOne adds one value of a page and reports whether it is new. It is apart from addLow because asking first is
-// cheaper than counting afterwards.
+// addCloudOne adds one value of a page and reports whether it is new. It is separate from addLow because asking first is cheaper
+// than counting afterwards.
 func (r *Counters) addCloudOne(index, low uint64, tok *token) bool {
 	i := r.search(index)
 	if i == len(r.pages) || r.pages[i].first > index {
@@ -191,7 +191,7 @@ func newPage(index, lo, hi uint64, tok *token) page {
 	return page{first: index, last: index, bits: b, owner: tok, n: uint32(hi - lo + 1), dirty: 1}
 }
 
-// insertPage makes p page i. Counters mostly grow, so the page before is likely done with and is packed.
+// insertPage makes p page i. Counters mostly grow, so the page before is likely complete and is packed.
 func (r *Counters) insertPage(i int, p page, tok *token) {
 	r.own(tok)
 	if i > 0 {
@@ -203,7 +203,7 @@ func (r *Counters) insertPage(i int, p page, tok *token) {
 	r.count += p.size()
 }
 
-// addExtent makes the pages first..last full, joining what it covers and the extents beside it.
+// addExtent makes the pages first..last full. It joins the pages that they cover and the extents next to them.
 func (r *Counters) addExtent(first, last uint64, tok *token) {
 	r.own(tok)
 	i := r.search(first)
@@ -228,8 +228,8 @@ func (r *Counters) addExtent(first, last uint64, tok *token) {
 	r.pages = slices.Replace(r.pages, i, j, e)
 }
 
-// unionPage joins a page of values into the cloud. The caller absorbs afterwards: the page may hold values that base
-// covers. With adopt, p's bitmap becomes r's own; else it is copied.
+// unionPage joins a page of values into the cloud. The caller must call absorb afterwards, because the page may hold values that
+// base covers. If adopt is set, p's bitmap becomes r's own; otherwise it is copied.
 func (r *Counters) unionPage(p *page, tok *token, adopt bool) {
 	i := r.search(p.first)
 	if i == len(r.pages) || r.pages[i].first > p.first {

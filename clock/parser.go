@@ -5,8 +5,7 @@ import (
 	"math/bits"
 )
 
-// parser reads an encoding and refuses everything that pageWriter would not have written. It allocates only its list of
-// spans.
+// parser reads an encoding and refuses everything that pageWriter would not have written. It allocates only its list of spans.
 type parser struct {
 	b     []byte
 	off   int
@@ -27,7 +26,7 @@ func parseDot(b []byte) (actor []byte, counter uint64, err error) {
 	return actor, counter, nil
 }
 
-// clock reads a whole encoding into s; where s is nil it only looks whether it is valid.
+// clock reads a whole encoding into s. If s is nil, it only validates the encoding.
 func (p *parser) clock(s sink) error {
 	if len(p.b) == 0 || p.b[0] != formClock {
 		return p.fail("unknown form")
@@ -284,7 +283,7 @@ func (p *parser) join(first, last uint32) {
 	p.spans = append(p.spans, span{uint16(first), uint16(last)})
 }
 
-// value reads a distance from next and returns the value there, which lies in the page.
+// value reads a distance from next and returns the value at that distance, which must lie in the page.
 func (p *parser) value(next uint32) (uint32, error) {
 	d, err := p.uvarint()
 	if err != nil {

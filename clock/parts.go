@@ -5,11 +5,10 @@ import (
 	"iter"
 )
 
-// A clock that is too large to be kept as one value is kept in parts, so that a change of it costs a part: per actor a part
-// for each page that is neither empty nor full, under the page's index, and part 0 with all the rest: base, extents and page
-// 0. What is full costs a few bytes wherever it is, so part 0 is small but for page 0's own values. The union of the parts is
-// the actor's counters. A page that fills up, or that the base reaches, goes over to part 0; what its own part held by then
-// stays true.
+// A clock that is too large for one value is stored in parts, so that a change rewrites only one part. An actor has a part for each
+// page that is neither empty nor full, under the page's index. Part 0 has all the rest: base, extents and page 0. A full run takes
+// a few bytes wherever it is, so part 0 is small except for page 0's own values. The union of the parts is the actor's counters. A
+// page that fills up, or that the base reaches, moves to part 0; what its own part held by then stays true.
 
 // Parts returns the numbers of the parts that the counters have, in ascending order.
 func (r *Counters) Parts() iter.Seq[uint64] {
@@ -37,7 +36,7 @@ func (r *Counters) HasPart(n uint64) bool {
 	return p != nil && p.bits != nil
 }
 
-// hasRest reports whether there is a part 0.
+// hasRest reports whether the counters have a part 0.
 func (r *Counters) hasRest() bool {
 	if r.base != 0 {
 		return true
@@ -50,8 +49,8 @@ func (r *Counters) hasRest() bool {
 	return false
 }
 
-// AppendPart appends the canonical encoding of the clock that holds part n of the counters and nothing else; of a part that
-// they don't have, that of the empty clock. It costs O(part), for part 0 and the number of pages.
+// AppendPart appends the canonical encoding of the clock that holds part n of the counters and nothing else. If the counters have
+// no such part, it encodes the empty clock. It costs O(part); part 0 also costs O(number of pages).
 func (r *Counters) AppendPart(dst []byte, n uint64) []byte {
 	if !r.HasPart(n) {
 		return new(Clock).Append(dst)
@@ -84,7 +83,7 @@ func (r *Counters) append(dst []byte) []byte {
 	return w.section(append(dst, formClock, 1), r)
 }
 
-// CountIn returns how many counters from first to last are there. It costs O(pages between them).
+// CountIn returns how many counters from first to last are in the clock. It costs O(pages between them).
 func (r *Counters) CountIn(first, last uint64) uint64 {
 	if first = max(first, 1); r == nil || last < first {
 		return 0

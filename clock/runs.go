@@ -12,7 +12,7 @@ type Run struct {
 	First, Last uint64
 }
 
-// Runs returns the clock as maximal runs, ordered by actor, then counter. The clock must not be mutated meanwhile.
+// Runs returns the clock as maximal runs, ordered by actor, then counter. The clock must not be mutated during the iteration.
 func (c *Clock) Runs() iter.Seq[Run] {
 	return func(yield func(Run) bool) {
 		for i := range c.records() {
@@ -26,8 +26,8 @@ func (c *Clock) Runs() iter.Seq[Run] {
 	}
 }
 
-// Dots returns every dot of the clock, ordered by actor, then counter. The clock must not be mutated meanwhile. A clock
-// that came from outside may hold 2^64 of them: ask Len first.
+// Dots returns every dot of the clock, ordered by actor, then counter. The clock must not be mutated during the iteration. A clock
+// that came from outside may hold 2^64 of them: check Len first.
 func (c *Clock) Dots() iter.Seq[Dot] {
 	return func(yield func(Dot) bool) {
 		for run := range c.Runs() {
@@ -88,7 +88,7 @@ func (c *Clock) String() string {
 	return b.String()
 }
 
-// runs returns the maximal runs of r. Runs that touch at a page's border are one.
+// runs returns the maximal runs of r. Runs that touch at a page border are joined.
 func (r *Counters) runs() iter.Seq2[uint64, uint64] {
 	return func(yield func(first, last uint64) bool) {
 		j := joiner{first: 1, last: r.base, yield: yield}
@@ -101,7 +101,7 @@ func (r *Counters) runs() iter.Seq2[uint64, uint64] {
 	}
 }
 
-// runsTo hands the page's runs to j; it returns false when the reader stopped.
+// runsTo passes the page's runs to j; it returns false when the reader has stopped.
 func (p *page) runsTo(j *joiner) bool {
 	if p.bits == nil {
 		return j.push(p.start(), p.end())
@@ -114,7 +114,7 @@ func (p *page) runsTo(j *joiner) bool {
 	return true
 }
 
-// joiner holds back one run until it is known that the next does not touch it. A last of 0 means that it holds none.
+// joiner holds back one run until it knows that the next run does not touch it. A last of 0 means that it holds none.
 type joiner struct {
 	first, last uint64
 	yield       func(first, last uint64) bool

@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// A registry is a value: the drop filter asks the one that is published, while With makes the next.
+// A registry is a value: the drop filter asks the published one while With makes the next.
 func ExampleRegistry() {
 	prefix := keyscheme.NewPrefix([]byte("friends"))
 	dead := clock.Of(clock.Dot{Actor: "n", Counter: 7})
@@ -40,7 +40,7 @@ func ExampleIndex() {
 	// a: 0.25 dead, 1 MiB
 }
 
-// A policy of one's own: the drop filter, and a rewriter that waits until half of what is in tables is garbage.
+// A custom policy: the drop filter, and a rewriter that waits until half of what is in tables is garbage.
 func ExamplePolicy() {
 	lazy := compaction.Policy{Label: "lazy", Record: compaction.Merge, Filter: true, Rewrite: true, Excess: 1, Idle: 1}
 	fmt.Println("default", compaction.Default().Wants(compaction.Load{Keys: 150_000, Live: 100_000}))

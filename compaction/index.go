@@ -7,8 +7,8 @@ import (
 	"github.com/google/btree"
 )
 
-// Span is a run of one set's element keys, or a run of whole sets that are small: the rewriter copies it whole. Lower is inclusive, Upper exclusive; both are
-// bounds by keyscheme.
+// Span is a range of one set's element keys, or a range of whole sets that are small. The rewriter copies it whole. Lower is
+// inclusive, Upper exclusive; both are bounds by keyscheme.
 type Span struct {
 	Set          string // the set's key prefix; empty for many small sets
 	Lower, Upper []byte
@@ -16,7 +16,7 @@ type Span struct {
 	Bytes        uint64 // in tables, approximately
 }
 
-// Density returns the share of dead keys among those looked at, 0 to 1.
+// Density returns the share of dead keys among those looked at, from 0 to 1.
 func (s Span) Density() float64 {
 	if s.Keys == 0 {
 		return 0
@@ -24,7 +24,7 @@ func (s Span) Density() float64 {
 	return float64(s.Dead) / float64(s.Keys)
 }
 
-// Index orders spans by the density of their garbage. One goroutine owns it; the zero value is not ready, see NewIndex.
+// Index orders spans by the density of their garbage. One goroutine owns it. The zero value is not ready; see NewIndex.
 type Index struct {
 	byDensity *btree.BTreeG[Span]
 	bySpan    map[string]Span
@@ -35,7 +35,7 @@ func NewIndex() *Index {
 	return &Index{btree.NewG(32, denser), map[string]Span{}}
 }
 
-// denser orders the densest first; of two equally dense ones the cheaper to copy; then by place, so that the order is total.
+// denser orders the densest span first; among equally dense ones, the cheaper to copy; then by place, so that the order is total.
 func denser(a, b Span) bool {
 	if c := cmp.Compare(a.Density(), b.Density()); c != 0 {
 		return c > 0
@@ -46,14 +46,14 @@ func denser(a, b Span) bool {
 	return bytes.Compare(a.Lower, b.Lower) < 0
 }
 
-// Put enters a span, in place of one with the same lower bound.
+// Put adds a span. It replaces a span with the same lower bound.
 func (ix *Index) Put(s Span) {
 	ix.Remove(s.Lower)
 	ix.byDensity.ReplaceOrInsert(s)
 	ix.bySpan[string(s.Lower)] = s
 }
 
-// Remove takes out the span that starts at lower, if there is one.
+// Remove deletes the span that starts at lower, if the index has one.
 func (ix *Index) Remove(lower []byte) {
 	if old, ok := ix.bySpan[string(lower)]; ok {
 		ix.byDensity.Delete(old)

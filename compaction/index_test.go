@@ -20,7 +20,7 @@ func byWorth(a, b compaction.Span) int {
 		bytes.Compare(a.Lower, b.Lower))
 }
 
-// TestIndex holds an index to a sorted slice: Put replaces, Remove takes out what is there, Densest is the first.
+// TestIndex compares an index with a sorted slice: Put replaces, Remove deletes, Densest is the first.
 func TestIndex(t *testing.T) {
 	spans := rapid.Custom(func(t *rapid.T) compaction.Span {
 		keys := rapid.Uint64Range(0, 6).Draw(t, "keys")

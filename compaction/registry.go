@@ -12,14 +12,14 @@ const (
 	slotBits       = 12 // the presence table has a bit for each of 2^slotBits ranges of slots
 )
 
-// Registry says what the drop filter may drop now: for each set in it the dots of a Dead that is durable and older than every
-// open reader of the set. It is immutable; With makes the next one. Any number of goroutines may read it. The zero value
-// holds nothing.
+// Registry says what the drop filter may drop now: for each of its sets, the dots of a Dead that is durable and older than every
+// open reader of the set. It is immutable; With makes the next one. Any number of goroutines may read it. The zero value contains
+// nothing.
 type Registry struct {
 	present [1 << slotBits / 64]uint64
 	shards  [registryShards]map[string]*registered
 	sets    int
-	last    atomic.Pointer[registered] // the entry that answered last: neighbours in a table are mostly of one set
+	last    atomic.Pointer[registered] // the entry that answered last: neighbours in a table mostly belong to one set
 }
 
 // registered is one set's entry. Its Dead is never mutated again.
@@ -29,8 +29,8 @@ type registered struct {
 	hits   *atomic.Uint64 // keys found droppable, over all registries that held the set
 }
 
-// With returns a registry in which the sets named by their key prefixes have the given Dead; a nil or empty one takes the
-// set out. The clocks belong to the registry from now on and must not change.
+// With returns a registry in which the sets named by their key prefixes have the given Dead. A nil or empty Dead removes the set.
+// The clocks belong to the registry from now on and must not change.
 func (r *Registry) With(changes map[string]*clock.Clock) *Registry {
 	next := &Registry{shards: r.shards, present: r.present, sets: r.sets}
 	copied := [registryShards]bool{}
@@ -56,13 +56,13 @@ func (r *Registry) With(changes map[string]*clock.Clock) *Registry {
 		}
 		next.sets += len(next.shards[s])
 	}
-	if next.sets == 0 { // bits of sets that left stay until then: they cost a look-up, no more
+	if next.sets == 0 { // bits of removed sets stay until then: they cost a look-up, no more
 		next.present = [len(next.present)]uint64{}
 	}
 	return next
 }
 
-// Len returns the number of sets of which something may be dropped.
+// Len returns the number of sets that have something to drop.
 func (r *Registry) Len() int { return r.sets }
 
 // Dots returns how many dots of the set with that key prefix may be dropped; 0 if it is not in the registry.
@@ -104,8 +104,8 @@ func (r *Registry) Hits(prefix []byte) uint64 {
 	return 0
 }
 
-// shardOf spreads sets by the second byte of their slot; the first alone would put the sets of a small bucket together.
+// shardOf distributes sets by the second byte of their slot; the first alone would put the sets of a small bucket together.
 func shardOf[B string | []byte](prefix B) byte { return prefix[1] ^ prefix[3] }
 
-// slotRange returns which of 2^slotBits ranges of slots a key prefix of at least four bytes is in.
+// slotRange returns which of the 2^slotBits ranges of slots contains a key prefix of at least four bytes.
 func slotRange[B string | []byte](prefix B) uint { return uint(prefix[0])<<4 | uint(prefix[1])>>4 }

@@ -13,8 +13,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// nearPrefixes are key prefixes of sets that lie near each other: in one slot, in one range of slots, and in slots that a
-// table of sets may well put together.
+// nearPrefixes are key prefixes of sets that lie near each other: in one slot, in one range of slots, and in slots that a table of
+// sets is likely to put together.
 var nearPrefixes = func() (all []string) {
 	for _, slot := range []keyscheme.Slot{0, 1, 0x100, 0x10000, 0x10001, 0x100000, 0x1000000, 0xFFFEFFFF, 0xFFFFFFFF} {
 		for _, name := range []string{"", "a", "b"} {
@@ -24,11 +24,11 @@ var nearPrefixes = func() (all []string) {
 	return all
 }()
 
-// someDots are all that a Dead of these tests may hold.
+// someDots are all dots that a Dead of these tests may contain.
 var someDots = []clock.Dot{{Actor: "n", Counter: 1}, {Actor: "n", Counter: 2}, {Actor: "m", Counter: 1}}
 
-// TestRegistry holds a registry, and all that it was made from, to a plain map: what With makes says what was asked for, and
-// what is there already goes on as it was.
+// TestRegistry compares a registry, and all registries that it was made from, with a plain map: the result of With has the changes,
+// and the registries that exist already stay as they were.
 func TestRegistry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type version struct {
@@ -74,7 +74,7 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
-// TestRegistryNoPrefix: what is no prefix is of no set.
+// TestRegistryNoPrefix: bytes that are not a prefix belong to no set.
 func TestRegistryNoPrefix(t *testing.T) {
 	prefix := keyscheme.AppendPrefix(nil, 0, nil)
 	r := new(compaction.Registry).With(map[string]*clock.Clock{string(prefix): clock.Of(someDots...)})
@@ -103,7 +103,7 @@ func TestRegistryAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRegistryReaders has readers ask whatever registry is published while a writer makes and publishes the next ones: each
+// TestRegistryReaders lets readers ask the published registry while a writer makes and publishes the next ones: each registry
 // answers for its own version.
 func TestRegistryReaders(t *testing.T) {
 	const versions = 300

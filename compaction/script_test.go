@@ -16,15 +16,15 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestScripts runs testdata: which keys go, and when, by example. Dots are an actor and a counter, as n1.
+// TestScripts runs testdata: which keys are dropped, and when, by example. Dots are an actor and a counter, such as n1.
 //
-//	publish                                  makes the next registry: a line for each set, SET DOTS; no dots take the set out
-//	hold NAME                                somebody goes on with the registry of this moment: a compaction that is under way
+//	publish                                  makes the next registry: a line for each set, SET DOTS; no dots remove the set
+//	hold NAME                                keeps the current registry in use, as by a compaction in progress
 //	compact [by=NAME]                        rewrites the keys on the lines below, SET DOTS, and prints those that stay
-//	registry [of=NAME]                       its sets, how many dots may go, and how many keys were found droppable
-//	put LOWER keys=N dead=N [bytes=N]        enters a span in the index, or changes it
+//	registry [of=NAME]                       its sets, how many dots may be dropped, and how many keys were found droppable
+//	put LOWER keys=N dead=N [bytes=N]        adds a span to the index, or changes it
 //	remove LOWER
-//	spans                                    all spans, the one that is most worth it first
+//	spans                                    all spans, the most worthwhile first
 //	wants STRATEGY                           a line for each load, as keys=N live=N [open=N] [quiet=1]; quiet is long enough without a write
 //	worth STRATEGY                           a line for each span, as keys=N dead=N
 //	works STRATEGY…                          on which kinds of record each works, and by which means
@@ -153,7 +153,7 @@ func works(t *testing.T, d *datadriven.TestData) string {
 	return b.String()
 }
 
-// decide answers wants and worth, a line for each line.
+// decide runs wants and worth, and answers each line with a line.
 func decide(t *testing.T, d *datadriven.TestData) string {
 	s := strategy(t, d.CmdArgs[0].Key)
 	var b strings.Builder

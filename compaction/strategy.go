@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// ErrStrategy is returned where a strategy cannot work on a store's kind of record, or is unknown.
+// ErrStrategy is returned when a strategy is unknown or cannot work on a store's kind of record.
 var ErrStrategy = errors.New("compaction: strategy refused")
 
 // Record is the kind of record in which a store keeps its element keys. It is part of the store's format and never changes.
 type Record byte
 
 const (
-	// Merge records are shown to the drop filter whenever a flush or a compaction rewrites them. No delete may ever be written
-	// over one: Pebble panics where a delete meets a merge record that its merger has dropped (Pebble issue 6168).
+	// Merge records are shown to the drop filter whenever a flush or a compaction rewrites them. No delete may ever be written over
+	// one: Pebble panics when a delete meets a merge record that its merger has dropped (Pebble issue 6168).
 	Merge Record = 'm'
-	// Set records are plain: nothing is asked about them, and point deletes may be written over them.
+	// Set records are plain: no filter is asked about them, and point deletes may be written over them.
 	Set Record = 's'
 )
 
@@ -38,10 +38,10 @@ func ParseRecord(s string) (Record, error) {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("compaction: unknown kind of record %q: it is merge or set", s)
+	return 0, fmt.Errorf("compaction: unknown kind of record %q, want merge or set", s)
 }
 
-// Load is what a strategy knows of a set when it is asked whether the rewriter should look.
+// Load is what a strategy knows of a set when it is asked whether the rewriter should look at it.
 type Load struct {
 	Keys       uint64        // element keys in tables, by the tables' own counts
 	Live       uint64        // live dots
@@ -49,8 +49,9 @@ type Load struct {
 	Quiet      time.Duration // since the set was last written
 }
 
-// Garbage returns the number of keys in tables that are not needed: at least 0, and approximate while keys are in memory.
-// An unresolved key counts: it is one, or supersedes one, or at least carries a context that can go.
+// Garbage returns the number of keys in tables that are not needed: at least 0, and approximate while keys are in memory. An
+// unresolved key counts as garbage: it is not needed, or supersedes a key that is not, or at least carries a context that can be
+// removed.
 func (l Load) Garbage() uint64 {
 	if l.Keys <= l.Live {
 		return l.Unresolved
@@ -58,37 +59,37 @@ func (l Load) Garbage() uint64 {
 	return l.Keys - l.Live + l.Unresolved
 }
 
-// Strategy says how dead keys leave the disk. A storage developer may bring another one: the engine asks it, and does what
-// it says. What is dead is not its to say, so no answer of it can lose or bring back an element; wrong ones cost space and
-// work. Its methods are called from several goroutines and must not block.
+// Strategy says how dead keys leave the disk. A storage developer may supply another one: the engine asks it and follows its
+// answers. A strategy does not decide what is dead, so none of its answers can lose or bring back an element; wrong answers cost
+// space and work. Its methods are called from several goroutines and must not block.
 type Strategy interface {
-	// Name is what a command line calls it.
+	// Name is the strategy's name on a command line.
 	Name() string
-	// WorksOn returns an error that wraps ErrStrategy when it can't work on records of that kind. It is asked when a store
+	// WorksOn returns an error that wraps ErrStrategy if the strategy can't work on records of that kind. It is called when a store
 	// is opened.
 	WorksOn(r Record) error
 
-	// Filters, Deletes and Rewrites say which means it uses. Each must always answer the same.
+	// Filters, Deletes and Rewrites say which means the strategy uses. Each must always return the same answer.
 
 	// Filters reports whether durable tombstones are given to the drop filter.
 	Filters() bool
-	// Deletes reports whether a kill writes a delete of the killed key, beside the tombstone: only on Set records.
+	// Deletes reports whether a kill writes a delete of the killed key as well as the tombstone: only on Set records.
 	Deletes() bool
-	// Rewrites reports whether the rewriter is used: if not, Wants and Worth are never asked.
+	// Rewrites reports whether the rewriter is used. If not, Wants and Worth are never called.
 	Rewrites() bool
 
-	// Wants reports whether the rewriter should look for spans of a set under that load. It is asked in the background of
-	// each set that may have garbage in tables, and again after each span. The engine chooses the set with the most garbage
-	// of those that are wanted, and lets one that is being written wait for some seconds. Sets too small for a table to name
-	// are asked for together, a table's worth of them, by what a sample of them holds. Compaction on demand does not ask.
+	// Wants reports whether the rewriter should look for spans of a set under that load. It is called in the background for each
+	// set that may have garbage in tables, and again after each span. Of the wanted sets the engine chooses the one with the most
+	// garbage; a set that is being written waits for some seconds. Sets too small for a table to name are asked about together, as
+	// many as fill a table, with the load estimated from a sample of them. Compaction on demand does not call it.
 	Wants(l Load) bool
-	// Worth reports whether a span is worth copying. It is asked for the densest span of a set, of which only samples are
-	// counted, and again when it was read whole, before it is swapped: then its Bytes are 0, and a large one may have ended
-	// early. Compaction on demand does not ask.
+	// Worth reports whether a span is worth copying. It is called for the densest span of a set, whose keys were only sampled, and
+	// again after the span was read whole, before it is swapped. On the second call its Bytes are 0, and a large span may have
+	// ended early. Compaction on demand does not call it.
 	Worth(s Span) bool
 }
 
-// Policy is a Strategy made of plain values: all the ready ones are.
+// Policy is a Strategy made of plain values. All the built-in strategies are Policies.
 type Policy struct {
 	Label    string
 	Record   Record // the only kind it works on; 0 is any
@@ -98,13 +99,13 @@ type Policy struct {
 	KeysMin  uint64  // rewriting: no set with fewer keys of garbage is looked at; 0 is 4,096
 	Excess   float64 // rewriting: starts when keys in tables exceed live ones by this share; 0 is 0.3
 	Idle     float64 // rewriting: the same for a set that has been quiet for QuietEnough; 0 is 0.1
-	DeadsMin float64 // rewriting: a span with a smaller share of dead keys stays; 0 is 0.15
+	DeadsMin float64 // rewriting: a span with a smaller share of dead keys is not copied; 0 is 0.15
 }
 
-// QuietEnough is how long a set must not have been written for a policy to take it as idle.
+// QuietEnough is how long a set must have gone without a write for a Policy to treat it as idle.
 const QuietEnough = 500 * time.Millisecond
 
-// Default is the drop filter and the rewriter together, for stores of Merge records.
+// Default combines the drop filter and the rewriter, for stores of Merge records.
 func Default() Strategy {
 	return Policy{Label: "default", Record: Merge, Filter: true, Rewrite: true}
 }
@@ -115,18 +116,18 @@ func Filter() Strategy { return Policy{Label: "filter", Record: Merge, Filter: t
 // Rewriter leaves flushes and compactions alone and only swaps spans.
 func Rewriter() Strategy { return Policy{Label: "rewriter", Rewrite: true} }
 
-// PointDeletes is the classical way, as a baseline: a delete for every killed key, on a store of Set records.
+// PointDeletes is the classical method, as a baseline: a delete for every killed key, on a store of Set records.
 func PointDeletes() Strategy { return Policy{Label: "point-deletes", Record: Set, Delete: true} }
 
-// None drops nothing, ever.
+// None never drops anything.
 func None() Strategy { return Policy{Label: "none"} }
 
-// Strategies lists the ready ones in the order in which help texts should name them.
+// Strategies lists the built-in strategies in the order in which help texts should name them.
 func Strategies() []Strategy {
 	return []Strategy{Default(), Filter(), Rewriter(), PointDeletes(), None()}
 }
 
-// ByName returns the ready strategy of that name, or an error that wraps ErrStrategy and names those there are.
+// ByName returns the built-in strategy of that name, or an error that wraps ErrStrategy and lists the names.
 func ByName(name string) (Strategy, error) {
 	var names []string
 	for _, s := range Strategies() {
@@ -135,10 +136,10 @@ func ByName(name string) (Strategy, error) {
 		}
 		names = append(names, s.Name())
 	}
-	return nil, fmt.Errorf("%w: no strategy %q: there are %q", ErrStrategy, name, names)
+	return nil, fmt.Errorf("%w: unknown strategy %q, want one of %q", ErrStrategy, name, names)
 }
 
-// For returns the strategy that a store of such records has when none is asked for.
+// For returns the default strategy of a store with records of that kind.
 func For(r Record) Strategy {
 	if r == Set {
 		return PointDeletes()
@@ -171,7 +172,7 @@ func (p Policy) WorksOn(r Record) error {
 // Rewrites implements Strategy.
 func (p Policy) Rewrites() bool { return p.Rewrite }
 
-// Wants implements Strategy: there is enough garbage, absolutely and beside what is live.
+// Wants implements Strategy: a set is wanted if it has enough garbage, both absolutely and compared with what is live.
 func (p Policy) Wants(l Load) bool {
 	garbage, excess := l.Garbage(), orElse(p.Excess, 0.3)
 	if l.Quiet > QuietEnough {

@@ -9,8 +9,8 @@ import (
 	"bigset/compaction"
 )
 
-// TestRewrites: a policy wants the rewriter when there is enough garbage, in keys and beside what is live; less is enough
-// once a set is quiet.
+// TestRewrites: a policy wants the rewriter when there is enough garbage, in keys and compared with what is live; a quiet set needs
+// less.
 func TestWants(t *testing.T) {
 	const quiet = compaction.QuietEnough + 1
 	ready := compaction.Policy{Rewrite: true}
@@ -87,7 +87,7 @@ func TestWorksOn(t *testing.T) {
 	}
 }
 
-// TestStrategies: the ready ones are found by their names, keep what they say, and each kind of record has one of its own.
+// TestStrategies: the built-in strategies are found by their names, keep what they say, and each kind of record has a default.
 func TestStrategies(t *testing.T) {
 	for _, c := range []struct {
 		name             string

@@ -14,8 +14,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// benchKeys returns 1024 element keys of sets that elements are spread over; elements have 16 bytes, the first 8 equal when
-// alike is set.
+// benchKeys returns 1024 element keys, with the elements spread over sets. Elements have 16 bytes; if alike is set, the first 8 are
+// equal.
 func benchKeys(sets int, alike bool) [][]byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	keys := make([][]byte, 1024)

@@ -7,20 +7,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// Separator appends a key k with a <= k < b, short where that is easy, given a < b. k is a, or a whole prefix to Split that
-// ends right behind the first field in which a and b differ.
+// Separator appends a key k with a <= k < b, short where that is easy, given a < b. k is a, or a whole prefix to Split that ends
+// right after the first field in which a and b differ.
 func Separator(dst, a, b []byte) []byte {
 	start := len(dst)
 	dst = appendCandidate(dst, a, b)
-	// A candidate that is b itself, or that came of keys that end inside a field, may be no bound. a always is one.
+	// A candidate that is b itself, or that was made from keys that end inside a field, may be no bound. a always is one.
 	if k := dst[start:]; len(k) < len(a) && Compare(a, k) <= 0 && Compare(k, b) < 0 {
 		return dst
 	}
 	return append(dst[:start], a...)
 }
 
-// appendCandidate appends the shortest head of b that ends between two fields and is not a head of a; of an element that
-// differs from a's it takes the shortest head that still does. Of keys that end inside a field it may append anything.
+// appendCandidate appends the shortest head of b that ends between two fields and is not a head of a. If the elements differ, it
+// shortens b's element as far as it still differs from a's. For keys that end inside a field it may append anything.
 func appendCandidate(dst, a, b []byte) []byte {
 	if len(a) < headBytes || len(b) < headBytes || !bytes.Equal(a[:slotBytes], b[:slotBytes]) {
 		return append(dst, b[:min(slotBytes, len(b))]...)
@@ -41,8 +41,8 @@ func appendCandidate(dst, a, b []byte) []byte {
 	return appendElementCandidate(append(dst, b[:end+1]...), a[end+1:], b[end+1:])
 }
 
-// appendElementCandidate appends the shortest head of b's element that is larger than a's element, with its length. What it
-// gets follows the designators.
+// appendElementCandidate appends the shortest head of b's element that is larger than a's element, with its length. Its arguments
+// begin after the designators.
 func appendElementCandidate(dst, a, b []byte) []byte {
 	x, y := fieldEnd(a), fieldEnd(b)
 	if x == 0 || y == 0 {
@@ -63,7 +63,7 @@ func commonLen(a, b []byte) int {
 	return n
 }
 
-// Successor appends a short key k with a <= k: the slot behind that of a, or a itself where there is none.
+// Successor appends a short key k with a <= k: the slot after that of a, or a itself if a is in the last slot.
 func Successor(dst, a []byte) []byte {
 	if len(a) <= slotBytes {
 		return append(dst, a...)
@@ -75,8 +75,8 @@ func Successor(dst, a []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, slot+1)
 }
 
-// ImmediateSuccessor appends the least prefix above the prefix a, where Split(a) is len(a): behind an element the same with
-// a zero byte, counted by its length.
+// ImmediateSuccessor appends the least prefix above the prefix a, where Split(a) is len(a). After an element, that is the same
+// element with one more zero byte, which its length counts.
 func ImmediateSuccessor(dst, a []byte) []byte {
 	if len(a) < slotBytes {
 		return appendNextCut(dst, a, slotBytes)
@@ -131,13 +131,13 @@ func appendNextCutField(dst, cut []byte) []byte {
 	case len(cut) < lengthBytes-1 || len(cut) == lengthBytes-1 && !allBytes(cut, 0):
 		return append(append(dst, cut...), 0)
 	case len(cut) < lengthBytes:
-		return append(append(dst, cut...), 1) // a zero byte more would be the length 0, and the field whole
+		return append(append(dst, cut...), 1) // one more zero byte would make the length 0, and the field whole
 	}
 	return appendNextCut(dst, cut, lengthBytes+uint64(binary.LittleEndian.Uint32(cut)))
 }
 
-// appendNextCut appends the next bytes, in bytewise order, that also end inside a field of that width; if there are none,
-// the least whole field.
+// appendNextCut appends the next bytes, in bytewise order, that also end inside a field of that width; if there are none, the least
+// whole field.
 func appendNextCut(dst, cut []byte, width uint64) []byte {
 	if uint64(len(cut))+1 < width {
 		return append(append(dst, cut...), 0)

@@ -14,7 +14,7 @@ func within(b keyscheme.Bounds, key []byte) bool {
 	return comparator.Compare(b.Lower, key) <= 0 && comparator.Compare(key, b.Upper) < 0
 }
 
-// TestBounds wants each of keyscheme's bounds to contain exactly the stored keys that its name says.
+// TestBounds checks that each of keyscheme's bounds contains exactly the stored keys that its name says.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := goodKeys.Draw(t, "key")

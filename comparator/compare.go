@@ -8,7 +8,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Name is the name of this order. A store keeps it and opens with no other; it is fixed for ever.
+// Name is the name of this order. A store records it and refuses to open with another; it is fixed forever.
 const Name = "bigset.v1"
 
 const (
@@ -17,12 +17,12 @@ const (
 	headBytes   = slotBytes + lengthBytes // where a set's name begins
 )
 
-// Compare returns -1, 0 or 1 as a sorts before, with or behind b. It is 0 only for equal bytes.
+// Compare returns -1, 0 or 1 as a sorts before, equal to or after b. It is 0 only for equal bytes.
 func Compare(a, b []byte) int {
 	if len(a) < headBytes || len(b) < headBytes {
 		return compareHeads(a, b)
 	}
-	// One load each: slot and length differ in the slot, or nearly always not at all.
+	// One load each: slot and length differ in the slot, or almost never at all.
 	if binary.LittleEndian.Uint64(a) != binary.LittleEndian.Uint64(b) {
 		return compareHeads(a, b)
 	}
@@ -36,8 +36,8 @@ func Compare(a, b []byte) int {
 	if a[end] != keyscheme.DesignatorElement || x > uint64(len(a)) || y > uint64(len(b)) {
 		return compareSets(a, b, end)
 	}
-	// With one length, one bytewise comparison does for names, designators and elements: b may have another designator, but
-	// then it is what differs, unless the names do.
+	// If the lengths are equal, one bytewise comparison covers names, designators and elements. b may have another designator, but
+	// then the designator is what differs, unless the names do.
 	if n == m {
 		if c := bytes.Compare(a[headBytes:x], b[headBytes:x]); c != 0 {
 			return c
@@ -53,13 +53,13 @@ func Compare(a, b []byte) int {
 // Equal reports whether Compare(a, b) is 0.
 func Equal(a, b []byte) bool { return bytes.Equal(a, b) }
 
-// setEnd returns where the name of the set ends, which may be past the end of the key. The key has its head. In a slot's
-// own namespace it is past the end of any key, so that the whole rest counts as a cut name and compares bytewise.
+// setEnd returns where the name of the set ends, which may be past the end of the key. The key must have its head. In a slot's own
+// namespace it is past the end of any key, so that the whole rest counts as a cut name and compares bytewise.
 func setEnd(key []byte) uint64 {
 	return headBytes + uint64(binary.LittleEndian.Uint32(key[slotBytes:]))
 }
 
-// compareHeads compares two keys of which one is shorter than a head, or that differ in slot or length.
+// compareHeads compares two keys that differ in slot or length, or one of which is shorter than a head.
 func compareHeads(a, b []byte) int {
 	if len(a) < slotBytes || len(b) < slotBytes {
 		return compareCut(a, b, len(a) >= slotBytes, len(b) >= slotBytes)
@@ -73,7 +73,7 @@ func compareHeads(a, b []byte) int {
 	return cmp.Compare(binary.LittleEndian.Uint32(a[slotBytes:]), binary.LittleEndian.Uint32(b[slotBytes:]))
 }
 
-// compareSets compares two keys with the same head from the names of their sets on.
+// compareSets compares two keys with the same head, starting at the names of their sets.
 func compareSets(a, b []byte, end uint64) int {
 	if end >= uint64(len(a)) || end >= uint64(len(b)) {
 		return compareCutNames(a, b, end)
@@ -84,23 +84,23 @@ func compareSets(a, b []byte, end uint64) int {
 	return compareRests(a[end:], b[end:])
 }
 
-// compareCutNames compares two keys with the same head, of which one ends with or inside its set's name.
+// compareCutNames compares two keys with the same head, one of which ends with or inside its set's name.
 func compareCutNames(a, b []byte, end uint64) int {
 	wholeA, wholeB := end <= uint64(len(a)), end <= uint64(len(b))
 	if !wholeA || !wholeB {
 		return compareCut(a[headBytes:], b[headBytes:], wholeA, wholeB)
 	}
-	// Both names are whole and one key has nothing behind it: bytewise is by name, then the shorter first.
+	// Both names are whole and one key ends after its name: compare bytewise, by name, then the shorter key first.
 	return bytes.Compare(a[headBytes:], b[headBytes:])
 }
 
-// compareRests compares two keys of one set from their designators on.
+// compareRests compares two keys of one set, starting at their designators.
 func compareRests(a, b []byte) int {
 	if a[0] != b[0] {
 		return cmp.Compare(a[0], b[0])
 	}
 	switch a[0] {
-	case keyscheme.DesignatorElement: // of which at least one is cut: Compare has seen to the others
+	case keyscheme.DesignatorElement: // at least one of them is cut: Compare has handled the others
 		return compareCut(a, b, fieldEnd(a[1:]) != 0, fieldEnd(b[1:]) != 0)
 	case keyscheme.DesignatorClock, keyscheme.DesignatorTombstone:
 		return comparePages(a[1:], b[1:])
@@ -147,8 +147,8 @@ func ComparePointSuffixes(a, b []byte) int {
 // CompareRangeSuffixes is ComparePointSuffixes: a store has no range keys, and the order knows no ties.
 func CompareRangeSuffixes(a, b []byte) int { return ComparePointSuffixes(a, b) }
 
-// compareCut compares the rests of two keys from a field on that ends inside at least one of them; whole says in which it
-// does not.
+// compareCut compares the rests of two keys, starting at a field inside which at least one of them ends. wholeA and wholeB say
+// which key has the whole field.
 func compareCut(a, b []byte, wholeA, wholeB bool) int {
 	switch {
 	case wholeA:
@@ -159,7 +159,7 @@ func compareCut(a, b []byte, wholeA, wholeB bool) int {
 	return bytes.Compare(a, b)
 }
 
-// fieldEnd returns where the field ends that b starts with, a length and as many bytes, or 0 if b ends inside it.
+// fieldEnd returns where the field at the start of b ends (a length and as many bytes), or 0 if b ends inside it.
 func fieldEnd(b []byte) int {
 	if len(b) < lengthBytes {
 		return 0

@@ -24,7 +24,7 @@ func TestCompareIsTheReferenceOrder(t *testing.T) {
 
 type failer interface{ Fatalf(string, ...any) }
 
-// checkTotal holds three keys to the laws of a total order that is equality of bytes.
+// checkTotal checks the laws of a total order on three keys, in which only equal bytes are equal.
 func checkTotal(t failer, a, b, c []byte) {
 	for _, k := range [][]byte{a, b, c} {
 		if comparator.Compare(k, k) != 0 {
@@ -55,7 +55,7 @@ func TestCompareIsTotal(t *testing.T) {
 	})
 }
 
-// TestOrderOfOneSet writes down, in order, what one store may hold, with the bounds between.
+// TestOrderOfOneSet lists, in order, what one store may hold, with the bounds between.
 func TestOrderOfOneSet(t *testing.T) {
 	p := keyscheme.Prefix(keyscheme.AppendPrefix(nil, 7, []byte("ab")))
 	shorter := keyscheme.Prefix(keyscheme.AppendPrefix(nil, 7, []byte("z")))

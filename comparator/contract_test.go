@@ -31,7 +31,7 @@ var comparer = &pebble.Comparer{
 	FormatKey:            comparator.Format,
 }
 
-// checkSplit holds two keys to the three laws that Pebble states for Split.
+// checkSplit checks the three laws that Pebble states for Split on two keys.
 func checkSplit(t failer, a, b []byte) {
 	n, m := comparator.Split(a), comparator.Split(b)
 	if n < 0 || n > len(a) || m < 0 || m > len(b) {
@@ -55,7 +55,7 @@ func checkSplit(t failer, a, b []byte) {
 	}
 }
 
-// checkSeparator wants a <= k < b, and k a whole prefix or a itself.
+// checkSeparator requires a <= k < b, and k a whole prefix or a itself.
 func checkSeparator(t failer, a, b []byte) {
 	if comparator.Compare(a, b) > 0 {
 		a, b = b, a
@@ -76,7 +76,7 @@ func checkSeparator(t failer, a, b []byte) {
 	}
 }
 
-// checkSuccessors wants keys above a (or a's prefix), and c not between the prefix and its immediate successor.
+// checkSuccessors requires keys above a (or a's prefix), and c not between the prefix and its immediate successor.
 func checkSuccessors(t failer, a, c []byte) {
 	if k := comparator.Successor(nil, a); comparator.Compare(a, k) > 0 || len(k) > len(a) {
 		t.Fatalf("Successor(%x) = %x", a, k)
@@ -108,7 +108,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestImmediateSuccessor looks for a prefix between where one would be: close to the key, and close to its successor.
+// TestImmediateSuccessor looks for a prefix in between, where one would be: close to the key, and close to its successor.
 func TestImmediateSuccessor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyKeys.Draw(t, "a")
@@ -173,7 +173,7 @@ func exampleParts() (prefixes, suffixes [][]byte) {
 	return prefixes, suffixes
 }
 
-// TestCheckComparer runs all that pebble.CheckComparer tests but its two demands that this order cannot keep: prefixes in
+// TestCheckComparer runs all tests of pebble.CheckComparer except the two requirements that this order cannot meet: prefixes in
 // bytewise order, and prefixes that are still prefixes without their first bytes.
 func TestCheckComparer(t *testing.T) {
 	prefixes, suffixes := exampleParts()
@@ -200,7 +200,7 @@ func TestCheckComparer(t *testing.T) {
 func checkPair(t *testing.T, ap, as, bp, bs []byte) {
 	t.Helper()
 	a, b := slices.Concat(ap, as), slices.Concat(bp, bs)
-	want := refCompare(ap, bp) // where Pebble has bytes.Compare
+	want := refCompare(ap, bp) // Pebble uses bytes.Compare here
 	if want == 0 {
 		want = comparer.ComparePointSuffixes(as, bs)
 		if comparer.CompareRangeSuffixes(as, bs) != want {
@@ -212,13 +212,13 @@ func checkPair(t *testing.T, ap, as, bp, bs []byte) {
 	}
 }
 
-// TestPebbleCheckComparer notes what Pebble's own check says, so that an upgrade that asks for more or less is noticed.
+// TestPebbleCheckComparer records the result of Pebble's own check, so that an upgrade that requires more or less is noticed.
 func TestPebbleCheckComparer(t *testing.T) {
-	// Store metadata is bytewise and has no suffixes: all of the check holds.
+	// Store metadata is bytewise and has no suffixes: the whole check passes.
 	if err := pebble.CheckComparer(comparer, [][]byte{{}, []byte("a"), []byte("abc"), []byte("b"), {0xFF}}, nil); err != nil {
 		t.Errorf("store metadata: %v", err)
 	}
-	// The tail of an element's prefix is no prefix: the check stops there.
+	// The tail of an element's prefix is not a prefix: the check stops there.
 	prefixes, suffixes := exampleParts()
 	if err := pebble.CheckComparer(comparer, prefixes, suffixes); err == nil || !strings.Contains(err.Error(), "incorrect Split") {
 		t.Errorf("tails of prefixes: got %v, want a complaint about Split", err)

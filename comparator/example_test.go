@@ -29,7 +29,7 @@ func ExampleCompare() {
 	// 00000000/"s"/e/"b"/"n":1/a
 }
 
-// A table's index needs no more of a key than tells it from the next table's.
+// A table's index needs only as much of a key as distinguishes it from the next table's.
 func ExampleSeparator() {
 	p := keyscheme.Prefix(keyscheme.AppendPrefix(nil, 0, []byte("s")))
 	dot := clock.Dot{Actor: "n", Counter: 1}

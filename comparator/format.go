@@ -12,8 +12,8 @@ import (
 //
 //	9e3779b9/"set"/e/"element"/"actor":7/a
 //
-// A bound is written as far as it goes. Where a key ends inside a field, or has bytes behind its last, the rest follows a
-// tilde: 9e3779b9/"set"/e~"\x05". It aliases the key.
+// A bound is written as far as it goes. If a key ends inside a field, or has bytes after its last field, the rest follows a tilde:
+// 9e3779b9/"set"/e~"\x05". The formatter aliases the key.
 func Format(key []byte) fmt.Formatter { return formatter(key) }
 
 type formatter []byte
@@ -71,7 +71,7 @@ func writeSlotKey(w io.Writer, rest []byte) []byte {
 	return nil
 }
 
-// writeFilter writes a filter's name and generation, and what of it the key is.
+// writeFilter writes a filter's name and generation, and the part of the filter that the key names.
 func writeFilter(w io.Writer, k *keyscheme.FilterKey) {
 	fmt.Fprintf(w, "/b/%q/generation %d/%c", k.Name, k.Generation, k.Part)
 	if k.Part != keyscheme.FilterHead {

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ingest swaps a range for a table in which every second key is left out.
+// ingest replaces a range by a table without every second key.
 func (h *harness) ingest(a, b []byte) {
 	pairs := h.between(a, b)
 	if refCompare(a, b) >= 0 || len(pairs) < 4 || len(pairs) > h.model.Len()/4 {

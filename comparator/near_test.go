@@ -9,8 +9,8 @@ import (
 	"bigset/comparator"
 )
 
-// nearKeys draws keys that are all the same one, each cut, lengthened or changed in its own place: what two of them differ
-// in is then a late field, a tail or where they end.
+// nearKeys draws variants of one key, each cut, lengthened or changed in its own place. So two of them differ in a late field, in a
+// tail, or in where they end.
 var nearKeys = rapid.Custom(func(t *rapid.T) [][]byte {
 	base := anyKeys.Draw(t, "base")
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []byte {
@@ -25,7 +25,7 @@ var nearKeys = rapid.Custom(func(t *rapid.T) [][]byte {
 	}), 2, 8).Draw(t, "keys")
 })
 
-// TestNearKeys holds keys that differ in little to all laws.
+// TestNearKeys checks all laws on keys that differ only a little.
 func TestNearKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := nearKeys.Draw(t, "keys")

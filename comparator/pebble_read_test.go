@@ -8,7 +8,7 @@ import (
 	"bigset/comparator"
 )
 
-// checkAt compares where an iterator stands with what the model has there; nil is nowhere.
+// checkAt compares the position of an iterator with that of the model; nil is no position.
 func (h *harness) checkAt(it *pebble.Iterator, want *pair, what string, key []byte) {
 	h.t.Helper()
 	h.must(it.Error())

@@ -66,8 +66,8 @@ func (quiet) Infof(string, ...any)      {}
 func (quiet) Errorf(string, ...any)     {}
 func (quiet) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
-// TestStore runs random operations on a real store, with blocks, tables and memtables so small that every one of this
-// package's functions decides something.
+// TestStore runs random operations on a real store, with blocks, tables and memtables so small that every function of this package
+// matters.
 func TestStore(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()

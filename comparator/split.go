@@ -6,8 +6,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// Split returns the length of a key's prefix: through the end of the element in an element key, so that bloom filters are
-// by element; the whole key in any other, also in one that ends inside the element or right behind it.
+// Split returns the length of a key's prefix. In an element key the prefix ends after the element, so that bloom filters are by
+// element. In any other key, including one that ends inside the element or right after it, it is the whole key.
 func Split(key []byte) int {
 	if rest, ok := elementRest(key); ok {
 		if end := fieldEnd(rest); end != 0 {
@@ -17,7 +17,7 @@ func Split(key []byte) int {
 	return len(key)
 }
 
-// elementRest returns what follows the designator, if it is that of an element key.
+// elementRest returns what follows the designator of an element key; ok is false for other keys.
 func elementRest(key []byte) (rest []byte, ok bool) {
 	if len(key) < headBytes {
 		return nil, false
@@ -29,8 +29,8 @@ func elementRest(key []byte) (rest []byte, ok bool) {
 	return key[end+1:], true
 }
 
-// AbbreviatedKey returns a number that never orders two keys otherwise than Compare does: the slot, then the length of the
-// set's name and its first two bytes. Keys of one set have one number.
+// AbbreviatedKey returns a number whose order never contradicts Compare: the slot, then the length of the set's name and its first
+// two bytes. All keys of one set have the same number.
 func AbbreviatedKey(key []byte) uint64 {
 	if len(key) < slotBytes {
 		return 0
@@ -41,7 +41,7 @@ func AbbreviatedKey(key []byte) uint64 {
 	}
 	n := binary.LittleEndian.Uint32(key[slotBytes:])
 	if n >= 0xFFFF {
-		return abbreviated | 0xFFFFFFFF // longer than the number can tell apart
+		return abbreviated | 0xFFFFFFFF // longer than the number can represent
 	}
 	abbreviated |= uint64(n) << 16
 	if n < 2 || len(key) < headBytes+int(n) {

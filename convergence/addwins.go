@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// AddWins is the observed-remove set: a remove kills the adds that its author had observed, an add that is concurrent with it
+// AddWins is the observed-remove set: a remove kills the adds that its author had observed; an add that is concurrent with it
 // stays. "clear" is a remove of everything its author had observed.
 type AddWins struct {
-	// Replace: an add kills the older adds of its element that it had observed, as ORSWOT has it, so that a later remove which
-	// observed the newer one alone is enough. Without it that is neither asked for nor forbidden.
+	// Replace: an add kills the older adds of its element that it had observed, as in ORSWOT. A later remove then only has to
+	// observe the newer add. If Replace is false, this is neither required nor forbidden.
 	Replace bool
-	// ReplaceOwn: an add kills the older adds of its element by the same replica, whatever its client had observed, and no others,
-	// as Riak's ORSWOT has it, where an element has one dot of each actor.
+	// ReplaceOwn: an add kills the older adds of its element by the same replica, whatever its client had observed, and no others.
+	// This is how Riak's ORSWOT works, where an element has one dot per actor.
 	ReplaceOwn bool
 	// Clear proposes "clear" as well.
 	Clear bool
@@ -49,12 +49,13 @@ func (s AddWins) Judge(r *Reading) *Violation {
 	return nil
 }
 
-// killed reports whether an event of set surely observed and kills the add i; or with adds, which replaces it.
+// killed reports whether an event of set surely observed and kills the add i; with adds, an add that replaces it counts as well.
 func (s AddWins) killed(r *Reading, i int, set *bitset, adds bool) bool {
 	return s.ends(r, i, set, adds, r.h.seen) || s.ReplaceOwn && r.h.replaced(i, set, false)
 }
 
-// mayBeKilled reports whether an event of set may have observed add i, and kills it; or with adds, which replaces it.
+// mayBeKilled reports whether an event of set may have observed add i and kills it; with adds, an add that replaces it counts as
+// well.
 func (s AddWins) mayBeKilled(r *Reading, i int, set *bitset, adds bool) bool {
 	return s.ends(r, i, set, adds, r.h.guess) || s.ReplaceOwn && adds && r.h.replaced(i, set, true)
 }
@@ -64,8 +65,8 @@ func (s AddWins) ends(r *Reading, i int, set *bitset, adds bool, observed []bits
 	return among(r.h.on(r.h.events[i].Op.Elem), set, test) || among(&r.h.clears, set, test)
 }
 
-// replaced reports whether a later add of its own replica is in the set: one that surely replaced it, or may have done so, as the
-// replica may have lost add i, or what numbers its adds, in a crash.
+// replaced reports whether a later add of its own replica is in the set. That add surely replaced add i; with maybe, it is enough
+// that it may have done so, because the replica may have lost add i, or its counter, in a crash.
 func (h *history) replaced(i int, set *bitset, maybe bool) bool {
 	e := &h.events[i]
 	return among(h.on(e.Op.Elem), set, func(j int) bool {
@@ -87,13 +88,13 @@ func (s AddWins) allowed(r *Reading, it Item) *Violation {
 		case ok && r.may.has(i):
 		case !ok && s.unnamed(r, it.Elem):
 		default:
-			return bad(Phantom, "%q is shown by add %s, of which this replica can't have heard", it.Elem, tag)
+			return bad(Phantom, "%q is shown by add %s, which this replica can't know", it.Elem, tag)
 		}
 	}
 	return nil
 }
 
-// unnamed reports whether an add of the element has no tag that the kit knows, because it was answered by an error.
+// unnamed reports whether an add of the element has no tag known to the kit, because it was answered by an error.
 func (s AddWins) unnamed(r *Reading, elem string) (found bool) {
 	r.h.on(elem).each(func(i int) bool {
 		e := &r.h.events[i]
@@ -119,10 +120,10 @@ func (s AddWins) present(r *Reading, elem string) *Violation {
 	case heard:
 		return bad(Resurrected, "%q is shown, although all its adds were removed", elem)
 	}
-	return bad(Phantom, "%q is shown, which nobody added", elem)
+	return bad(Phantom, "%q is shown, but was never added", elem)
 }
 
-// missing checks that the adds of an element are shown which nothing can have killed.
+// missing checks that those adds of an element are shown that nothing can have killed.
 func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 	if r.loose[elem] {
 		return nil
@@ -135,7 +136,7 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 		}
 		switch {
 		case !shown && s.lives(r, i):
-			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and nobody removed it", elem, e.Step)
+			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and not removed", elem, e.Step)
 		case shown && e.Tag != "" && len(it.Tags) > 0 && !slices.Contains(it.Tags, e.Tag) && !s.mayBeKilled(r, i, &r.may, true):
 			v = bad(Lost, "%q is not shown by add %s of step %d, which was acknowledged and not removed or replaced", elem, e.Tag, e.Step)
 		}
@@ -144,16 +145,16 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 	return v
 }
 
-// lives reports whether an add, or an add that replaced it and so on, can't have been killed: then its element was present at
-// every moment of the read. Where a repair or a copy may have brought an add's death without the add that replaced it, only
-// the add itself counts.
+// lives reports whether an add, or an add that replaced it and so on, can't have been killed: then its element was present at every
+// moment of the read. If a repair or a copy may have brought an add's death without the add that replaced it, only the add itself
+// counts.
 func (s AddWins) lives(r *Reading, i int) bool {
 	if s.mayBeKilled(r, i, &r.may, r.mixed) {
 		return false
 	}
 	e := &r.h.events[i]
 	return !among(r.h.on(e.Op.Elem), &r.may, func(j int) bool {
-		// Of two at once one comes later here, and it alone counts.
+		// If two adds may have replaced each other, only the later one in the history counts.
 		replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
 		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j)
 	})

@@ -2,9 +2,9 @@ package convergence
 
 import "slices"
 
-// Actions that aim at one mistake each. They are taken among others, so that what they lead to varies.
+// Actions that aim at one mistake each. They are mixed with other actions, so that their effects vary.
 
-// spread makes a replica's last operation durable at another one, and all there is at everyone.
+// spread makes a replica's last operation durable at another one, and delivers everything to everyone.
 func (g *gen) spread(r int) {
 	n := g.doSome(r)
 	g.deliver(n, g.other(r))
@@ -13,7 +13,7 @@ func (g *gen) spread(r int) {
 	}
 }
 
-// lose takes a replica's data away, when it is durable elsewhere, looks at what is read then, and fills it again.
+// lose destroys a replica's data once it is durable elsewhere, looks at what is then read, and fills the replica again.
 func (g *gen) lose(kind string) {
 	r := g.replica()
 	g.spread(r)
@@ -32,7 +32,7 @@ func (g *gen) fill(r int) {
 	}
 }
 
-// restore brings a replica back from a backup that lacks its last operations, and lets it write.
+// restore brings a replica back from a backup without its last operations, and lets it write.
 func (g *gen) restore() {
 	r := g.replica()
 	n := g.on("backup", r)
@@ -43,7 +43,7 @@ func (g *gen) restore() {
 	g.doSome(r)
 }
 
-// lost has a replica lose what was acknowledged elsewhere already, then hear of it again.
+// lost makes a replica lose what was already acknowledged elsewhere, and then delivers it again.
 func (g *gen) lost() {
 	r := g.replica()
 	o := g.other(r)
@@ -61,7 +61,7 @@ func (g *gen) lost() {
 	}
 }
 
-// overtake has a remove arrive before the add it removes, which has replaced something.
+// overtake delivers a remove before the add that it removes, which has itself replaced something.
 func (g *gen) overtake() {
 	p := g.Perm(g.s.Replicas)
 	a, b, c, e := p[0], p[1], p[2], g.elem()
@@ -90,8 +90,8 @@ func (g *gen) overtake() {
 	}
 }
 
-// chain replaces an element again and again, each time by an author who knows the last add only. The first replica gets the last
-// one before the one it replaced.
+// chain replaces an element again and again, each time by an author that knows only the last add. The first replica gets the last
+// add before the one that it replaced.
 func (g *gen) chain() {
 	p, e := g.Perm(g.s.Replicas), g.elem()
 	add := func(r, ctx int) int {
@@ -107,7 +107,7 @@ func (g *gen) chain() {
 	g.deliver(second, p[0])
 }
 
-// undurable has a removal compacted away before it is durable.
+// undurable makes compaction apply a removal before the removal is durable.
 func (g *gen) undurable() {
 	r, e := g.replica(), g.elem()
 	n := g.do(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
@@ -125,7 +125,7 @@ func (g *gen) undurable() {
 	}
 }
 
-// populate adds every element at one replica, and tells others.
+// populate adds every element at one replica, and delivers the adds to others.
 func (g *gen) populate(r, percent int) {
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(g.elems))) {
 		n := g.quiet(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
@@ -141,8 +141,8 @@ func (g *gen) populate(r, percent int) {
 	}
 }
 
-// copyBroken writes at a copy's source while the copy is under way, breaks it in one of the ways there are, and has the source
-// lose what it wrote.
+// copyBroken writes at a copy's source during the copy, breaks the copy in one of several ways, and makes the source lose what it
+// wrote.
 func (g *gen) copyBroken() {
 	r := g.replica()
 	to := g.other(r)
@@ -182,21 +182,22 @@ func (g *gen) copyBroken() {
 	}
 }
 
-// copyKilled has a whole copy pass by an element that its source has removed since the copy began, and then loses that removal.
+// copyKilled lets a whole copy pass an element that its source has removed since the copy began, and then makes the source lose
+// that removal.
 func (g *gen) copyKilled(r, to int) {
 	g.populate(r, 0)
 	g.on("sync", r)
 	step := Step{Kind: "copy", A: r, B: to}
 	g.views = append(g.views, g.add(step))
 	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: slices.Max(g.elems)}})
-	for range 1 + g.IntN(3) { // few: a copy that is done begins again, and then sees the removal
+	for range 1 + g.IntN(3) { // few: a copy that is done starts again, and then sees the removal
 		g.views = append(g.views, g.add(step))
 	}
 	g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 }
 
-// failover replaces a replica of a streaming read, one that may know more than the others, then writes with the contexts that
-// the read gave.
+// failover replaces a replica of a streaming read, one that may know more than the others, then writes with the contexts that the
+// read gave.
 func (g *gen) failover() {
 	p := g.Perm(g.s.Replicas)
 	set, k := uint32(0), g.s.Replicas/2+1
@@ -227,7 +228,7 @@ func (g *gen) failover() {
 	}
 }
 
-// damage loses an element at one of the replicas that have it for certain, and lets that one answer.
+// damage loses an element at one of the replicas that have it for certain, and lets that replica answer.
 func (g *gen) damage() {
 	r, e := g.replica(), g.elem()
 	o := g.other(r)
@@ -250,7 +251,7 @@ func (g *gen) damage() {
 	}
 }
 
-// retry has a client ask again for what it had asked for.
+// retry repeats a client's earlier request.
 func (g *gen) retry() {
 	if len(g.dos) > 0 {
 		g.again(g.replica(), g.recent(g.dos))
@@ -262,7 +263,8 @@ func (g *gen) again(r, first int) {
 	g.views, g.msgs = append(g.views, n), append(g.msgs, n)
 }
 
-// retried has a client ask again, here or elsewhere, after somebody removed what it had added, or added what it had removed.
+// retried repeats a client's request, here or elsewhere, after another client has removed what it had added, or added what it had
+// removed.
 func (g *gen) retried() {
 	a, e := g.replica(), g.elem()
 	b := g.other(a)

@@ -14,7 +14,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// shared is an ORSet for two clients at once. A hasty one gives the lock up between reading its counter and writing it.
+// shared is an ORSet for two concurrent clients. A hasty one releases the lock between reading its counter and writing it.
 type shared struct {
 	*ORSet
 	mu      sync.Mutex
@@ -41,7 +41,7 @@ func (s *shared) Do(op convergence.Op) (convergence.Effect, error) {
 	return s.ORSet.Do(op)
 }
 
-// TestTwoClients: two clients at once find a counter that both read, and accept a replica that takes one after the other.
+// TestTwoClients: two concurrent clients detect a counter that both read, and accept a replica that serializes them.
 func TestTwoClients(t *testing.T) {
 	t.Parallel()
 	for _, hasty := range []bool{false, true} {
@@ -70,7 +70,8 @@ func TestTwoClientsPanic(t *testing.T) {
 	}
 }
 
-// puller is an ORSet whose operations only announce what they did. Who lacks it asks for it, and who has it answers: by messages of its own.
+// puller is an ORSet whose operations only announce what they did. A replica that lacks it asks for it, and one that has it
+// answers: by messages of its own.
 type puller struct {
 	*ORSet
 	parcels map[string][]byte // by tag
@@ -124,7 +125,7 @@ func (s *puller) Sent() [][]byte {
 	return out
 }
 
-// TestSends: what replicas send by themselves is delivered, and what they send then.
+// TestSends: what replicas send by themselves is delivered, and so is what they send in response.
 func TestSends(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		r := explore(t, convergence.System{Name: "puller", Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -181,12 +182,13 @@ func (s *queued) Close() error {
 	return nil
 }
 
-// quiet is one that says when it is quiet.
+// quiet is a queued that reports when it is quiet.
 type quiet struct{ *queued }
 
 func (s quiet) Quiet() bool { return s.busy.Load() == 0 }
 
-// TestQuiet: a replica that receives in a goroutine is waited for, if it says when it is quiet. Otherwise it is accused.
+// TestQuiet: the kit waits for a replica that receives in a goroutine, if it reports when it is quiet. Otherwise the replica is
+// reported as wrong.
 func TestQuiet(t *testing.T) {
 	for _, says := range []bool{true, false} {
 		r := explore(t, convergence.System{Name: "queued", Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -253,7 +255,8 @@ func (s *outbox) Unsent() ([][]byte, error) {
 	return *s.sent, nil
 }
 
-// TestResends: power that goes before messages leave is no loss for a replica with an outbox, and is found where it is empty.
+// TestResends: a power cut before messages leave loses nothing for a replica with an outbox, and is detected if the outbox is
+// empty.
 func TestResends(t *testing.T) {
 	t.Parallel()
 	for _, forget := range []bool{false, true} {
@@ -264,7 +267,7 @@ func TestResends(t *testing.T) {
 	}
 }
 
-// FuzzORSet is how a set is given to go test -fuzz.
+// FuzzORSet shows how a set is used with go test -fuzz.
 func FuzzORSet(f *testing.F) {
 	f.Add([]byte("some schedule"))
 	f.Add([]byte{})

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// lowWords is how many words of a bitset need no memory of their own: most schedules have fewer events than these have bits.
+// lowWords is how many words of a bitset need no allocation: most schedules have fewer events than these words have bits.
 const lowWords = 2
 
-// bitset is a set of small numbers: events by their index in the history. A copy is independent once it is made by clone; the zero
-// value is empty.
+// bitset is a set of small numbers: events by their index in the history. A copy is independent only if it is made by clone. The
+// zero value is empty.
 type bitset struct {
 	low  [lowWords]uint64
 	high []uint64
@@ -67,7 +67,7 @@ func (b *bitset) empty() bool {
 	return b.low == [lowWords]uint64{} && !slices.ContainsFunc(b.high, func(w uint64) bool { return w != 0 })
 }
 
-// within reports whether o has all members.
+// within reports whether o has all members of b.
 func (b *bitset) within(o *bitset) bool {
 	for n := range b.words() {
 		if b.word(n)&^o.word(n) != 0 {

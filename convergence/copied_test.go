@@ -12,8 +12,8 @@ import (
 	"bigset/convergence"
 )
 
-// TestCopied copies the package into an empty module, with its paths changed as docs/convergence.md says. It must build there:
-// it imports nothing of this module.
+// TestCopied copies the package into an empty module, and changes its paths as docs/convergence.md says. It must build there: it
+// imports nothing of this module.
 func TestCopied(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -65,7 +65,7 @@ func TestDocShowsExample(t *testing.T) {
 	}
 }
 
-// TestDocHasKinds: its table has all kinds of steps.
+// TestDocHasKinds: the table in the document has all kinds of steps.
 func TestDocHasKinds(t *testing.T) {
 	doc, err := os.ReadFile("../docs/convergence.md")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// check says what is wrong with a declaration, before anything is run.
+// check reports what is wrong with a declaration, before anything is run.
 func (s *System) check() error {
 	word := s.Name != "" && !strings.ContainsAny(s.Name, " \t\r\n#")
 	switch {
@@ -27,7 +27,7 @@ func (s *System) check() error {
 // paceMost keeps clocks within 64 bits: they begin at a million steps.
 const paceMost = time.Hour
 
-// fits says what is declared that the replicas can't do.
+// fits reports what is declared that the replicas can't do.
 func (s *System) fits(can abilities) error {
 	if s.BestEffort && !can.repair {
 		return fmt.Errorf("convergence: system %q declares BestEffort, so something must bring what messages do not: "+
@@ -36,19 +36,19 @@ func (s *System) fits(can abilities) error {
 	return nil
 }
 
-// otherSchedules is how many schedules another declaration must pass beside the script before it is named.
+// otherSchedules is how many schedules, in addition to the script, another declaration must pass before it is named.
 const otherSchedules = 30
 
-// ownRules are what the other verdicts rest on.
+// ownRules names the rules on which the other verdicts rest.
 var ownRules = map[string]string{
 	Torn:      "a batch is done wholly or not at all (Batcher), and so is an operation that was answered by an error other than ErrRefused and ErrNotReady",
-	TagReused: "Effect.Tag and Effect.Tags, which name an operation for ever; a remove needs no tag",
+	TagReused: "Effect.Tag and Effect.Tags, which name an operation forever; a remove needs no tag",
 	Disorder:  "a View has its items in ascending order of Elem, none twice, and the Values of each in ascending order",
 	Failed:    "a replica whose disk works opens, answers reads, takes messages and closes without an error",
 	Changed:   "messages, questions and contexts belong to the kit, once they are given or returned",
 }
 
-// restsOn says what a verdict rests on.
+// restsOn returns the rule or declaration on which a verdict rests.
 func (s *System) restsOn(v *Violation) (rests string) {
 	if !v.bySpec() {
 		return ownRules[v.Kind]
@@ -58,11 +58,11 @@ func (s *System) restsOn(v *Violation) (rests string) {
 	case s.BestEffort:
 		rests += "; BestEffort: anti-entropy brings everything, messages need not"
 	case s.Buffers:
-		rests += "; Buffers: a message has effect when all have come that its author knew of"
+		rests += "; Buffers: a message takes effect when all messages that its author knew of have come"
 	case s.CausalNet:
 		rests += "; CausalNet: messages come once and in causal order"
 	default:
-		rests += "; and that a delivered message has effect at once, whatever has not come yet"
+		rests += "; a delivered message takes effect at once, even if earlier ones are missing"
 	}
 	if v.Kind == Repeated {
 		rests += "; Retries"
@@ -70,7 +70,7 @@ func (s *System) restsOn(v *Violation) (rests string) {
 	return rests
 }
 
-// bySpec reports whether the declarations of the specification and of the messages decide.
+// bySpec reports whether the verdict depends on what is declared about the specification and the messages.
 func (v *Violation) bySpec() bool {
 	switch v.Kind {
 	case Lost, Resurrected, Phantom, Diverged, Repeated:
@@ -99,7 +99,7 @@ type declaration struct {
 	sys  System
 }
 
-// others are the declarations that differ in one thing.
+// others returns the declarations that differ in one thing.
 func (s System) others(can abilities, v *Violation) (list []declaration) {
 	add := func(name string, change func(s *System)) {
 		other := s
@@ -121,13 +121,13 @@ func (s System) others(can abilities, v *Violation) (list []declaration) {
 		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
 	}
 	switch s.spec().(type) {
-	case RemoveWins, TwoPhase: // where a remove that finds nothing counts
+	case RemoveWins, TwoPhase: // in which a remove that finds nothing counts
 		add("ErrRefused from a remove that finds nothing and so does nothing", func(s *System) { s.refusing = true })
 	}
 	return list
 }
 
-// otherSpecs are the specifications of sets other than one of them.
+// otherSpecs returns the specifications of sets other than the given one.
 func otherSpecs(spec Spec) (list []Spec) {
 	all := []Spec{AddWins{}, GrowOnly{}, TwoPhase{}, RemoveWins{}}
 	for _, time := range []Time{TimeWall, TimeLamport, TimeMonotonic, TimeHybrid} {
@@ -155,7 +155,7 @@ func otherSpecs(spec Spec) (list []Spec) {
 	return list
 }
 
-// accepts reports whether another declaration passes the script, and some schedules of its own.
+// accepts reports whether the script, and some schedules of its own, pass under another declaration.
 func accepts(sys System, can abilities, s *Script, o *Options) bool {
 	if sys.check() != nil || sys.fits(can) != nil || failsAgain(sys, s, o) {
 		return false
@@ -173,7 +173,7 @@ func failsAgain(sys System, s *Script, o *Options) bool {
 	return v != nil
 }
 
-// specName writes a specification as it is declared, without what is not set.
+// specName writes a specification as it is declared, without its zero fields.
 func specName(spec Spec) string {
 	name := strings.TrimPrefix(fmt.Sprintf("%T", spec), "convergence.")
 	v := reflect.ValueOf(spec)

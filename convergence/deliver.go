@@ -15,7 +15,7 @@ func (w *world) send(m *message) {
 	from.msgs = append(from.msgs, m)
 }
 
-// tell sends the messages of an operation. Together they tell of it.
+// tell sends the messages of an operation. Together they carry the operation.
 func (w *world) tell(n *node, group, deps bitset, out [][]byte) {
 	w.stats.sent += len(out)
 	if len(out) > 0 {
@@ -56,7 +56,7 @@ func (w *world) deliverStep(s *Step) error {
 	return nil
 }
 
-// due reports whether the net would give a message to a replica now.
+// due reports whether the net would deliver a message to a replica now.
 func (w *world) due(m *message, n *node) bool {
 	if !w.sys.CausalNet || m.repair {
 		return true
@@ -64,12 +64,12 @@ func (w *world) due(m *message, n *node) bool {
 	return !m.sure.within(&n.sure) && m.life[n.id] != n.start && w.preceded(m, n, &w.h.sent)
 }
 
-// preceded reports whether a replica surely has all that a message's author knew of, as far as it counts.
+// preceded reports whether a replica surely has all that a message's author knew of. Only the events in count matter.
 func (w *world) preceded(m *message, n *node, count *bitset) bool {
 	return commonWithin(&m.deps, count, &n.sure)
 }
 
-// deliver gives a message to a replica, and notes what that surely has then.
+// deliver delivers a message to a replica, and records what the replica surely has afterwards.
 func (w *world) deliver(m *message, n *node) error {
 	w.call()
 	n.touched = true
@@ -87,7 +87,7 @@ func (w *world) deliver(m *message, n *node) error {
 		return err
 	}
 	w.stats.Deliveries++
-	n.mixed = n.mixed || len(m.all) > 1 // of its messages one may come without the other
+	n.mixed = n.mixed || len(m.all) > 1 // one of its messages may come without the others
 	if m.repair || w.sys.BestEffort {
 		return nil
 	}
@@ -110,15 +110,15 @@ func (w *world) collect(n *node) {
 	}
 }
 
-// find notes what was found wrong in the middle of a step.
+// find records a violation found in the middle of a step.
 func (w *world) find(v *Violation) {
 	if w.found == nil {
 		w.found = v
 	}
 }
 
-// drain notes what the messages tell that a replica has no reason to hold back: with System.Buffers those whose author knew of
-// nothing that the replica may lack.
+// drain records the effects of messages that a replica has no reason to hold back: with System.Buffers, those whose author knew of
+// nothing that may be missing at the replica.
 func (w *world) drain(n *node) {
 	for again := true; again && len(n.waiting) > 0; {
 		again = false
@@ -135,7 +135,7 @@ func (w *world) drain(n *node) {
 	}
 }
 
-// took notes that a replica has what a message and its siblings tell.
+// took records that a replica has what a message and its siblings carry.
 func (w *world) took(m *message, n *node) {
 	n.learn(&m.sure)
 	if !slices.ContainsFunc(m.all, func(o *message) bool { return !o.kept[n.id] }) {

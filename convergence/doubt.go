@@ -2,18 +2,18 @@ package convergence
 
 import "slices"
 
-// An operation that was answered by an error may have been done or not, and a batch that was not synced may have survived a crash or not. But
-// each was done, or has survived, wholly or not at all. A replica that shows it when its disk works has it from then on, as if it had been
-// answered by a success: what goes away then without a crash, or after a sync, was lost.
+// An operation that was answered by an error may have been done or not, and a batch that was not synced may have survived a crash
+// or not. But each was done, or has survived, either wholly or not at all. If a replica shows it while its disk works, the replica
+// has it from then on, as if the answer had been a success. If it then disappears without a crash, or after a sync, it was lost.
 
-// doubt is a group of operations of which a replica has all or none.
+// doubt is a group of operations of which a replica has either all or none.
 type doubt struct {
 	group  bitset
 	failed bool // they were answered by an error; otherwise they are a batch that was not synced before a crash
 }
 
-// doubtBatches remembers the batches of a replica that a crash may have lost. Where the system names its adds, torn sees it without that. A
-// replica that has heard of something by repairs or copies may have a part of a batch from there.
+// doubtBatches records the batches of a replica that a crash may have lost. If the system names its adds, torn detects this by
+// itself. A replica that has received something by repairs or copies may have a part of a batch from there.
 func (w *world) doubtBatches(n *node) {
 	if w.tagged || n.mixed || !w.h.batched {
 		return
@@ -32,11 +32,10 @@ func (w *world) doubtBatches(n *node) {
 	}
 }
 
-// decide looks whether a reading, which is as it must be, can't be without one of the groups that a replica may have. It returns one of
-// those that it found.
+// decide looks for a group in doubt without which a correct reading would be impossible. It returns one of those that it found.
 func (w *world) decide(n *node, r *Reading) (found *doubt) {
 	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool {
-		if d.group.within(&n.sure) { // it has heard of them from others
+		if d.group.within(&n.sure) { // it has received them from others
 			return true
 		}
 		if !d.failed && n.mixed {
@@ -55,7 +54,7 @@ func (w *world) decide(n *node, r *Reading) (found *doubt) {
 	return found
 }
 
-// resolve decides what a replica has of what it may have, and judges the reading again.
+// resolve decides which groups in doubt a replica has, and judges the reading again.
 func (w *world) resolve(n *node, r *Reading) *Violation {
 	d := w.decide(n, r)
 	if d == nil {
@@ -70,7 +69,7 @@ func (w *world) resolve(n *node, r *Reading) *Violation {
 	return nil
 }
 
-// torn says of which group a replica shows a part only.
+// torn reports which group a replica shows only in part.
 func (d *doubt) torn(view View) *Violation {
 	if d.failed {
 		return bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
@@ -78,7 +77,7 @@ func (d *doubt) torn(view View) *Violation {
 	return bad(Torn, "it shows a part of a batch that a crash could lose only as a whole: %s", view)
 }
 
-// dropFailed takes the failed operations out of what all replicas must have: nobody was told of them.
+// dropFailed removes the failed operations from what all replicas must have, because their messages were never sent.
 func (h *history) dropFailed(set *bitset) {
 	for i := range h.events {
 		if h.events[i].Failed {

@@ -10,11 +10,11 @@ import (
 	"bigset/convergence"
 )
 
-// halfway is a grow-only set that tells all it has. On a disk that is full it does what an operation asks in memory, as far as it is told to,
-// and answers by an error.
+// halfway is a grow-only set that sends everything it has. On a full disk it does in memory as much of an operation as part says,
+// and answers with an error.
 type halfway struct {
 	disk, all map[string]bool
-	part      int // how many operations of a batch it does, of those that fail; -1 is all, and on the disk, too
+	part      int // how many operations of a failing batch it does; -1 is all, and on the disk, too
 	flips     bool
 	full      bool
 	failed    []string
@@ -96,7 +96,7 @@ func (s *halfway) Sync() error {
 func (s *halfway) Crash(int) (any, error) { return s.disk, nil }
 func (s *halfway) Stop() (any, error)     { return s.disk, s.Sync() }
 
-// TestFailedOperations: one that was answered by an error is done wholly or not at all, and what was shown stays.
+// TestFailedOperations: an operation that was answered by an error is done wholly or not at all, and what was shown stays.
 func TestFailedOperations(t *testing.T) {
 	for name, c := range map[string]struct {
 		part  int

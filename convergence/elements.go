@@ -14,7 +14,8 @@ var pools = [][]string{
 	{"1", "10", "2", "-1", "0x1"},
 }
 
-// Schedules with many elements, and with very long ones, cost as much as a hundred others: one in so many.
+// Schedules with many elements, or with very long ones, cost as much as a hundred others, so only one in manyEvery or longEvery has
+// them.
 const (
 	manyEvery = 250
 	longEvery = 500
@@ -23,7 +24,7 @@ const (
 // elemsMost is how many elements a schedule has, unless it begins with many.
 const elemsMost = 5
 
-// long returns elements that are longer than a byte or 16 bits can say, and differ in their last byte.
+// long returns elements whose length exceeds a byte or 16 bits, and that differ in their last byte.
 func long(n int) []string {
 	s := strings.Repeat("x", n-1)
 	return []string{s + "a", s + "b", "x"}
@@ -52,7 +53,8 @@ func pickElems(r *rand.Rand, own []string, nth int) []string {
 	return list[:min(most, 2+r.IntN(4))]
 }
 
-// unread draws, in a part of the schedules, steps before and after which nobody reads. Those stay read whose view is used later.
+// unread chooses, in a part of the schedules, steps before and after which no replica is read. Steps whose view is used later are
+// still read.
 func (g *gen) unread() {
 	if !g.shape.many && g.IntN(4) > 0 {
 		return

@@ -56,10 +56,10 @@ func Example_twoPhase() {
 	report(sys, 1000)
 	// Output:
 	// 2p-set: 1000 schedules, no violation
-	// 2p-set: lost at step 52: replica A: "a" is not shown, although its add of step 52 was acknowledged and nobody removed it
+	// 2p-set: lost at step 52: replica A: "a" is not shown, although its add of step 52 was acknowledged and not removed
 	// shrunk from 54 to 3 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
-	// if that is more than is promised, declare less; accepted is: Spec TwoPhase{}
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
+	// if the system promises less, declare that; accepted: Spec TwoPhase{}
 	//
 	// convergence script 1
 	// system 2p-set

@@ -10,7 +10,7 @@ import (
 	"bigset/convergence"
 )
 
-// LWWSet is a last-writer-wins set: of each element it keeps the newest operation.
+// LWWSet is a last-writer-wins set: for each element it keeps the newest operation.
 type LWWSet struct {
 	env  convergence.Env
 	last map[string]write
@@ -49,7 +49,7 @@ func (s *LWWSet) Receive(msg []byte) (durable bool, err error) {
 func (s *LWWSet) put(w write) {
 	old, ok := s.last[string(w.Elem)]
 	tie := w.Time == old.Time
-	// An author whose clock was set back has one time twice: of the two its add decides, whichever comes first.
+	// An author whose clock was set back has the same time twice: then the add wins, whichever comes first.
 	if !ok || w.Time > old.Time || tie && w.Author > old.Author || tie && w.Author == old.Author && w.Add {
 		s.last[string(w.Elem)] = w
 	}
@@ -66,7 +66,8 @@ func (s *LWWSet) Read() (v convergence.View, err error) {
 
 func (s *LWWSet) Close() error { return nil }
 
-// A last-writer-wins set keeps its own, weaker specification. Held to AddWins it loses adds that nobody had seen to remove.
+// A last-writer-wins set keeps its own, weaker specification. Held to AddWins it loses adds that no client had seen when it removed
+// them.
 func Example_lastWriterWins() {
 	sys := convergence.System{Name: "lww-set", Open: OpenLWWSet, Spec: convergence.LastWriterWins{}}
 	report(sys, 1000)
@@ -74,10 +75,10 @@ func Example_lastWriterWins() {
 	report(sys, 1000)
 	// Output:
 	// lww-set: 1000 schedules, no violation
-	// lww-set: lost at step 18: replica B: "a" is not shown, although its add of step 11 was acknowledged and nobody removed it
+	// lww-set: lost at step 18: replica B: "a" is not shown, although its add of step 11 was acknowledged and not removed
 	// shrunk from 80 to 3 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
-	// if that is more than is promised, declare less; accepted is: Spec LastWriterWins{}
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
+	// if the system promises less, declare that; accepted: Spec LastWriterWins{}
 	//
 	// convergence script 1
 	// system lww-set

@@ -56,7 +56,7 @@ func (s *ORSet) Receive(msg []byte) (durable bool, err error) {
 
 func (s *ORSet) tags(elem string) []string { return s.present()[elem] }
 
-// present returns the elements that are there, with their tags.
+// present returns the elements that are present, with their tags.
 func (s *ORSet) present() map[string][]string {
 	all := map[string][]string{}
 	for _, t := range slices.Sorted(maps.Keys(s.adds)) {
@@ -85,7 +85,7 @@ func Example() {
 	// or-set: 1000 schedules, no violation
 }
 
-// forgetful is an ORSet with a mistake: it remembers a removal only of adds that it has.
+// forgetful is an ORSet with a mistake: it remembers the removal of an add only if it has the add.
 type forgetful struct{ *ORSet }
 
 func (s forgetful) Receive(msg []byte) (bool, error) {
@@ -115,8 +115,8 @@ func Example_violation() {
 	// Output:
 	// forgetful: resurrected at step 46: replica B: "a" is shown by add 0-1 of step 36, which was removed or replaced
 	// shrunk from 54 to 4 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
-	// if that is more than is promised, declare less; accepted is: CausalNet
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
+	// if the system promises less, declare that; accepted: CausalNet
 	//
 	// convergence script 1
 	// system forgetful

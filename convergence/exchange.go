@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// A copy with nothing else going on has to be done after copyStepsMax steps, and so many more for each operation of the schedule.
+// A copy that runs alone has to be done after copyStepsMax steps, plus copyStepsOp for each operation of the schedule.
 const (
 	copyStepsMax = 1000
 	copyStepsOp  = 4
 )
 
-// exchange ends all faults, gives everybody everything, and checks that all replicas are equal and show what they must.
+// exchange ends all faults, delivers everything to every replica, and checks that all replicas are equal and show what they must.
 func (w *world) exchange(mode string) (*Violation, error) {
 	if mode != "messages" && mode != "repair" && mode != "copies" {
 		return nil, fmt.Errorf("%w: unknown mode", errSkip)
@@ -61,8 +61,9 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	return w.equal()
 }
 
-// forget loses messages for good, in some schedules: those of operations that their author lost in a crash, or took with it, before
-// anybody was given them. Only systems with anti-entropy can promise something then, and only their messages are lost.
+// forget, in some schedules, loses for good the messages of operations that their author lost in a crash, or took away when it
+// left, before any of them was delivered. Only systems with anti-entropy can guarantee anything then, so only their messages are
+// lost.
 func (w *world) forget() {
 	if !w.canRepair || w.s.Seed%2 == 0 {
 		return
@@ -81,7 +82,7 @@ func (w *world) forget() {
 	}
 }
 
-// fill copies to the replicas that lost their data until they answer.
+// fill copies data to the replicas that lost theirs until they answer.
 func (w *world) fill() error {
 	for _, n := range w.living() {
 		if !n.joining {
@@ -130,7 +131,7 @@ func (w *world) exchangeBy(mode string) error {
 	if _, ok := w.living()[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"
 	}
-	// Damage is healed by anti-entropy only, and what was done under an error has no message.
+	// Only anti-entropy heals damage, and an operation that was answered by an error has no message.
 	if repairs && (mode == "repair" || w.damaged || w.failed) {
 		if err := w.repairRounds(); err != nil {
 			return err
@@ -155,8 +156,8 @@ func (w *world) exchangeBy(mode string) error {
 	return nil
 }
 
-// deliverAll gives every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
-// Replicas may send more by themselves then: so again, as often as anti-entropy goes round.
+// deliverAll delivers every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
+// Replicas may send more messages by themselves when they receive these, so it repeats, as often as anti-entropy does.
 func (w *world) deliverAll() error {
 	backwards := w.rand.IntN(2) == 0
 	given := 0
@@ -209,7 +210,7 @@ func (w *world) deliverList(all []*message, n *node) error {
 	return nil
 }
 
-// repairRounds lets everybody ask everybody, and loses nothing.
+// repairRounds lets every replica ask every other, and loses nothing.
 func (w *world) repairRounds() error {
 	for range len(w.nodes) + 2 {
 		for _, a := range w.living() {
@@ -249,7 +250,7 @@ func (w *world) repairPair(a, b *node) error {
 	return nil
 }
 
-// equal checks that all replicas show the same and, if they name their state, are the same.
+// equal checks that all replicas show the same and, if they have fingerprints, that these are equal.
 func (w *world) equal() (*Violation, error) {
 	first := w.living()[0]
 	want, err := first.rep.Read()
@@ -268,13 +269,13 @@ func (w *world) equal() (*Violation, error) {
 		a, ok := first.rep.(Fingerprinter)
 		b, ok2 := n.rep.(Fingerprinter)
 		if ok && ok2 && a.Fingerprint() != b.Fingerprint() {
-			return bad(Diverged, "%c and %c show the same, and are not the same: %s", letter(first.id), letter(n.id), w.dumps(first, n)), nil
+			return bad(Diverged, "%c and %c show the same, but their fingerprints differ: %s", letter(first.id), letter(n.id), w.dumps(first, n)), nil
 		}
 	}
 	return nil, nil
 }
 
-// same reports whether two views say the same.
+// same reports whether two views mean the same.
 func (w *world) same(a, b View) bool {
 	if c, ok := w.spec.(Comparer); ok {
 		return c.Same(a, b)

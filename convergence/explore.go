@@ -17,39 +17,41 @@ type Options struct {
 	Schedules int           // how many; 0 is 1,000, or without limit if Duration is set
 	Duration  time.Duration // stop after this time; 0 is no limit
 	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 8
-	Steps     int           // a schedule has from 10 to about as many steps; 0 is 70
+	Steps     int           // a schedule has from 10 to about Steps steps; 0 is 70
 	Elements  []string      // that operations name; nil is a mixture of plain, odd and long ones
 	Shapes    []string      // only schedules of these shapes, see ShapeNames; nil is all
-	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. One that does not is run 20 times
-	// at least, and each step of shrinking is tried the more often, the less often it fails.
+	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. A script that does not is run
+	// at least 20 times; the less often it fails, the more often each step of shrinking is tried.
 	Replays int
-	// ShrinkRuns limits how many runs shrinking takes; 0 is 5,000. ShrinkTime limits its time; 0 is a minute. It also ends when the context
-	// does, and Run ends it before the time limit of go test.
+	// ShrinkRuns limits the number of runs that shrinking takes; 0 is 5,000. ShrinkTime limits its time; 0 is a minute. Shrinking
+	// also ends when the context does, and Run ends it before the time limit of go test.
 	ShrinkRuns int
 	ShrinkTime time.Duration
-	// StepLimit is how long one call of a replica may take before its step counts as hung; 0 is 20 seconds, less than 0 is no limit.
+	// StepLimit is how long one call of a replica may take before its step counts as hung; 0 is 20 seconds, a negative value is no
+	// limit.
 	StepLimit time.Duration
-	// Workers is how many schedules run at once; 0 is GOMAXPROCS, or one with System.Alone. System.Open and Share are called by so many
-	// goroutines at once. What is found does not depend on it: the failure that is reported is that of the first schedule that fails.
+	// Workers is how many schedules run concurrently; 0 is GOMAXPROCS, or one with System.Alone. System.Open and Share are called
+	// by up to that many goroutines at the same time. The result does not depend on it: the failure that is reported is that of the
+	// first schedule that fails.
 	Workers int
 	// Progress, if it is set, is called about ten times a second, from the goroutine that runs the schedules. It may read the
 	// report until it returns.
 	Progress func(*Report)
 
 	before func(n int, p *plan) // is called with each schedule before it runs
-	until  time.Time            // shrinking ends then, if it is set
+	until  time.Time            // the time at which shrinking ends, if it is set
 }
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Replicas < 0 || o.Replicas > replicasMax:
-		return o, fmt.Errorf("convergence: %d replicas; there are 1 to %d", o.Replicas, replicasMax)
+		return o, fmt.Errorf("convergence: %d replicas, want 1 to %d", o.Replicas, replicasMax)
 	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.ShrinkTime < 0 || o.Duration < 0 || o.Workers < 0:
 		return o, errors.New("convergence: a negative option")
 	}
 	for _, name := range o.Shapes {
 		if !contains(ShapeNames(), name) {
-			return o, fmt.Errorf("convergence: no shape is called %q; there are %v", name, ShapeNames())
+			return o, fmt.Errorf("convergence: unknown shape %q, want one of %v", name, ShapeNames())
 		}
 	}
 	if o.Schedules == 0 && o.Duration == 0 {
@@ -81,8 +83,8 @@ type Report struct {
 	Failure *Failure // nil: no violation
 }
 
-// Never returns, of the faults and the states that the kit knows this kind of system can reach, those that were not: a reason to
-// run more schedules, or to look at what the replicas refuse.
+// Never returns the faults and states that this kind of system can reach, as far as the kit knows, but that were not reached. They
+// are a reason to run more schedules, or to look at what the replicas refuse.
 func (r *Report) Never() []string {
 	names := append(never(r.Faults), never(r.Sometimes)...)
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -91,7 +93,7 @@ func (r *Report) Never() []string {
 	})
 }
 
-// Failure is a violation and how to see it again.
+// Failure is a violation and how to reproduce it.
 type Failure struct {
 	Violation *Violation
 	Script    *Script // shrunk, with what each step did
@@ -99,11 +101,11 @@ type Failure struct {
 	Runs      int     // how often the schedule was run again
 	Failed    int     // how often it failed in those runs: less than Runs if the replicas do not replay exactly
 	Shrunk    bool    // the script is shorter than the schedule
-	Cut       bool    // shrinking was ended by its limits or by the context: the script may be longer than is needed
-	// Rests is what of the System's declaration the verdict rests on; empty where it rests on nothing declared.
+	Cut       bool    // shrinking was ended by its limits or by the context: the script may be longer than necessary
+	// Rests is the part of the System's declaration on which the verdict rests; empty if it rests on nothing declared.
 	Rests string
-	// Others are declarations, each with one thing changed, with which the script and some more schedules violate nothing. If the
-	// system promises no more than one of them, it has to be declared; otherwise it is broken.
+	// Others are declarations, each with one thing changed, under which the script and some more schedules violate nothing. If the
+	// system promises no more than one of them does, it should declare that one; otherwise it is broken.
 	Others []string
 }
 
@@ -123,7 +125,7 @@ func (f *Failure) String() string {
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
 	}
 	if f.Cut {
-		s += "shrinking was ended early: the script may be longer than is needed\n"
+		s += "shrinking was ended early: the script may be longer than necessary\n"
 	}
 	s += f.rests() + "\n" + f.Script.String()
 	if f.Violation.Stack != "" {
@@ -141,13 +143,13 @@ func (f *Failure) rests() (s string) {
 		s = fmt.Sprintf("it rests on: %s\n", f.Rests)
 	}
 	if len(f.Others) > 0 {
-		s += fmt.Sprintf("if that is more than is promised, declare less; accepted is: %s\n", strings.Join(f.Others, ", or "))
+		s += fmt.Sprintf("if the system promises less, declare that; accepted: %s\n", strings.Join(f.Others, ", or "))
 	}
 	return s
 }
 
-// Explore runs generated schedules until one violates the specification, or the options or ctx end it. A violation is no error:
-// it is in the report, shrunk. The report is complete also beside an error.
+// Explore runs generated schedules until one violates the specification, or the options or ctx end it. A violation is not an error:
+// it is in the report, shrunk. The report is complete even if Explore returns an error.
 func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	r := &Report{System: sys.Name, Stats: *newStats()}
 	o, err := o.withDefaults()
@@ -196,8 +198,8 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	return r, nil
 }
 
-// expect makes counters of what this kind of system can reach, so that it shows when nothing does. What it can reach only if its replicas do
-// something of their own accord, as refuse an operation, has none.
+// expect makes counters for everything that this kind of system can reach, so that a count of 0 shows what was never reached.
+// States that depend on what replicas do of their own accord, such as refusing an operation, get no counter.
 func (a abilities) expect(sys System, o *Options, s *Stats) {
 	faults := func(can bool, names ...string) {
 		for _, k := range names {
@@ -239,10 +241,11 @@ func (a abilities) expect(sys System, o *Options, s *Stats) {
 	states(a.parallel, "two clients at once")
 }
 
-// bothRuns is how often at least a failing schedule runs again that has two clients at once.
+// bothRuns is the least number of times that a failing schedule with two concurrent clients runs again.
 const bothRuns = 10
 
-// chanceRuns is how often at least a schedule runs again that fails by chance, and againMost how often at most a step of shrinking is tried.
+// chanceRuns is the least number of times that a schedule that fails by chance runs again, and againMost the largest number of
+// times that a step of shrinking is tried.
 const (
 	chanceRuns = 20
 	againMost  = 60
@@ -283,7 +286,7 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 		return f
 	}
 	again := 1
-	if f.Failed < f.Runs { // so often that one in twenty of those that can fail passes
+	if f.Failed < f.Runs { // so that about one in twenty of the candidates that can fail passes
 		again = min(3*f.Runs/f.Failed, againMost)
 	}
 	f.Script, f.Violation, f.Cut = shrink(ctx, sys, s, v, o, again)
@@ -294,7 +297,7 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 			f.Violation, shown = v, true
 		}
 	}
-	if !shown && v.Kind == Hung { // shrinking waits for less than the limit: what is left was slow, and no more
+	if !shown && v.Kind == Hung { // shrinking waits for less than the limit: the remaining script was only slow
 		f.Script, f.Violation, f.Shrunk = s, v, false
 	}
 	f.Rests = sys.restsOn(f.Violation)
@@ -304,9 +307,10 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 	return f
 }
 
-// Replay runs a script that Run, Explore or a person wrote. It returns nil when nothing is violated. An error that wraps
-// ErrScript says that the script can't be read, or is of another system.
-// A call of a replica may take 20 seconds; Run with CONVERGENCE_REPLAY goes by its Options.StepLimit.
+// Replay runs a script that Run, Explore or a person wrote. It returns nil if nothing is violated. An error that wraps ErrScript
+// means that the script can't be read, or is of another system.
+//
+// A call of a replica may take 20 seconds; Run with CONVERGENCE_REPLAY uses its Options.StepLimit.
 func Replay(sys System, in io.Reader) (*Violation, *Script, error) { return replay(sys, in, stepLimit) }
 
 func replay(sys System, in io.Reader, limit time.Duration) (*Violation, *Script, error) {
@@ -332,8 +336,9 @@ func (o *Options) plan(ctx context.Context, g *guide, n int) *plan {
 	return g.plan(ctx, n)
 }
 
-// Generate returns the schedule that Explore would run as its n-th, from 0. The same arguments give the same schedule. To know what an
-// explorer had rarely met before it, Generate runs earlier ones: up to the next to last multiple of 25, and none with Options.Shapes.
+// Generate returns the schedule that Explore would run as its n-th, counted from 0. The same arguments give the same schedule. To
+// know what an explorer would rarely have reached by then, Generate runs earlier schedules: up to the next to last multiple of 25,
+// and none with Options.Shapes.
 func Generate(sys System, o Options, n int) (*Script, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -62,8 +62,8 @@ func explore(t *testing.T, sys convergence.System, o convergence.Options) *conve
 	return r
 }
 
-// TestShrinkKeepsTheKind has a replica that fails in two ways: it shows a phantom after its third add, and panics at a remove
-// after its first. What is left of a schedule with a phantom may well panic, which is shorter, and must not count.
+// TestShrinkKeepsTheKind has a replica that fails in two ways: it shows a phantom after its third add, and panics at a remove after
+// its first. A shorter version of a schedule with a phantom may well panic, and must not count.
 func TestShrinkKeepsTheKind(t *testing.T) {
 	sys := alter(altered{
 		read: func(s *altered, v convergence.View) (convergence.View, error) {
@@ -202,7 +202,7 @@ func correct(t *testing.T, name string) convergence.System {
 	return convergence.System{}
 }
 
-// TestNever: what a kind of system can't meet is not said to be missing.
+// TestNever: what a kind of system can't reach is not reported as missing.
 func TestNever(t *testing.T) {
 	for _, name := range []string{"pn-counter", "or-set-gossip", "or-set-causal-net"} {
 		if r := explore(t, correct(t, name), convergence.Options{Schedules: 200}); len(r.Never()) > 0 {
@@ -215,7 +215,7 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestManyElements: where a test names its elements, some schedules use them all.
+// TestManyElements: if a test names its elements, some schedules use them all.
 func TestManyElements(t *testing.T) {
 	sys := alter(altered{read: func(_ *altered, v convergence.View) (convergence.View, error) {
 		v.Items = v.Items[:min(len(v.Items), 9)]
@@ -230,7 +230,7 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
-// TestShrinkingEnds: by its time and by its context, with the script that is found by then.
+// TestShrinkingEnds: shrinking ends by its time and by its context, with the script that it has found by then.
 func TestShrinkingEnds(t *testing.T) {
 	wrong := func() bool { return false }
 	sys := alter(altered{do: func(s *altered, op convergence.Op) error {
@@ -262,7 +262,7 @@ func TestShrinkingEnds(t *testing.T) {
 	}
 }
 
-// TestPace: clocks go on by the pace of the system, and jump by steps.
+// TestPace: clocks advance by the pace of the system, and jump by steps.
 func TestPace(t *testing.T) {
 	for pace, step := range map[time.Duration]time.Duration{0: time.Microsecond, time.Second: time.Second, time.Hour: time.Hour} {
 		var at []int64
@@ -277,7 +277,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestSpecifications holds an observed-remove set to others than its own.
+// TestSpecifications holds an observed-remove set to specifications other than its own.
 func TestSpecifications(t *testing.T) {
 	t.Parallel()
 	sys := convergence.System{Name: "or-set", Open: OpenORSet}
@@ -323,7 +323,7 @@ func TestExploreEnds(t *testing.T) {
 	}
 }
 
-// fakeT takes what Run says of a failure.
+// fakeT records what Run reports of a failure.
 type fakeT struct {
 	ctx        context.Context
 	fatal, log string

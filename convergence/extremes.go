@@ -7,7 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// away reports whether a step needs a replica that has left for good, or has not joined yet. One that joins must not be there.
+// away reports whether a step needs a replica that has left for good, or has not joined yet. It reports false for a join, which
+// needs no replica.
 func (w *world) away(s *Step) bool {
 	if s.Kind == "join" {
 		return false
@@ -27,7 +28,7 @@ func (w *world) away(s *Step) bool {
 	return false
 }
 
-// living returns the replicas that are there: have joined, and have not left for good.
+// living returns the replicas that have joined and have not left for good.
 func (w *world) living() (list []*node) {
 	for _, n := range w.nodes {
 		if !n.gone {
@@ -37,7 +38,7 @@ func (w *world) living() (list []*node) {
 	return list
 }
 
-// leaveForGood closes a replica. What only it knew is lost, but for messages that are on their way.
+// leaveForGood closes a replica. What only that replica knew is lost, except messages in transit.
 func (w *world) leaveForGood(n *node) (*Violation, error) {
 	if _, ok := n.rep.(Copier); ok || w.damaged || len(w.living()) < 3 {
 		return nil, fmt.Errorf("%w: others need it", errSkip)
@@ -47,7 +48,7 @@ func (w *world) leaveForGood(n *node) (*Violation, error) {
 	return w.closeNode(n), nil
 }
 
-// join opens a replica in the middle of a schedule. It has nothing, and hears of everything by exchange.
+// join opens a replica in the middle of a schedule. It starts empty, and receives everything by exchange.
 func (w *world) join(n *node) (*Violation, error) {
 	if n.rep != nil {
 		return nil, fmt.Errorf("%w: it has joined, or has left for good", errSkip)
@@ -57,7 +58,7 @@ func (w *world) join(n *node) (*Violation, error) {
 	return w.start(n, nil, false), nil
 }
 
-// joiners returns the replicas, as bits, that join.
+// joiners returns the replicas that join, as bits.
 func (s *Script) joiners() (set uint32) {
 	for i := range s.Steps {
 		if s.Steps[i].Kind == "join" {
@@ -67,7 +68,7 @@ func (s *Script) joiners() (set uint32) {
 	return set
 }
 
-// dies runs operations at a replica whose power goes before their messages leave and anybody is answered.
+// dies runs operations at a replica that loses power before their messages leave and any client is answered.
 func (w *world) dies(n *node, s *Step) (*Violation, error) {
 	_, resends := n.rep.(Resender)
 	if _, durable := n.rep.(Durable); !durable || !resends && !w.canRepair {
@@ -80,7 +81,7 @@ func (w *world) dies(n *node, s *Step) (*Violation, error) {
 	return w.restart(n, &Step{N: s.N, Kind: "crash", A: s.A, Arg: s.Arg})
 }
 
-// resend sends what a replica that comes back does not know to have left.
+// resend sends the messages of which a restarted replica does not know whether they had left.
 func (w *world) resend(n *node) *Violation {
 	r, ok := n.rep.(Resender)
 	if !ok || n.start == 1 {
@@ -88,7 +89,7 @@ func (w *world) resend(n *node) *Violation {
 	}
 	list, err := r.Unsent()
 	if err != nil {
-		return bad(Failed, "replica %c does not say what it has to send: %v", letter(n.id), err)
+		return bad(Failed, "replica %c does not return its unsent messages: %v", letter(n.id), err)
 	}
 	for _, data := range list {
 		w.send(&message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()})
@@ -146,7 +147,7 @@ func (w *world) populate(n *node, count int) (*Violation, error) {
 			w.failed, e = true, Effect{}
 			w.stats.Errors++
 		}
-		if w.bulk > bulkMax && !w.sys.BestEffort { // nobody will be given them
+		if w.bulk > bulkMax && !w.sys.BestEffort { // they will not be delivered
 			e.Out = nil
 		}
 		if v := w.remember(n, []Op{op}, []*seenView{here}, e, err != nil); v != nil {
@@ -160,11 +161,11 @@ func (w *world) populate(n *node, count int) (*Violation, error) {
 	return nil, nil
 }
 
-// bulkMax is how many bytes of messages of a fill are ever delivered: where each message is a whole state, a thousand of them would
-// take as long as a thousand schedules.
+// bulkMax is the most bytes of a fill's messages that are ever delivered: if each message is a whole state, a thousand of them
+// would take as long as a thousand schedules.
 const bulkMax = 1 << 19
 
-// spread gives a replica all messages of a step.
+// spread delivers all messages of a step to a replica.
 func (w *world) spread(step int, n *node) error {
 	list := w.at(step).msgs
 	if len(list) == 0 || w.bulk > bulkMax {
@@ -179,7 +180,7 @@ func (w *world) spread(step int, n *node) error {
 	return nil
 }
 
-// both runs two clients' operations at once in one replica.
+// both runs the operations of two clients concurrently in one replica.
 func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 	if !w.sys.Parallel || len(list) != 2 {
 		return nil, fmt.Errorf("%w: not safe for two clients at once", errSkip)
@@ -241,7 +242,7 @@ func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 	return nil, nil
 }
 
-// intact checks that nobody has changed a message: its author, that has sent it, or the replica that was given it last.
+// intact checks that no replica has changed a message: neither its author, after sending it, nor the replica that received it last.
 func (m *message) intact(who string, n *node) *Violation {
 	if bytes.Equal(m.data, m.copy) {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// bytesSource draws from bytes, and when they are at their end from a generator.
+// bytesSource draws from bytes, and from a generator after the bytes are used up.
 type bytesSource struct {
 	data []byte
 	rest *rand.PCG
@@ -23,14 +23,14 @@ func (s *bytesSource) Uint64() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) * 0x9e3779b97f4a7c15
 }
 
-// Fuzz runs one schedule that is made of the bytes, and fails the test as Run does. It is for go test -fuzz, which looks for bytes that
+// Fuzz runs one schedule made from the bytes, and fails the test as Run does. It is for go test -fuzz, which looks for bytes that
 // reach more of the replica's code:
 //
 //	func FuzzSet(f *testing.F) {
 //		f.Fuzz(func(t *testing.T, data []byte) { convergence.Fuzz(t, system, convergence.Options{}, data) })
 //	}
 //
-// The first eight bytes are the seed, by which replicas draw and messages are lost for good; the others draw the steps.
+// The first eight bytes are the seed for what replicas draw and which messages are lost for good; the others determine the steps.
 func Fuzz(t T, sys System, o Options, data []byte) {
 	t.Helper()
 	o, err := o.withDefaults()

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// abilities is what the replicas of a system can do.
+// abilities are what the replicas of a system can do.
 type abilities struct {
 	batch, durable, backup, fault, repair, resend, send, copying, leave, maintain, damage, merge, retries, parallel bool
 
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
 
-// probe opens a replica to see what it can do. It gives up when that takes longer than a step may.
+// probe opens a replica to find out what it can do. It gives up if that takes longer than a step may.
 func probe(sys System, limit time.Duration) (a abilities, err error) {
 	if err := sys.check(); err != nil {
 		return a, err
@@ -82,12 +82,12 @@ func openInside(sys System) (a abilities, err error) {
 	return a, sys.fits(a)
 }
 
-// alone is what went wrong with a replica before any schedule.
+// alone returns the error for what went wrong with a replica before any schedule.
 func (v *Violation) alone(sys System) error {
 	return fmt.Errorf("convergence: system %q: %s", sys.Name, strings.TrimSpace(v.Text+"\n"+v.Stack))
 }
 
-// gen makes one schedule. It looks at no replica, only at the numbers of the steps it has made, so that the schedule is a
+// gen makes one schedule. It looks at no replica, only at the numbers of the steps that it has made, so that the schedule is a
 // function of the seed, the options and what the system can do.
 type gen struct {
 	*rand.Rand
@@ -96,7 +96,7 @@ type gen struct {
 	shape *shape
 	s     *Script
 	away  int  // a replica that is left out until the end; -1 is none
-	joins bool // and is not there before
+	joins bool // and does not exist before
 	elems []string
 	odds  weights
 	nth   int
@@ -120,7 +120,7 @@ func generate(sys System, can abilities, o *Options, nth int, p *plan) *Script {
 	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1), p)
 }
 
-// generateFrom makes a schedule of what a source says.
+// generateFrom makes a schedule by drawing from a source.
 func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source, p *plan) *Script {
 	g := &gen{Rand: rand.New(from), can: can, spec: sys.spec(), away: -1}
 	n := o.Replicas
@@ -162,7 +162,8 @@ const stepsMore = 16
 
 func (s *Script) nextN() int { return len(s.Steps) + 1 }
 
-// setup draws what holds for the whole schedule: elements, of which one is hot, and which classes of faults are off.
+// setup draws what applies to the whole schedule: the elements, one of which is hot, and the classes of faults that are switched
+// off.
 func (g *gen) setup(o *Options, nth int, p *plan) {
 	g.elems = pickElems(g.Rand, o.Elements, nth)
 	if g.IntN(16) == 0 {
@@ -175,7 +176,7 @@ func (g *gen) setup(o *Options, nth int, p *plan) {
 	}
 	g.odds, g.now = g.shape.odds, g.shape.now
 	for i := range g.odds {
-		// What a system can't do draws nothing, so that a new action changes no schedule of those that lack it.
+		// An action that a system can't do draws nothing, so that a new action changes no schedule of systems without it.
 		if !g.able(action(i)) || g.shape.swarm && !always[i] && g.IntN(10) < 4 {
 			g.odds[i] = 0
 		}
@@ -198,7 +199,7 @@ func (g *gen) setup(o *Options, nth int, p *plan) {
 	}
 }
 
-// all does an operation on each of many elements at a replica, and tells another one.
+// all does an operation on each of many elements at a replica, and delivers them to another one.
 func (g *gen) all(elems []string) {
 	r := g.replica()
 	to := g.other(r)
@@ -257,7 +258,7 @@ func (g *gen) able(a action) bool {
 	return true
 }
 
-// act takes an action by its odds.
+// act chooses an action by its odds.
 func (g *gen) act() {
 	sum := 0
 	for _, n := range g.odds {
@@ -323,7 +324,7 @@ func (g *gen) op() ScriptOp {
 	return o
 }
 
-// quiet emits operations at a replica. Their message goes nowhere yet.
+// quiet emits operations at a replica. Their messages are not delivered yet.
 func (g *gen) quiet(r int, ops ...ScriptOp) int { return g.doAs("do", r, ops...) }
 
 func (g *gen) doAs(kind string, r int, ops ...ScriptOp) int {
@@ -332,7 +333,7 @@ func (g *gen) doAs(kind string, r int, ops ...ScriptOp) int {
 	return n
 }
 
-// do emits operations at a replica, and often sends the message on.
+// do emits operations at a replica, and often delivers the message.
 func (g *gen) do(r int, ops ...ScriptOp) int {
 	n := g.quiet(r, ops...)
 	g.msgs = append(g.msgs, n)
@@ -373,7 +374,7 @@ func (g *gen) on(kind string, r int) int {
 	return n
 }
 
-// finish ends the schedule: reads that are open, then everything is exchanged.
+// finish ends the schedule: it ends open reads, then exchanges everything.
 func (g *gen) finish() {
 	for _, r := range g.reads {
 		if g.percent(70) {

@@ -9,36 +9,37 @@ import (
 	"sync"
 )
 
-// blockSize is how many schedules have one plan. A plan is made of what all schedules did up to the block before the last one: so it
-// depends on their numbers only, and workers that run ahead seldom wait.
+// blockSize is how many schedules share one plan. A plan is made from what all schedules did up to the block before the last one.
+// So it depends only on their numbers, and workers that run ahead rarely wait.
 const blockSize = 25
 
-// plan is what a block's schedules favour, in percent of the average. Nil favours nothing.
+// plan is what a block's schedules favour, in percent of the average. A nil plan favours nothing.
 type plan struct {
 	Shapes  []int // by shape
 	Actions []int // by action
 }
 
-// Most shapes are drawn by the plan. The odds of an action change by so much.
+// plannedPercent of the shapes are drawn by the plan. The odds of an action change to between oddsLeast and oddsMost percent.
 const (
 	plannedPercent = 80
 	oddsLeast      = 50
 	oddsMost       = 400
 )
 
-// guide learns which faults, states and pairs of steps were rarely met, and favours the shapes and actions of the schedules that met them.
+// guide learns which faults, states and pairs of steps were rarely reached, and favours the shapes and actions of the schedules
+// that reached them.
 type guide struct {
 	mu    sync.Mutex
 	ready *sync.Cond
 	plans []*plan // by block
 
-	names   map[string]int // what can be met, as an index
-	met     []int          // by that index: how many schedules met it
+	names   map[string]int // what can be reached, as an index
+	met     []int          // by that index: how many schedules reached it
 	shapes  tally
 	actions tally
 }
 
-// tally counts schedules by shape, or by action, and those that met something.
+// tally counts schedules by shape, or by action, and how many of them reached each thing.
 type tally struct {
 	schedules []int
 	met       [][]int
@@ -70,7 +71,7 @@ func (g *guide) wake() {
 	g.ready.Broadcast()
 }
 
-// learn takes what a schedule did. They come in the order of their numbers.
+// learn records what a schedule did. Outcomes must come in the order of their numbers.
 func (g *guide) learn(o outcome) {
 	met := g.indexes(o.stats)
 	for _, i := range met {
@@ -94,7 +95,7 @@ func (g *guide) learn(o outcome) {
 	g.ready.Broadcast()
 }
 
-// indexes returns what a schedule met.
+// indexes returns what a schedule reached.
 func (g *guide) indexes(s *Stats) (met []int) {
 	see := func(name string) {
 		i, ok := g.names[name]
@@ -133,8 +134,8 @@ func (t *tally) add(i int, met []int) {
 	}
 }
 
-// percent returns how much of what is rare one schedule met, by shape or action: what one schedule in n meets counts n times as much as
-// what all meet. What no schedule had yet is 100, as the average.
+// percent returns, by shape or action, how much of what is rare one schedule reached: what one schedule in n reaches counts n times
+// as much as what all reach. Shapes or actions without a schedule so far get 100, the average.
 func (t *tally) percent(met []int) []int {
 	const one = 1 << 20
 	list, sum, had := make([]int, len(t.met)), 0, 0
@@ -179,7 +180,7 @@ func (p *plan) String() string {
 	return string(text)
 }
 
-// readPlan reads it again. It reports whether the plan is one of this version of the kit.
+// readPlan inverts String. It reports whether the plan fits this version of the kit.
 func readPlan(text string) (p *plan, ok bool) {
 	err := json.Unmarshal([]byte(text), &p)
 	return p, err == nil && (p == nil || len(p.Shapes) == len(shapes) && len(p.Actions) == int(actionCount))
@@ -200,7 +201,7 @@ func numberKinds() (numbers map[string]int, pairs []string) {
 	return numbers, pairs
 }
 
-// countPair notes which kind of step follows which at the replicas of a step.
+// countPair records which kind of step follows which at the replicas of a step.
 func (w *world) countPair(s *Step) {
 	kind := kindNumbers[s.Kind]
 	note := func(n *node) {

@@ -9,7 +9,8 @@ import (
 	"bigset/convergence/internal/textbook"
 )
 
-// TestRareIsFavoured: what few schedules meet is met more often when the explorer chooses than when each shape has the same chance.
+// TestRareIsFavoured: what few schedules reach is reached more often when the explorer chooses than when all shapes have the same
+// chance.
 func TestRareIsFavoured(t *testing.T) {
 	t.Parallel()
 	even := slices.DeleteFunc(convergence.ShapeNames(), func(name string) bool { return name == "many" })
@@ -25,7 +26,7 @@ func TestRareIsFavoured(t *testing.T) {
 	}
 }
 
-// TestGenerateFollowsExplore: Generate makes the schedule that failed, also one that follows from what earlier ones met.
+// TestGenerateFollowsExplore: Generate makes the schedule that failed, even one that depends on what earlier ones reached.
 func TestGenerateFollowsExplore(t *testing.T) {
 	t.Parallel()
 	all := textbook.Bugs()

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Event is an operation that was issued, as the oracle remembers it. One that was refused is not remembered.
+// Event is an operation that was issued, as the oracle remembers it. A refused operation is not remembered.
 type Event struct {
 	Op      Op
 	Replica int    // where it was done
 	Step    int    // of the script
 	Stamp   int64  // what that replica's clock showed
-	Tag     string // of an add, if the system names it
+	Tag     string // of an add, if the system names its adds
 	Failed  bool   // it was answered by an error: it may have happened or not
 	batch   int    // events of one batch share it; 0 when it was done alone
 	life    int    // of the replica
@@ -33,9 +33,9 @@ type history struct {
 	order   []string           // the elements, in the order of their first operation
 	clears  bitset
 	adds    bitset
-	kills   bitset // all that are no adds
+	kills   bitset // all events that are not adds
 	sent    bitset // those that sent messages
-	loud    bitset // those that others may have to hear of, or wait for
+	loud    bitset // those that others may have to receive, or wait for
 	batched bool
 }
 
@@ -52,7 +52,7 @@ type observation struct {
 	exact       bool   // the view names all adds: one whose tag is known and not shown was not observed
 }
 
-// record remembers an operation and returns its index.
+// record stores an operation and returns its index.
 func (h *history) record(e Event, o *observation, heard *bitset) int {
 	n := len(h.events)
 	h.events = append(h.events, e)
@@ -67,13 +67,13 @@ func (h *history) record(e Event, o *observation, heard *bitset) int {
 				return true
 			}
 			sure.remove(i)
-			// What the author was not shown it may know as removed already, and its context may say so.
+			// What was not shown to the author may be known to it as removed already, and its context may say so.
 			if !h.observedBy(i, &o.maybe) {
 				guess.remove(i)
 			}
 			return true
 		}
-		// What the author knows as undone already its operation need not name.
+		// The operation need not name what its author knows as undone already.
 		if sure.has(i) && h.observedBy(i, &o.maybe) {
 			sure.remove(i)
 		}
@@ -98,7 +98,7 @@ func (h *history) tagged(elem, tag string) (i int, ok bool) {
 	return i, ok && h.events[i].Op.Elem == elem && h.adds.has(i)
 }
 
-// related visits the operations that one on an element can concern: those on it, and all if it is a "clear".
+// related visits the operations that can be affected by an operation: those on its element, or all if it is a "clear".
 func (h *history) related(op Op, do func(i int) bool) {
 	if op.Kind != "clear" {
 		h.on(op.Elem).each(do)
@@ -111,7 +111,8 @@ func (h *history) related(op Op, do func(i int) bool) {
 	}
 }
 
-// observedBy reports whether an event of the set may have observed event i and can have undone it: any of them, but a remove is undone by an add only.
+// observedBy reports whether an event of the set may have observed event i and can have undone it. Any event can, except that only
+// an add undoes a remove.
 func (h *history) observedBy(i int, set *bitset) bool {
 	test := func(j int) bool { return h.guess[j].has(i) && (h.events[i].Op.Kind != "remove" || h.adds.has(j)) }
 	return among(h.on(h.events[i].Op.Elem), set, test) || among(&h.clears, set, test)
@@ -164,14 +165,14 @@ func (h *history) ackedBy(n int) (set bitset) {
 
 func ones(mask uint32) int { return bits.OnesCount32(mask) }
 
-// Reading is what a reader was shown, beside the operations that it must and may reflect.
+// Reading is what was shown to a reader, and the operations that it must and may reflect.
 type Reading struct {
 	View  View
 	h     *history
 	must  bitset
 	may   bitset
 	loose map[string]bool // elements that may be missing, because the kit damaged them
-	mixed bool            // a replica was told of deaths and adds apart
+	mixed bool            // deaths and adds may have reached the replica separately
 }
 
 // Events returns every operation issued so far, in the order in which the kit issued them. The indexes are those of Must,
@@ -181,7 +182,7 @@ func (r *Reading) Events() []Event { return r.h.events }
 // Must reports whether the reading has to reflect event i.
 func (r *Reading) Must(i int) bool { return r.must.has(i) }
 
-// May reports whether the reading may reflect event i. What it must reflect, it may.
+// May reports whether the reading may reflect event i. It may reflect every event that it must reflect.
 func (r *Reading) May(i int) bool { return r.may.has(i) }
 
 // Observed reports whether the author of event j had surely, or possibly, observed event i.
@@ -204,7 +205,7 @@ func (v *View) find(elem string) (Item, bool) {
 	return v.Items[i], true
 }
 
-// context returns the context of the absent elements at elem.
+// context returns the context that covers the absent elements at elem.
 func (v *View) context(elem string) (ctx []byte) {
 	for _, r := range v.Ranges {
 		if r.After != "" && r.After >= elem {

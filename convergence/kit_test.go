@@ -12,7 +12,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestCorrect runs the reference replica in each of its designs: nothing must be found, and everything be reached.
+// TestCorrect runs the reference replica in each of its designs: nothing must be found, and everything must be reached.
 func TestCorrect(t *testing.T) {
 	schedules := tier.Pick(300, 350, 5000)
 	for i, o := range model.Variants {
@@ -34,8 +34,8 @@ const (
 	brokenTime      = 10 * time.Second
 )
 
-// TestBroken breaks the reference replica in each way. The kit must find every one, and the script that it prints must show
-// it again when it is read back. CONVERGENCE_SEED tries other schedules.
+// TestBroken breaks the reference replica in each way. The kit must find every bug, and the script that it prints must show the bug
+// again when it is read back. CONVERGENCE_SEED tries other schedules.
 func TestBroken(t *testing.T) {
 	var seed uint64
 	if text := os.Getenv("CONVERGENCE_SEED"); text != "" {

@@ -46,7 +46,7 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	return v, nil
 }
 
-// end stops or crashes a replica, and tells those who talked to it.
+// end stops or crashes a replica, and breaks the copies and reads that used it.
 func (w *world) end(n *node, d Durable, s *Step) (disk any, err error) {
 	n.closed = true
 	if s.Kind == "restart" {
@@ -87,7 +87,7 @@ func (c *copying) forget() {
 	}
 }
 
-// lose makes what a replica knew unsure: it has to be filled again.
+// lose records that a replica may have lost what it knew, and has to be filled again.
 func (n *node) lose(durable, maybe *bitset) {
 	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
 	n.ids, n.idsKept, n.doubts = bitset{}, bitset{}, nil
@@ -100,8 +100,8 @@ func (w *world) forgetCopies(n *node) {
 	}
 }
 
-// expendable reports whether a replica may lose its data: the others can fill it, all are whole, and what anybody ever
-// acknowledged is durable at one of them.
+// expendable reports whether a replica may lose its data: the others can fill it, all of them are whole, and everything that any
+// replica ever acknowledged is durable at one of them.
 func (w *world) expendable(n *node) bool {
 	if _, ok := n.rep.(Copier); !ok || len(w.living()) < 3 {
 		return false
@@ -161,7 +161,7 @@ func (w *world) backup(n *node, s *Step) error {
 	return nil
 }
 
-// ask has a replica ask for what it lacks.
+// ask lets a replica ask for what it is missing.
 func (w *world) ask(n *node, step int) error {
 	r, ok := n.rep.(Repairer)
 	if !ok {
@@ -175,7 +175,7 @@ func (w *world) ask(n *node, step int) error {
 	return nil
 }
 
-// intact checks that nobody has changed a question.
+// intact checks that no replica has changed a question.
 func (q *question) intact(who string, n *node) *Violation {
 	if bytes.Equal(q.data, q.copy) {
 		return nil
@@ -246,7 +246,7 @@ func (w *world) copyStep(a, b *node) error {
 	return nil
 }
 
-// beginCopy begins or resumes a copy, and notes what its target has when it is done.
+// beginCopy begins or resumes a copy, and records what its target has when it is done.
 func (w *world) beginCopy(a, b *node, cp Copier, c *copying) error {
 	began, resumed, err := cp.CopyFrom(a.rep)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// LastWriterWins is the set in which the operation with the highest time on an element decides. The kit derives the times itself:
-// one that a replica rounds or makes up is found out.
+// LastWriterWins is the set in which the operation with the highest time on an element decides. The kit derives the times itself,
+// so it detects a time that a replica rounds or makes up.
 type LastWriterWins struct {
 	Tie  Tie
 	Time Time
@@ -16,26 +16,27 @@ type LastWriterWins struct {
 type Tie int
 
 const (
-	// TieReplica: that of the replica with the higher number. Of two by one replica either may, if all replicas decide alike.
+	// TieReplica: the operation of the replica with the higher number. Between two operations of one replica either may decide, if
+	// all replicas decide alike.
 	TieReplica Tie = iota
 	TieAdd         // the add
 	TieRemove      // the remove
-	TieAny         // one of them, by a rule of the system's own: all replicas must decide alike
+	TieAny         // one of them, by the system's own rule: all replicas must decide alike
 )
 
 // Time says which time an operation has.
 type Time int
 
 const (
-	// TimeWall: what Env.Now shows.
+	// TimeWall: what Env.Now returns.
 	TimeWall Time = iota
-	// TimeLamport: a number above those of all operations that the replica had done or received since it was opened. What it
-	// adds for messages is its own affair.
+	// TimeLamport: a number above those of all operations that the replica had done or received since it was opened. How much it
+	// adds for messages is up to the replica.
 	TimeLamport
-	// TimeMonotonic: what Env.Now shows, or the time of the replica's last operation if that is later, or one more. It may go
+	// TimeMonotonic: what Env.Now returns, or the time of the replica's last operation if that is later, or one more. It may go
 	// back when the replica is opened again.
 	TimeMonotonic
-	// TimeHybrid: what Env.Now shows, or a time above those of all operations that the replica had done or received since it was
+	// TimeHybrid: what Env.Now returns, or a time above those of all operations that the replica had done or received since it was
 	// opened, if that is later.
 	TimeHybrid
 )
@@ -73,7 +74,7 @@ func (s LastWriterWins) Judge(r *Reading) *Violation {
 		})
 }
 
-// after reports whether operation i surely decides over j.
+// after reports whether operation i surely wins over j.
 func (s LastWriterWins) after(h *history, i, j int) bool {
 	a, b := &h.events[i], &h.events[j]
 	if s.counts() && h.heard[i].has(j) {
@@ -84,7 +85,7 @@ func (s LastWriterWins) after(h *history, i, j int) bool {
 
 func removes(e *Event) bool { return e.Op.Kind == "remove" || e.Op.Kind == "delete" }
 
-// favours reports whether a decides over b if their times are equal.
+// favours reports whether a wins over b if their times are equal.
 func (s LastWriterWins) favours(a, b *Event) bool {
 	switch s.Tie {
 	case TieReplica:
@@ -97,7 +98,7 @@ func (s LastWriterWins) favours(a, b *Event) bool {
 	return false
 }
 
-// counts reports whether replicas count what they hear of, so that their times depend on it.
+// counts reports whether the times of replicas depend on the messages that they receive.
 func (s LastWriterWins) counts() bool { return s.Time == TimeLamport || s.Time == TimeHybrid }
 
 // times sets the earliest and the latest time of an operation of replica n.
@@ -110,7 +111,7 @@ func (s LastWriterWins) times(h *history, n *node, e *Event) {
 	if s.Time == TimeWall {
 		return
 	}
-	more := int64(0) // at least, from one operation to the next
+	more := int64(0) // the least step from one operation to the next
 	if s.counts() {
 		more = 1
 		n.late = max(n.late, base-1) + 1
@@ -130,7 +131,7 @@ func (s LastWriterWins) times(h *history, n *node, e *Event) {
 	}
 }
 
-// tick notes that a replica was told something: it may count that, beside the times of what it was told.
+// tick records that a replica received a message: it may count that, in addition to the times in the message.
 func (s LastWriterWins) tick(h *history, n *node) {
 	if !s.counts() {
 		return

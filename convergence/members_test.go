@@ -29,7 +29,7 @@ func wantLines(t *testing.T, script string, lines ...string) {
 	}
 }
 
-// TestJoins: a replica that joins is opened at that step, is given nothing before it, and is equal at the end.
+// TestJoins: a replica that joins is opened at that step, receives nothing before it, and is equal at the end.
 func TestJoins(t *testing.T) {
 	var opened []string
 	sys := convergence.System{Name: "joins", Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -54,7 +54,7 @@ func TestJoins(t *testing.T) {
 		"9 join C # skipped: it has joined, or has left", "10 exchange messages # A shows {a[0-1] b[2-1]}; B shows {a[0-1] b[2-1]}")
 }
 
-// TestGone: a replica that has left for good is closed once, is given nothing, and takes no part in the exchange. Two stay.
+// TestGone: a replica that has left for good is closed once, receives nothing, and takes no part in the exchange. Two stay.
 func TestGone(t *testing.T) {
 	closed := map[int]int{}
 	sys := convergence.System{Name: "gone", Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -81,8 +81,8 @@ type leaver struct {
 
 func (s leaver) Close() error { s.close(); return nil }
 
-// teller is an outbox whose operations are not durable, though its disk keeps them, and that sends nothing again. It tells by anti-entropy
-// what it has done, or only what it has done since it was opened.
+// teller is an outbox whose operations are not durable, although its disk keeps them, and that sends nothing again. By anti-entropy
+// it sends what it has done, or only what it has done since it was opened.
 type teller struct {
 	*outbox
 	since int
@@ -100,8 +100,8 @@ func (s teller) Answer([]byte) ([][]byte, error) { return (*s.sent)[s.since:], n
 func (s teller) Crash(int) (disk any, err error) { return s.outbox, nil }
 func (s teller) Stop() (disk any, err error)     { return s.outbox, nil }
 
-// TestLostForGood: a message that nobody was given is lost with its author's memory, or with its author, in scripts of odd seeds. What the
-// author's disk has kept, anti-entropy must tell. What left with the author nobody must show.
+// TestLostForGood: in scripts of odd seeds, an undelivered message is lost with its author's memory, or with its author. What the
+// author's disk has kept, anti-entropy must bring. What left with the author must not be shown.
 func TestLostForGood(t *testing.T) {
 	for _, c := range []struct {
 		seed      int

@@ -12,7 +12,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// causal is an ORSet that holds a message back until all have come that its author had applied.
+// causal is an ORSet that holds a message back until all messages have come that its author had applied.
 type causal struct {
 	*ORSet
 	seen    [8]int // by author, how many operations were applied
@@ -54,7 +54,7 @@ func (s *causal) Receive(msg []byte) (durable bool, err error) {
 	return false, nil
 }
 
-// next applies a message whose turn it is.
+// next applies a message that is ready to be applied.
 func (s *causal) next() bool {
 	s.waiting = slices.DeleteFunc(s.waiting, func(m causalMessage) bool { return m.Seen[m.Author] <= s.seen[m.Author] })
 	for _, m := range s.waiting {
@@ -72,7 +72,7 @@ func (s *causal) next() bool {
 }
 
 // TestBuffers has replicas that hold messages back. With Buffers the kit waits for them until what they wait for has come, and no
-// longer; without it does not wait, and says that Buffers is what to declare.
+// longer; without it the kit does not wait, and names Buffers as the declaration to use.
 func TestBuffers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// deaf is an ORSet that takes one message.
+// deaf is an ORSet that accepts only one message.
 type deaf struct {
 	*ORSet
 	given int
@@ -106,7 +106,8 @@ func (s *deaf) Receive(msg []byte) (bool, error) {
 	return s.ORSet.Receive(msg)
 }
 
-// TestBuffersAreJudged: with Buffers a message must have effect when all have come that its author knew of, not only at the end.
+// TestBuffersAreJudged: with Buffers a message must have its effect when all messages that its author knew of have come, not only
+// at the end.
 func TestBuffersAreJudged(t *testing.T) {
 	sys := convergence.System{Name: "deaf", Buffers: true, Open: func(env convergence.Env) (convergence.Replica, error) {
 		s, err := OpenORSet(env)
@@ -118,7 +119,7 @@ func TestBuffersAreJudged(t *testing.T) {
 	}
 }
 
-// TestCausalNet: the net gives each message once, and messages of different authors in another order than they were sent.
+// TestCausalNet: the net delivers each message once, and messages of different authors in another order than they were sent.
 func TestCausalNet(t *testing.T) {
 	all := textbook.Correct()
 	sys := all[slices.IndexFunc(all, func(s convergence.System) bool { return s.CausalNet })]
@@ -128,7 +129,7 @@ func TestCausalNet(t *testing.T) {
 	}
 }
 
-// retrying is an ORSet that knows operations by their ids.
+// retrying is an ORSet that recognizes operations by their ids.
 type retrying struct {
 	*ORSet
 	done   map[string][]byte // by id: the message
@@ -162,7 +163,7 @@ func (s *retrying) Receive(msg []byte) (durable bool, err error) {
 	return s.ORSet.Receive(m.Body)
 }
 
-// TestRetries has replicas that know operations by their ids, and some that only say so: those are found out.
+// TestRetries has replicas that recognize operations by their ids, and some that only claim to, which are detected.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	sys := func(forget, retries bool) convergence.System {
@@ -200,8 +201,7 @@ func (s batching) DoBatch(ops []convergence.Op) (all convergence.Effect, err err
 	return all, nil
 }
 
-// TestShrinkPasses shows a phantom after three adds, whatever they are. No element, operation or context may be left that it can
-// do without.
+// TestShrinkPasses shows a phantom after three adds, whatever they are. No unnecessary element, operation or context may be left.
 func TestShrinkPasses(t *testing.T) {
 	sys := convergence.System{Name: "batching", Open: func(env convergence.Env) (convergence.Replica, error) {
 		r, err := OpenORSet(env)
@@ -242,7 +242,7 @@ func TestShrinkPasses(t *testing.T) {
 	}
 }
 
-// TestSwarm counts long schedules that lack a class of faults: many where classes are switched off, few elsewhere.
+// TestSwarm counts long schedules without a class of faults: many if classes are switched off, few otherwise.
 func TestSwarm(t *testing.T) {
 	lacks := func(shape, kind string) (n int) {
 		for i := range 200 {

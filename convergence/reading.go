@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// reading is a streaming read that is under way.
+// reading is a streaming read in progress.
 type reading struct {
 	step   int // that opened it
 	reader Reader
 	ids    []int  // the replica of each stream
-	broken []bool // its replica is gone
+	broken []bool // its replica has crashed or left
 	done   bool
 
 	acked bitset // acknowledged by a quorum before it began
 	sure  bitset // applied at one of its first replicas before it began
-	moved bool   // a replica was replaced: sure means nothing any more
+	moved bool   // a replica was replaced: sure no longer means anything
 	may   bitset
 	loose map[string]bool
 	mixed bool
@@ -36,14 +36,14 @@ func (r *reading) end() *Violation {
 	return nil
 }
 
-// lost notes that a replica crashed.
+// lost records that a replica crashed.
 func (r *reading) lost(id int) {
 	for i := range r.ids {
 		r.broken[i] = r.broken[i] || r.ids[i] == id
 	}
 }
 
-// openRead opens a read of several replicas. A step "quorum" goes on to its end at once.
+// openRead opens a read of several replicas. For a "quorum" step it reads to the end at once.
 func (w *world) openRead(s *Step) (*Violation, error) {
 	if w.sys.Merge == nil || s.Set == 0 {
 		return nil, fmt.Errorf("%w: no reads of several replicas", errSkip)
@@ -74,7 +74,7 @@ func (w *world) openRead(s *Step) (*Violation, error) {
 	return nil, nil
 }
 
-// grow notes what the read's replicas can have told it by now.
+// grow records what the read's replicas can have returned by now.
 func (r *reading) grow(w *world) {
 	for _, id := range r.ids {
 		r.may.union(&w.nodes[id].maybe)
@@ -112,7 +112,7 @@ func (w *world) readStep(s *Step) (*Violation, error) {
 	return nil, w.chunk(r, i)
 }
 
-// chunk takes the next chunk of a stream. If its replica is gone, another one takes its place first.
+// chunk takes the next chunk of a stream. If its replica has crashed or left, another one takes its place first.
 func (w *world) chunk(r *reading, i int) error {
 	if r.broken[i] {
 		if err := w.replaceLost(r, i); err != nil {
@@ -174,7 +174,7 @@ func (w *world) repairs(r *reading) {
 	}
 }
 
-// finishRead takes the chunks that are left, a stream after the other, and judges what was shown.
+// finishRead takes the remaining chunks, one stream after the other, and judges what was shown.
 func (w *world) finishRead(r *reading) (*Violation, error) {
 	for n := 0; !r.reader.Done(); n++ {
 		if n > 10000 {

@@ -2,13 +2,13 @@ package convergence
 
 import "fmt"
 
-// tried is what a client asked for, once or more, and what came of it.
+// tried is what a client asked for, once or more, and the results.
 type tried struct {
 	ops []ScriptOp
 	at  []int // by try that was an operation of its own: its first event
 }
 
-// retry runs the operations of an earlier step again, as a client does that got no answer or lost it.
+// retry runs the operations of an earlier step again, like a client that got no answer or lost it.
 func (w *world) retry(n *node, first int) (*Violation, error) {
 	t := w.at(first).tried
 	if t == nil || !w.sys.Retries {
@@ -22,7 +22,7 @@ func (w *world) retry(n *node, first int) (*Violation, error) {
 	return w.operate(n, first, t.ops)
 }
 
-// settle records what was answered: as events, unless it is the answer to an earlier try.
+// settle records an answer: as new events, unless it is the answer to an earlier try.
 func (w *world) settle(n *node, first int, list []ScriptOp, ops []Op, from []*seenView, e Effect, failed bool) *Violation {
 	t := w.at(first).tried
 	if t == nil {
@@ -44,7 +44,7 @@ func (w *world) settle(n *node, first int, list []ScriptOp, ops []Op, from []*se
 			return nil
 		}
 		w.stats.Sometimes["retry where the first try was not known"]++
-		unsure = unsure || !named(e.Tags) // it may know of the first try all the same
+		unsure = unsure || !named(e.Tags) // it may still know of the first try
 	}
 	at := len(w.h.events)
 	if v := w.remember(n, ops, from, e, unsure); v != nil {
@@ -63,7 +63,8 @@ func named(tags []string) bool {
 	return false
 }
 
-// earlier returns the events of the try that was answered by e, if there is one. A replica that knows a try's id must answer by that one.
+// earlier returns the events of the try that e answers, if it answers one. A replica that knows a try's id must answer as it did
+// then.
 func (w *world) earlier(n *node, t *tried, e Effect, failed bool) (group bitset, v *Violation) {
 	knew := 0
 	for _, at := range t.at {
@@ -82,7 +83,7 @@ func (w *world) earlier(n *node, t *tried, e Effect, failed bool) (group bitset,
 		}
 	}
 	if knew > 0 && !failed {
-		return group, bad(Repeated, "replica %c did again, as %v, what it had done or heard of in step %d", letter(n.id), e.Tags, knew)
+		return group, bad(Repeated, "replica %c repeated, as %v, what it had done or received in step %d", letter(n.id), e.Tags, knew)
 	}
 	return group, nil
 }

@@ -17,19 +17,19 @@ type T interface {
 	Context() context.Context
 }
 
-// Environment variables that Run reads. They go before the options, also of tests that are run with others by one command.
+// Environment variables that Run reads. They override the options, even of tests that run together with others in one command.
 const (
 	envSeed      = "CONVERGENCE_SEED"      // Options.Seed
 	envSchedules = "CONVERGENCE_SCHEDULES" // Options.Schedules
 	envSeconds   = "CONVERGENCE_SECONDS"   // Options.Duration
 	envReplay    = "CONVERGENCE_REPLAY"    // a script to replay instead
 	envWorkers   = "CONVERGENCE_WORKERS"   // Options.Workers
-	envDir       = "CONVERGENCE_DIR"       // where scripts of failures are written; the folder for temporary files otherwise
+	envDir       = "CONVERGENCE_DIR"       // where scripts of failures are written; by default the folder for temporary files
 )
 
-// Run runs generated schedules over a system and fails the test when one violates its specification, with a short script that
-// shows it. The script is also written to a file, with what it violates and the stack of a panic as comments: the environment variable
-// CONVERGENCE_REPLAY gives it to a later run. When the process ends in a schedule, the next Run of the system writes that schedule's
+// Run runs generated schedules over a system. If one violates the specification, Run fails the test with a short script that shows
+// the violation. It also writes the script to a file, with the violation and the stack of a panic as comments: a later run replays
+// it if CONVERGENCE_REPLAY names the file. If the process ends in a schedule, the next Run of the system writes that schedule's
 // script, and logs where it is.
 func Run(t T, sys System, o Options) *Report {
 	t.Helper()
@@ -44,7 +44,7 @@ func Run(t T, sys System, o Options) *Report {
 			said := fmt.Sprintf("convergence: an earlier process ended, or was ended, in a schedule of system %s; to run it again: %s=%s",
 				sys.Name, envReplay, strings.Join(names, ", or "+envReplay+"="))
 			t.Logf("%s", said)
-			fmt.Fprintln(os.Stderr, said) // at once: what t has is lost when this process ends too
+			fmt.Fprintln(os.Stderr, said) // at once: what t has logged is lost if this process ends too
 		}
 		file := startRunning(sys, o.Seed)
 		defer file.end()
@@ -63,7 +63,7 @@ func Run(t T, sys System, o Options) *Report {
 	return r
 }
 
-// beforeDeadline returns when a test has to end its work to be able to say what it found; zero is at no time.
+// beforeDeadline returns the time at which a test has to end its work so that it can still report its findings; zero means never.
 func beforeDeadline(t T) time.Time {
 	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if at, ok := d.Deadline(); ok {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// running is a file that says which schedule has begun, for when the process ends in it: by a panic in a goroutine of a replica, by
-// the system, by a time limit of the test. Its name has the process, so that tests which run at once do not meet.
+// running is a file that says which schedule has begun, in case the process ends in it: by a panic in a goroutine of a replica, by
+// the system, or by a time limit of the test. Its name contains the process id, so that tests that run concurrently do not collide.
 type running struct {
 	mu   sync.Mutex
 	file *os.File
@@ -27,7 +27,7 @@ func scriptDir() string {
 	return os.TempDir()
 }
 
-// startRunning makes the file. Where it can't be made there is none.
+// startRunning makes the file. If it can't, it returns nil.
 func startRunning(sys System, seed uint64) *running {
 	f, err := os.CreateTemp(scriptDir(), fmt.Sprintf("convergence-%s-%d-*.running", plain(sys.Name), os.Getpid()))
 	if err != nil {
@@ -36,7 +36,7 @@ func startRunning(sys System, seed uint64) *running {
 	return &running{file: f, seed: seed}
 }
 
-// begin notes that a schedule begins, and of which plan it was made.
+// begin records that a schedule begins, and from which plan it was made.
 func (r *running) begin(n int, p *plan) {
 	if r != nil {
 		r.mu.Lock()
@@ -53,8 +53,8 @@ func (r *running) end() {
 	}
 }
 
-// killedMost is how many schedules that began last the file keeps: with several workers the last one need not be the culprit. Each has a
-// line of runningLine bytes.
+// killedMost is how many of the schedules that began last are in the file: with several workers the last one need not be the
+// culprit. Each has a line of runningLine bytes.
 const (
 	killedMost  = 8
 	runningLine = 1024
@@ -84,8 +84,8 @@ func readRunning(text string) (list []began) {
 	return list
 }
 
-// killed looks for files of processes that have ended in a schedule of the system, and writes out the scripts of those that had begun
-// last. It returns their names.
+// killed looks for files of processes that ended in a schedule of the system, and writes the scripts of the schedules that had
+// begun last. It returns their names.
 func killed(sys System, o Options) (scripts []string) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -120,13 +120,14 @@ func killed(sys System, o Options) (scripts []string) {
 	return scripts
 }
 
-// alive reports whether a process runs.
+// alive reports whether a process is running.
 func alive(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && p.Signal(syscall.Signal(0)) == nil
 }
 
-// saveScript writes a script to a file, and below it as comments what it violates. It returns the file's name, or why it could not.
+// saveScript writes a script to a file, followed by what it violates as comments. It returns the file's name, or why it could not
+// write it.
 func saveScript(sys System, s *Script, v *Violation) string {
 	text := s.String()
 	if v != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// ErrScript says that a file is no script that this version of the kit can replay.
+// ErrScript says that a file is not a script that this version of the kit can replay.
 var ErrScript = errors.New("convergence: bad script")
 
 const (
@@ -22,10 +22,10 @@ const (
 	fillMax     = 1 << 14 // elements
 )
 
-// Script is a schedule as explicit steps. Messages, contexts, questions, backups and reads are named by the step that made
-// them. A step whose reference is gone, or that can't be done, is skipped: so a script stays valid without any of its steps.
+// Script is a schedule as explicit steps. Messages, contexts, questions, backups and reads are named by the step that made them. A
+// step that can't be done, or that refers to a removed step, is skipped, so a script stays valid without any of its steps.
 //
-// The text form has one step a line: its number, its kind and its arguments.
+// The text form has one step per line: its number, its kind and its arguments.
 //
 //	convergence script 1
 //	system orset
@@ -37,22 +37,22 @@ const (
 //	3 do B remove x ctx=2
 //	4 exchange messages
 //
-// Blank lines and what follows a # are ignored. docs/convergence.md has a table of all kinds of steps. In scripts of odd seeds messages are lost for good
-// (loss-for-good), so another seed can change what a script shows.
+// Blank lines and comments that start with # are ignored. docs/convergence.md has a table of all kinds of steps. In scripts with
+// odd seeds, messages are lost for good (loss-for-good), so another seed can change what a script shows.
 type Script struct {
 	System   string
-	Seed     uint64 // with a step's number, of what replicas draw in that step
+	Seed     uint64 // together with a step's number, of what replicas draw in that step
 	Replicas int
 	Base     uint64 // Env.Base of all replicas
 	Shape    string // which shape generated it; "" when made by hand
 	Steps    []Step
 
-	took bitset // the actions of which it was made
+	took bitset // the actions from which it was made
 }
 
 // Step is one step of a script. Which fields count depends on Kind; docs/convergence.md lists the kinds.
 type Step struct {
-	N      int // its number: ascending, kept when steps before it are removed
+	N      int // its number: ascending, and kept when steps before it are removed
 	Kind   string
 	A, B   int    // replicas
 	Ref    int    // the number of an earlier step
@@ -61,7 +61,7 @@ type Step struct {
 	Word   string // a mode or an element
 	Set    uint32 // replicas, as bits
 	Ops    []ScriptOp
-	Unread bool   // nobody reads before it or after it; a ~ after the kind
+	Unread bool   // no replica is read before it or after it; a ~ after the kind
 	pretty string // what it did, for the printed script
 }
 
@@ -71,26 +71,26 @@ type ScriptOp struct {
 	Ctx int // the step whose view gives the context; 0 is none
 }
 
-// kinds has the arguments of each kind of step: A and B a replica, # a step, m a message (step.number), n a number, w a word,
-// S a set of replicas, o operations.
+// kinds lists the arguments of each kind of step: A and B are replicas, # is a step, m a message (step.number), n a number, w a
+// word, S a set of replicas, o operations.
 var kinds = map[string]string{
 	"do":        "Ao",  // operations at a replica, more than one as a batch
 	"both":      "Ao",  // two operations at a replica, by two clients at once
-	"dies":      "Ano", // operations at a replica whose power goes before anything leaves it; n quarters of what was not synced survive
+	"dies":      "Ano", // operations at a replica that loses power before anything leaves it; n quarters of what was not synced survive
 	"fill":      "An",  // an operation on each of n elements at a replica, one by one
-	"spread":    "#B",  // give all messages of a step to a replica
+	"spread":    "#B",  // deliver all messages of a step to a replica
 	"gone":      "A",   // the replica leaves for good
-	"join":      "A",   // the replica is opened now: before, it was not there
+	"join":      "A",   // the replica is opened now: before, it did not exist
 	"retry":     "A#",  // the operations of a step again, under the same ids
-	"read":      "A",   // look at a replica
-	"deliver":   "mB",  // give a message to a replica
+	"read":      "A",   // read a replica
+	"deliver":   "mB",  // deliver a message to a replica
 	"sync":      "A",   // make durable what was done
 	"crash":     "An",  // power cut; n quarters of what was not synced survive
 	"restart":   "A",   // clean stop and start
 	"wipe":      "A",   // power cut, the disk is lost
 	"leave":     "A",   // give up the data, to be filled again
 	"backup":    "A",   //
-	"restore":   "A#",  // power cut, back with the backup of a step
+	"restore":   "A#",  // power cut, then start with the backup of a step
 	"maintain":  "An",  // background work
 	"damage":    "Aw",  // lose an element silently
 	"fault":     "Aw",  // the disk fails from now on; "ok" ends it
@@ -98,15 +98,15 @@ var kinds = map[string]string{
 	"answer":    "#B",  // and its answer
 	"copy":      "AB",  // the next step of the copy from A to B
 	"cut":       "AB",  // that copy's connection breaks
-	"quorum":    "S",   // read replicas together, in one go
+	"quorum":    "S",   // read replicas together, to the end
 	"open":      "S",   // begin a streaming read
 	"chunk":     "#n",  // the next chunk of its n-th stream
 	"replace":   "#nB", // its n-th replica fails, B takes its place
-	"finish":    "#",   // all chunks that are left
+	"finish":    "#",   // all remaining chunks
 	"partition": "S",   // these on one side, the others on the other
 	"heal":      "",    //
 	"skew":      "An",  // the replica's clock jumps
-	"exchange":  "w",   // exchange everything by messages, repair or copies; all must be equal then
+	"exchange":  "w",   // exchange everything by messages, repair or copies; then all must be equal
 }
 
 // WriteTo writes the script in its text form, with what each step did as a comment if that is known.
@@ -183,10 +183,10 @@ func letters(set uint32) (s string) {
 	return s
 }
 
-// plain writes a word so that it has no space, semicolon or comment sign of its own, and can be the name of a file.
+// plain encodes a word so that it has no space, semicolon or comment sign, and can be the name of a file.
 func plain(s string) string { return orHex(s, "-_.") }
 
-// word does so for scripts and views, where more marks do no harm.
+// word does the same for scripts and views, in which more marks are allowed.
 func word(s string) string {
 	if strings.HasPrefix(s, hexMark) {
 		return orHex(s, "")
@@ -196,7 +196,7 @@ func word(s string) string {
 
 const hexMark = "hex:"
 
-// orHex returns a word of letters, digits and some marks as it is, any other in hexadecimal digits.
+// orHex returns a word of letters, digits and marks unchanged, and any other word in hexadecimal digits.
 func orHex(s, marks string) string {
 	for _, c := range s {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(marks, c)) {
@@ -225,7 +225,7 @@ func (o ScriptOp) append(b []byte) []byte {
 	return b
 }
 
-// ReadScript reads the text form. What it can't read is an error that wraps ErrScript and names the line.
+// ReadScript reads the text form. If it can't read a line, its error wraps ErrScript and names the line.
 func ReadScript(r io.Reader) (*Script, error) {
 	p := &parser{s: &Script{}, in: bufio.NewScanner(r)}
 	p.in.Buffer(nil, lineMax)
@@ -242,7 +242,7 @@ func ReadScript(r io.Reader) (*Script, error) {
 		return nil, fmt.Errorf("%w: after line %d: %w", ErrScript, p.line, err)
 	}
 	if p.s.Replicas == 0 {
-		return nil, fmt.Errorf("%w: it ends without saying how many replicas there are", ErrScript)
+		return nil, fmt.Errorf("%w: it ends without the number of replicas", ErrScript)
 	}
 	return p.s, nil
 }
@@ -328,7 +328,7 @@ func (p *parser) step(f []string) (err error) {
 		f = f[1:]
 	}
 	if len(f) > 0 {
-		return fmt.Errorf("%s: %q is too much", s.Kind, strings.Join(f, " "))
+		return fmt.Errorf("%s: unexpected argument %q", s.Kind, strings.Join(f, " "))
 	}
 	p.s.Steps = append(p.s.Steps, s)
 	return nil

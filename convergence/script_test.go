@@ -19,7 +19,7 @@ func TestGenerateIsAFunctionOfItsSeed(t *testing.T) {
 		}
 		return s.String()
 	}
-	list := []int{120} // of which earlier schedules decide
+	list := []int{120} // earlier schedules determine this one
 	for n := range 50 {
 		list = append(list, n)
 	}
@@ -87,7 +87,7 @@ const scriptHeading = "convergence script 1\nsystem x\nseed 1\nreplicas 2\n"
 
 func TestMalformedScripts(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                    "how many replicas",
+		"":                                    "number of replicas",
 		"convergence script 2\n":              "line 1: want \"convergence script 1\"",
 		"system x\n":                          "line 1: want",
 		"convergence script 1\nsystem\n":      "line 2: want a name and a value",
@@ -100,7 +100,7 @@ func TestMalformedScripts(t *testing.T) {
 		scriptHeading + "1 jump A\n":          "unknown kind of step",
 		scriptHeading + "1 read C\n":          "want a replica from A to B",
 		scriptHeading + "1 read\n":            "an argument is missing",
-		scriptHeading + "1 read A B\n":        "is too much",
+		scriptHeading + "1 read A B\n":        "unexpected argument",
 		scriptHeading + "2 read A\n2 read A":  "line 6: step number",
 		scriptHeading + "2x read A\n":         "step number",
 		scriptHeading + "2 deliver 2.0 A\n":   "want a number from 1 to 1",

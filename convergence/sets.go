@@ -2,16 +2,16 @@ package convergence
 
 import "math/rand/v2"
 
-// verdict turns what an element must and may be into a violation.
+// verdict turns the rules for which elements must and may be shown into a violation.
 func (r *Reading) verdict(must, may func(elem string) bool) *Violation {
 	for _, it := range r.View.Items {
 		if !may(it.Elem) {
-			return bad(Resurrected, "%q is shown, which the operations do not allow", it.Elem)
+			return bad(Resurrected, "%q is shown, although the operations do not allow it", it.Elem)
 		}
 	}
 	for _, elem := range r.h.order {
 		if _, shown := r.shown(elem); !shown && !r.loose[elem] && must(elem) {
-			return bad(Lost, "%q is not shown, which the operations demand", elem)
+			return bad(Lost, "%q is not shown, although the operations require it", elem)
 		}
 	}
 	return nil
@@ -26,7 +26,7 @@ func (r *Reading) any(elem, kind string, set *bitset, test func(i int) bool) (fo
 	return found
 }
 
-// GrowOnly is the set that is only added to.
+// GrowOnly is the set without removes.
 type GrowOnly struct{}
 
 // Gen implements Spec.
@@ -41,7 +41,7 @@ func (GrowOnly) Judge(r *Reading) *Violation {
 		func(e string) bool { return r.any(e, "add", &r.may, nil) })
 }
 
-// TwoPhase is the 2P-set: what was removed once never comes back, whoever adds it.
+// TwoPhase is the 2P-set: what was removed once never comes back, even if it is added again.
 type TwoPhase struct{}
 
 // Gen implements Spec.

@@ -88,9 +88,9 @@ type shape struct {
 	name  string
 	needs func(a abilities, replicas int) bool // nil: any system
 	odds  weights
-	now   int  // percent: an operation's message goes out at once
+	now   int  // percent: an operation's message is delivered at once
 	swarm bool // some classes of faults are off
-	away  bool // a replica is away, until the second half or the end, and in some schedules joins then
+	away  bool // a replica is away until the second half or the end, and in some schedules joins then
 	many  bool // it begins with hundreds of elements
 	end   func(g *gen)
 }
@@ -134,7 +134,7 @@ func ShapeNames() (names []string) {
 	return names
 }
 
-// pickShape draws a shape that suits the system: by the plan if there is one, otherwise a third of all schedules are mixed.
+// pickShape draws a shape that suits the system: by the plan if p is not nil, otherwise so that a third of all schedules are mixed.
 func pickShape(r *rand.Rand, o *Options, can abilities, replicas int, p *plan) *shape {
 	var fit []*shape
 	for i := range shapes {
@@ -158,7 +158,7 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int, p *plan) *
 	return fit[r.IntN(len(fit))]
 }
 
-// many adds hundreds of elements at a replica, more than fit a byte or a page, and tells others.
+// many adds hundreds of elements at a replica, more than fit a byte or a page, and delivers them to others.
 func (g *gen) many() {
 	r := g.replica()
 	count := []int{1100, 300}[g.nth/manyEvery%2]
@@ -168,13 +168,13 @@ func (g *gen) many() {
 	g.views = append(g.views, g.add(Step{Kind: "spread", Ref: n, B: to}))
 }
 
-// dies has a replica lose power in an operation, then hear from others.
+// dies cuts a replica's power in an operation, and then delivers messages of others to it.
 func (g *gen) dies() {
 	r := g.replica()
 	g.views = append(g.views, g.add(Step{Kind: "dies", A: r, Arg: g.IntN(5), Ops: []ScriptOp{g.op()}}))
 }
 
-// manyShape returns the shape that begins with many elements, if it is wanted.
+// manyShape returns the shape that begins with many elements, unless the options exclude it.
 func manyShape(o *Options) *shape {
 	for i := range shapes {
 		if s := &shapes[i]; s.many && (len(o.Shapes) == 0 || slices.Contains(o.Shapes, s.name)) {
@@ -184,7 +184,8 @@ func manyShape(o *Options) *shape {
 	return nil
 }
 
-// comeBack ends the absence of a replica. One that joins, often when another one has left, asks others for what there is, or is given old messages.
+// comeBack ends the absence of a replica. A replica that joins, often when another one has left, asks others for their data, or
+// receives old messages.
 func (g *gen) comeBack() {
 	r := g.away
 	if g.away = -1; r < 0 || !g.joins {
@@ -240,7 +241,8 @@ func (g *gen) deliverMany() {
 	}
 }
 
-// backwardsTwice gives every replica all messages, the last one first, and again. Somebody reads after a part of them, and after all.
+// backwardsTwice delivers all messages to every replica twice, the last one first. Replicas are read after a part of them, and
+// after all.
 func (g *gen) backwardsTwice() {
 	g.s.Steps = slices.Grow(g.s.Steps, 2*g.s.Replicas*len(g.msgs)+1)
 	for to := range g.s.Replicas {
@@ -264,7 +266,7 @@ func (g *gen) maintain() {
 	g.views = append(g.views, n)
 }
 
-// repair does a part of an anti-entropy exchange: a question, an answer to an older one, the delivery of an older answer.
+// repair does a part of an anti-entropy exchange: a question, an answer to an older question, or the delivery of an older answer.
 func (g *gen) repair() {
 	r := g.replica()
 	if len(g.asks) == 0 || g.percent(50) {
@@ -303,7 +305,7 @@ func (g *gen) copySteps(from, to, n int) {
 	}
 }
 
-// twoCopies has two sources fill one replica at once.
+// twoCopies fills one replica from two sources at the same time.
 func (g *gen) twoCopies() {
 	to := g.replica()
 	a := g.other(to)
@@ -340,8 +342,8 @@ func (g *gen) quorum() {
 	g.views = append(g.views, g.add(Step{Kind: "quorum", Set: g.some(g.quorumSize())}))
 }
 
-// stream reads several replicas while they are written: chunks, a fail-over, writes behind the reader's bound. What is written
-// with the contexts of the read comes after it.
+// stream reads several replicas while they are written: chunks, a fail-over, writes beyond the reader's bound. Writes with the
+// contexts of the read follow it.
 func (g *gen) stream() {
 	if len(g.reads) == 0 || g.percent(60) {
 		if g.can.removes && g.percent(40) {
@@ -392,8 +394,8 @@ func (g *gen) partition() {
 	g.add(Step{Kind: "partition", Set: g.some(1 + g.IntN(max(1, g.s.Replicas-1)))})
 }
 
-// fault has a disk fail for a few operations, and often for a sync, which may lose what it was to write: the next one must not
-// take that for durable.
+// fault makes a disk fail for a few operations, and often for a sync, which may lose what it was to write: the next sync must not
+// treat that as durable.
 func (g *gen) fault() {
 	r := g.replica()
 	g.add(Step{Kind: "fault", A: r, Word: []string{"io-error", "disk-full"}[g.IntN(2)]})

@@ -18,7 +18,7 @@ type shrinker struct {
 	ctx   context.Context
 }
 
-// shrink returns the shortest script that it finds within the limits, its violation, and whether it was ended by them.
+// shrink returns the shortest script that it finds within the limits, its violation, and whether the limits ended it.
 func shrink(ctx context.Context, sys System, s *Script, v *Violation, o *Options, again int) (short *Script, of *Violation, cut bool) {
 	ctx, cancel := context.WithTimeout(ctx, o.ShrinkTime)
 	defer cancel()
@@ -27,7 +27,7 @@ func shrink(ctx context.Context, sys System, s *Script, v *Violation, o *Options
 		defer cancel()
 	}
 	h := &shrinker{ctx: ctx, sys: sys, best: s, v: v, tries: o.ShrinkRuns, again: again, limit: o.StepLimit}
-	if v.Kind == Hung { // each try that fails takes as long, and leaves a goroutine behind
+	if v.Kind == Hung { // each try that fails takes as long, and leaves a goroutine running
 		h.tries, h.limit = min(h.tries, hungTries), min(h.limit, hungLimit)
 	}
 	h.keep(h.best.before(v.Step))
@@ -51,7 +51,7 @@ const (
 	hungLimit = time.Second / 2
 )
 
-// size orders scripts: fewer steps first, then fewer operations, replicas, contexts, elements, and steps that nobody reads.
+// size orders scripts: fewer steps first, then fewer operations, replicas, contexts, elements, and steps without reads.
 func (s *Script) size() (n int) {
 	n = s.Replicas
 	if s.Base > 0 {
@@ -80,7 +80,7 @@ func (s *Script) size() (n int) {
 // over reports whether a limit was reached.
 func (h *shrinker) over() bool { return h.tries <= 0 || h.ctx.Err() != nil }
 
-// keep runs a candidate and takes it if it fails in the same way.
+// keep runs a candidate, and accepts it if it fails in the same way.
 func (h *shrinker) keep(c *Script) bool {
 	for range h.again {
 		if h.over() {
@@ -114,8 +114,8 @@ func (s *Script) filter(keep func(Step) bool) *Script {
 	return &c
 }
 
-// chunks removes runs of steps: first half of them, then ever fewer, then single ones. It goes from the end to the front, so
-// that what uses a message goes before what makes it.
+// chunks removes runs of steps: first half of them, then fewer and fewer, then single ones. It goes from the end to the front, so
+// that a step that uses a message is removed before the step that makes it.
 func (h *shrinker) chunks() {
 	for size := max(1, len(h.best.Steps)/2); size >= 1; size /= 2 {
 		for end := len(h.best.Steps); end > 0; {
@@ -130,7 +130,7 @@ func (h *shrinker) chunks() {
 	}
 }
 
-// replicas removes a replica with all steps that name it. The last ones change their names.
+// replicas removes a replica with all steps that name it. The replicas after it are renumbered.
 func (h *shrinker) replicas() {
 	for r := h.best.Replicas - 1; r >= 0 && h.best.Replicas > 1; r-- {
 		c := h.best.filter(func(t Step) bool { return !t.names(r) })
@@ -141,7 +141,7 @@ func (h *shrinker) replicas() {
 		if h.keep(c) {
 			continue
 		}
-		for q := range r { // what it does, another one may do
+		for q := range r { // another replica may do what it does
 			c := h.whole()
 			c.Replicas--
 			for i := range c.Steps {
@@ -155,7 +155,7 @@ func (h *shrinker) replicas() {
 	}
 }
 
-// become has replica q do what r did.
+// become replaces replica r by q in the step.
 func (t *Step) become(r, q int) {
 	if t.A == r {
 		t.A = q
@@ -168,7 +168,7 @@ func (t *Step) become(r, q int) {
 	}
 }
 
-// names reports whether the step can't be without a replica.
+// names reports whether the step is impossible without a replica.
 func (t Step) names(r int) bool {
 	for _, c := range kinds[t.Kind] {
 		if c == 'A' && t.A == r || c == 'B' && t.B == r || c == 'S' && t.Set == 1<<r {
@@ -178,7 +178,7 @@ func (t Step) names(r int) bool {
 	return false
 }
 
-// rename moves the replicas behind r one down.
+// rename decrements the numbers of the replicas after r.
 func (t *Step) rename(r int) {
 	if t.A > r {
 		t.A--
@@ -190,7 +190,7 @@ func (t *Step) rename(r int) {
 	t.Set = low | t.Set>>(r+1)<<r
 }
 
-// elements makes one element of two.
+// elements replaces two elements by one.
 func (h *shrinker) elements() {
 	elems := h.best.elements()
 	for i := len(elems) - 1; i > 0; i-- {

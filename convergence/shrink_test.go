@@ -55,10 +55,10 @@ func (s *shrunk) Receive(msg []byte) (bool, error) {
 	return s.ORSet.Receive(msg)
 }
 
-// skew is how far the replica's clock is off at step n.
+// skew returns how far the replica's clock is off at step n.
 func (s *shrunk) skew(n int64) int64 { return s.env.Now() - 1_000_000_000 - n*1000 }
 
-// TestShrinks has a script for each thing that shrinking does, and what has to be left of it.
+// TestShrinks has a script for each thing that shrinking does, and the script that must be left.
 func TestShrinks(t *testing.T) {
 	second := func(s *shrunk, _ convergence.Op) bool { return s.ops == 2 }
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// changer is an ORSet that changes bytes which are the kit's.
+// changer is an ORSet that changes bytes that belong to the kit.
 type changer struct {
 	*shrunk
 	how  string
@@ -164,7 +164,7 @@ func (s *asker) Do(op convergence.Op) (convergence.Effect, error) {
 	return s.changer.Do(op)
 }
 
-// TestChanged: a replica that changes a message which it was given or has sent, or a context, is told so.
+// TestChanged: a replica that changes a message that it has received or sent, or a context, is reported.
 func TestChanged(t *testing.T) {
 	for how, want := range map[string]string{
 		"": "", "given": "replica B changed the bytes of the message of step 1 that it was given",

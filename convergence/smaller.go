@@ -7,7 +7,7 @@ import (
 // whole returns a copy of the best script, for a change.
 func (h *shrinker) whole() *Script { return h.best.filter(func(Step) bool { return true }) }
 
-// reads has somebody read before and after each step, where that still fails: then the script says more.
+// reads adds reads before and after each step if the script still fails with them, because it then shows more.
 func (h *shrinker) reads() {
 	c := h.whole()
 	c.Base = 0
@@ -33,7 +33,7 @@ func (h *shrinker) reads() {
 	}
 }
 
-// numbers makes fills, the bytes of arguments and jumps of clocks smaller, and makes one jump of two.
+// numbers reduces fills, the bytes of arguments and jumps of clocks, and merges two jumps into one.
 func (h *shrinker) numbers() {
 	for i := 0; i < len(h.best.Steps); i++ {
 		if s := h.best.Steps[i]; s.Kind == "fill" {
@@ -104,7 +104,7 @@ func (h *shrinker) jumps(i int) {
 	}
 }
 
-// references lets what refers to a step refer to an earlier or a later one that is in the script, so that the step can go.
+// references redirects references from a step to an earlier or a later one in the script, so that the step can be removed.
 func (h *shrinker) references() {
 	if len(h.best.Steps) > referencesMax {
 		return
@@ -120,7 +120,7 @@ func (h *shrinker) references() {
 
 const referencesMax = 30
 
-// redirect removes a step, and lets what referred to it refer to another one.
+// redirect removes a step, and redirects references to it to another step.
 func (h *shrinker) redirect(from, to int) bool {
 	used := false
 	c := h.best.filter(func(t Step) bool { return t.N != from })
@@ -144,7 +144,7 @@ func (h *shrinker) redirect(from, to int) bool {
 	return used && h.keep(c)
 }
 
-// plainly gives elements names of one letter, in the same order.
+// plainly gives elements one-letter names, in the same order.
 func (h *shrinker) plainly() {
 	elems := h.best.elements()
 	for n, elem := range elems {

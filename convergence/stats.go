@@ -6,17 +6,18 @@ import "slices"
 type Stats struct {
 	Schedules  int
 	Steps      int // steps that were done
-	Skipped    int // steps that could not be done, as their reference had gone or the replica lacks the ability
+	Skipped    int // steps that could not be done, because their reference was removed or the replica does not have the ability
 	Operations int
 	Deliveries int
 	Checks     int // views that were judged
 	Errors     int // operations, deliveries and syncs that were answered by an error
 
-	// Faults counts by kind: loss, loss-for-good, duplicate, delay, reorder, partition, crash, crash-unsynced, crash-in-operation, restart, gone,
-	// wipe, restore, leave, backup, damage, io-error, disk-full, copy, copy-cut, copy-crash, stream-failover, skew, and what Maintainers name.
+	// Faults counts by kind: loss, loss-for-good, duplicate, delay, reorder, partition, crash, crash-unsynced, crash-in-operation,
+	// restart, gone, wipe, restore, leave, backup, damage, io-error, disk-full, copy, copy-cut, copy-crash, stream-failover, skew,
+	// and the names that Maintainers return.
 	Faults map[string]int
-	// Sometimes counts how often interesting states were reached: those that the kit knows of, from 0, and those that the
-	// replicas name (Env.Sometimes).
+	// Sometimes counts how often interesting states were reached: those that the kit knows of, from 0, and those that the replicas
+	// name (Env.Sometimes).
 	Sometimes map[string]int
 	// Shapes counts schedules by the shape that generated them.
 	Shapes map[string]int
@@ -26,17 +27,18 @@ type Stats struct {
 	pairs bitset // by pairNames: kinds of steps that followed each other at a replica
 }
 
-// delayMin is how many steps later a message counts as delayed.
+// delayMin is the number of steps after which a message counts as delayed.
 const delayMin = 10
 
-// joined is a state.
+// joined is the name of a state.
 const joined = "replica joined in the middle"
 
 func newStats() *Stats {
 	return &Stats{Faults: map[string]int{}, Sometimes: map[string]int{}, Shapes: map[string]int{}}
 }
 
-// ofMessages are the faults and states that a system meets only if its replicas send messages, or only if its operations do (true).
+// ofMessages are the faults and states that a system can reach only if its replicas send messages, or (true) only if its operations
+// do.
 var ofMessages = map[string]bool{
 	"loss": false, "duplicate": false, "delay": false, "reorder": false, "message delivered to its own author": false,
 	"loss-for-good": true, "remove delivered before what it removes": true,
@@ -72,7 +74,7 @@ func never(list map[string]int) (names []string) {
 	return names
 }
 
-// countConcurrent notes an operation whose replica can't know of another replica's one on the same element.
+// countConcurrent counts an operation whose replica can't know of another replica's operation on the same element.
 func (w *world) countConcurrent(n *node, op Op) {
 	w.h.on(op.Elem).each(func(i int) bool {
 		if n.maybe.has(i) {
@@ -83,7 +85,7 @@ func (w *world) countConcurrent(n *node, op Op) {
 	})
 }
 
-// countDelivery counts what the net did to a message before a replica is given it.
+// countDelivery counts what the net did to a message before it is delivered to a replica.
 func (w *world) countDelivery(m *message, to int) {
 	if m.seen[to] > 0 {
 		w.stats.Faults["duplicate"]++
@@ -99,7 +101,7 @@ func (w *world) countDelivery(m *message, to int) {
 	}
 }
 
-// countOvertaken notes that a replica is given an add after a remove that had observed it.
+// countOvertaken counts that a replica receives an add after a remove that had observed it.
 func (w *world) countOvertaken(m *message, to int) {
 	m.sure.each(func(i int) bool {
 		found := false
@@ -142,7 +144,7 @@ func (w *world) countCrash(n *node, s *Step) {
 	}
 }
 
-// countLost counts, before everything is exchanged, messages that no step delivered to a replica they were meant for.
+// countLost counts, before everything is exchanged, messages that no step delivered to a replica to which they were addressed.
 func (w *world) countLost() {
 	for i := range w.made {
 		for _, m := range w.made[i].msgs {

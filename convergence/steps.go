@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// run does what a step says. errSkip, alone or wrapped, says that it can't be done as things are.
+// run does what a step says. The error errSkip, alone or wrapped, says that the step can't be done now.
 func (w *world) run(s *Step) (*Violation, error) {
 	a, b := w.nodes[s.A], w.nodes[s.B]
 	if w.away(s) {
@@ -77,7 +77,7 @@ func (w *world) run(s *Step) (*Violation, error) {
 	return nil, nil
 }
 
-// operate runs a client's operation, or a batch of them, which it asked for in a step of this number at first.
+// operate runs a client's operation, or a batch of them. first is the number of the step in which the client asked for it first.
 func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error) {
 	ops, from, err := w.prepare(n, first, list)
 	if err != nil {
@@ -127,7 +127,7 @@ func (n *node) lacks(ops []Op) bool {
 	})
 }
 
-// unchanged checks that a replica has left the contexts as they were.
+// unchanged checks that a replica has not changed the contexts.
 func unchanged(n *node, ops []Op, from []*seenView, list []ScriptOp) *Violation {
 	for i, op := range ops {
 		if op.Context != nil && !bytes.Equal(op.Context, from[i].forOp(list[i])) {
@@ -156,24 +156,24 @@ func (w *world) prepare(n *node, first int, list []ScriptOp) ([]Op, []*seenView,
 		}
 		if ctx := v.forOp(o); ctx != nil {
 			ops[i].Context = bytes.Clone(ctx)
-			if len(ctx) == 0 { // and not nil, which is none
+			if len(ctx) == 0 { // not nil, which means no context
 				ops[i].Context = []byte{}
 			}
 			from[i] = v
-			n.maybe.union(&v.maybe) // a context tells what its reader had seen
+			n.maybe.union(&v.maybe) // a context carries what its reader had seen
 		}
 	}
 	here.maybe = n.maybe.clone()
 	return ops, from, nil
 }
 
-// opID names an operation: by the step in which a client asked for it first, and its place there.
+// opID names an operation by the step in which a client asked for it first, and its place in that step.
 func opID(step, i int) string {
 	b := strconv.AppendInt(make([]byte, 0, 16), int64(step), 10)
 	return string(strconv.AppendInt(append(b, '.'), int64(i), 10))
 }
 
-// here is what a client sees at a replica now, or may see if nobody reads.
+// here is what a client sees at a replica now, or may see if the replica is not read.
 func (w *world) here(n *node) *seenView {
 	s := &seenView{sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose, unread: true}
 	if w.step.Unread {
@@ -211,7 +211,7 @@ func (v *seenView) forOp(o ScriptOp) []byte {
 	return v.View.context(o.Op.Elem)
 }
 
-// remember records the events of a step and what they may have reached. Unsure ones may have happened or not.
+// remember records the events of a step and what they may have reached. With unsure they may have happened or not.
 func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure bool) *Violation {
 	var group bitset
 	batch := 0
@@ -254,13 +254,13 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 	return nil
 }
 
-// done notes that a replica has surely done a group of events, and sends its messages.
+// done records that a replica has surely done a group of events, and sends its messages.
 func (w *world) done(n *node, group bitset, e Effect) {
 	deps := n.maybe.clone()
 	if w.sys.CausalNet {
 		deps = n.sure.clone()
 	}
-	group.each(func(i int) bool { deps.remove(i); return true }) // a message does not wait for what it tells
+	group.each(func(i int) bool { deps.remove(i); return true }) // a message does not wait for its own events
 	n.learn(&group)
 	if e.Durable {
 		w.acknowledge(n, &group)
@@ -269,15 +269,15 @@ func (w *world) done(n *node, group bitset, e Effect) {
 	w.tell(n, group, deps, e.Out)
 }
 
-// learn notes events that a replica did or was told of by their messages.
+// learn records events that a replica did or received by their messages.
 func (n *node) learn(group *bitset) {
 	n.sure.union(group)
 	n.ids.union(group)
 	n.since.union(group)
 }
 
-// observed returns what the author of an operation had seen: a view, and earlier operations of its batch where it named no
-// context.
+// observed returns what the author of an operation had seen: a view, and, if the operation named no context, earlier operations of
+// its batch.
 func (w *world) observed(op Op, v *seenView, none bool, group *bitset) observation {
 	o := observation{sure: v.sure.clone(), maybe: v.maybe.clone(), view: &v.View, exact: w.tagged && !v.unread, replaces: -1}
 	if none {
@@ -317,7 +317,7 @@ func (w *world) sync(n *node) error {
 	return nil
 }
 
-// synced notes that all that a replica has is durable.
+// synced records that everything that a replica has is durable.
 func (w *world) synced(n *node) {
 	w.acknowledge(n, &n.sure)
 	n.refill = n.joining

@@ -16,7 +16,7 @@ import (
 // TestAccusesNone runs sets that do what they declare: nothing must be found.
 func TestAccusesNone(t *testing.T) {
 	schedules := tier.Pick(300, 2000, 100_000)
-	share := tier.ShareOf(t, 3, 3)
+	share := tier.ShareOf(t, 6, 6)
 	for i, sys := range textbook.Correct() {
 		if !share.Has(i) {
 			continue
@@ -36,7 +36,8 @@ func TestAccusesNone(t *testing.T) {
 	}
 }
 
-// TestNamesDeclarations holds sets to more than they promise. What a failure says is to be declared must be what they are declared as.
+// TestNamesDeclarations holds sets to more than they promise. The declaration that a failure suggests must be the one that they
+// have.
 func TestNamesDeclarations(t *testing.T) {
 	for _, c := range []struct {
 		system string
@@ -73,7 +74,7 @@ func TestNamesDeclarations(t *testing.T) {
 	}
 }
 
-// doNothing has the replicas answer as if done what they refuse.
+// doNothing makes the replicas answer as if they had done what they refuse.
 func doNothing(s *convergence.System) {
 	open := s.Open
 	s.Open = func(env convergence.Env) (convergence.Replica, error) {
@@ -92,7 +93,7 @@ func (p polite) Do(op convergence.Op) (convergence.Effect, error) {
 	return e, err
 }
 
-// TestDeclarationsAreChecked: what can't be is said before anything runs.
+// TestDeclarationsAreChecked: an impossible declaration is reported before anything runs.
 func TestDeclarationsAreChecked(t *testing.T) {
 	for want, sys := range map[string]convergence.System{
 		`system name "two words # x"`: {Name: "two words # x", Open: OpenORSet},
@@ -108,7 +109,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	// Other names are odd and serve all the same: as names of files, and in scripts.
+	// Other names are odd, but valid: as names of files, and in scripts.
 	t.Setenv("CONVERGENCE_DIR", t.TempDir())
 	for _, name := range []string{"../up", "größe", "a;b=c", "hex:61", "%s"} {
 		sys := trap(name, springs)
@@ -140,7 +141,7 @@ func TestFindsAll(t *testing.T) {
 	}
 }
 
-// finds returns how many steps are left of the script that shows a bug.
+// finds returns how many steps are left in the script that shows a bug.
 func finds(t *testing.T, b textbook.Bug) int {
 	r := explore(t, b.Broken, convergence.Options{})
 	f := r.Failure

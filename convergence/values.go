@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Counter is the PN-counter: Elem names one, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with its
-// number in Values; one that is not shown is 0.
+// Counter is the PN-counter: Elem names a counter, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with
+// its number in Values; a counter that is not shown is 0.
 type Counter struct{}
 
 // Gen implements Spec.
@@ -67,7 +67,7 @@ func numbers(v View) map[string]int64 {
 	all := map[string]int64{}
 	for _, it := range v.Items {
 		if len(it.Values) > 0 {
-			if n, _ := strconv.ParseInt(it.Values[0], 10, 64); n != 0 { // Judge has looked at them
+			if n, _ := strconv.ParseInt(it.Values[0], 10, 64); n != 0 { // Judge has checked them
 				all[it.Elem] = n
 			}
 		}
@@ -82,18 +82,18 @@ func lossOr(less bool) string {
 	return Phantom
 }
 
-// unknown checks that no element is shown that no operation named.
+// unknown checks that every element shown was named by an operation.
 func (r *Reading) unknown() *Violation {
 	for _, it := range r.View.Items {
 		if _, ok := r.h.elems[it.Elem]; !ok {
-			return bad(Phantom, "%q is shown, which no operation named", it.Elem)
+			return bad(Phantom, "%q is shown, but no operation named it", it.Elem)
 		}
 	}
 	return nil
 }
 
-// Register is the multi-value register: Elem names one, "set" gives it the value in Arg in the place of those that its author had
-// observed. A view shows those that nobody replaced, in Values.
+// Register is the multi-value register: Elem names a register, "set" gives it the value in Arg and replaces the values that its
+// author had observed. A view shows the values that were not replaced, in Values.
 type Register struct{}
 
 // Gen implements Spec.
@@ -108,7 +108,7 @@ func (Register) Judge(r *Reading) *Violation {
 			if !r.any(it.Elem, "set", &r.may, func(i int) bool {
 				return string(r.h.events[i].Op.Arg) == value && !r.any(it.Elem, "set", &r.must, func(j int) bool { return r.h.seen[j].has(i) })
 			}) {
-				return bad(Resurrected, "%q shows %q, which nobody set or somebody replaced", it.Elem, value)
+				return bad(Resurrected, "%q shows %q, which was never set or was replaced", it.Elem, value)
 			}
 		}
 	}
@@ -123,13 +123,13 @@ func (Register) Judge(r *Reading) *Violation {
 			return lost != nil
 		})
 		if lost != nil {
-			return bad(Lost, "%q does not show %q of step %d, which nobody replaced", elem, lost.Op.Arg, lost.Step)
+			return bad(Lost, "%q does not show %q of step %d, which was not replaced", elem, lost.Op.Arg, lost.Step)
 		}
 	}
 	return nil
 }
 
-// Same implements Comparer: a register without values is one that is not shown.
+// Same implements Comparer: a register without values equals one that is not shown.
 func (Register) Same(a, b View) bool {
 	set := func(v View) []Item {
 		return slices.DeleteFunc(slices.Clone(v.Items), func(it Item) bool { return len(it.Values) == 0 })
@@ -137,8 +137,8 @@ func (Register) Same(a, b View) bool {
 	return slices.EqualFunc(set(a), set(b), sameItem)
 }
 
-// LWWMap is the map in which the operation with the highest time on a key decides: "put" gives Elem the value in Arg, "delete" takes
-// it away. A view shows a key as an Item with its value in Values. TieAdd is for the put, TieRemove for the delete.
+// LWWMap is the map in which the operation with the highest time on a key decides: "put" gives Elem the value in Arg, "delete"
+// removes it. A view shows a key as an Item with its value in Values. TieAdd favours the put, TieRemove the delete.
 type LWWMap struct {
 	Tie  Tie
 	Time Time
@@ -166,7 +166,7 @@ func (m LWWMap) Judge(r *Reading) *Violation {
 		if !r.any(it.Elem, "put", &r.may, func(i int) bool {
 			return string(r.h.events[i].Op.Arg) == it.Values[0] && !newer("put", i) && !newer("delete", i)
 		}) {
-			return bad(Resurrected, "%q shows %q, which nobody put, or which is not the last", it.Elem, it.Values[0])
+			return bad(Resurrected, "%q shows %q, which was never put, or is not the last", it.Elem, it.Values[0])
 		}
 	}
 	for _, elem := range r.h.order {

@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// stepLimit is how long a call of a replica may take, if Options.StepLimit does not say.
+// stepLimit is how long a call of a replica may take if Options.StepLimit is 0.
 const stepLimit = 20 * time.Second
 
-// progress says how far a schedule has come: which step it does, and how many calls of replicas it has begun. One step may be thousands of
-// calls, as a fill or an exchange.
+// progress is how far a schedule has come: its current step, and the number of calls of replicas that it has begun. One step, such
+// as a fill or an exchange, may make thousands of calls.
 type progress struct {
 	step, calls atomic.Int64
 	goroutine   atomic.Value // how its stack begins
 }
 
-// call notes that a replica is called.
+// call records that a replica is called.
 func (w *world) call() {
 	if w.progress != nil {
 		w.progress.calls.Add(1)
 	}
 }
 
-// watched runs a script, and gives it up when a call of a replica takes longer than the limit: then its goroutine is left behind.
+// watched runs a script. If a call of a replica takes longer than the limit, watched abandons the script and its goroutine.
 func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation, *Stats) {
 	if limit < 0 {
 		stats := newStats()
@@ -40,7 +40,7 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 	}
 	done, at := make(chan result, 1), &progress{}
 	own := s
-	if trace { // one that is left behind may still write into it
+	if trace { // an abandoned goroutine may still write into it
 		own = s.filter(func(Step) bool { return true })
 	}
 	go func() {
@@ -66,7 +66,7 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 	}
 }
 
-// within runs a script in the surroundings that the system wants.
+// within runs a script in the environment that the system requires.
 func within(sys System, s *Script, stats *Stats, trace bool, at *progress) (v *Violation) {
 	blocked, left := sys.inside(func(sys System) { v = runScript(sys, s, stats, trace, at) })
 	switch {
@@ -79,8 +79,8 @@ func within(sys System, s *Script, stats *Stats, trace bool, at *progress) (v *V
 	return v
 }
 
-// inside calls do in the surroundings that the system wants. A bubble of testing/synctest panics when all its goroutines wait for each
-// other, which is blocked, and when some are left after do.
+// inside calls do in the environment that the system requires. A bubble of testing/synctest panics if all its goroutines wait for
+// each other (the error blocked), and if goroutines are left after do (the error left).
 func (s System) inside(do func(sys System)) (blocked, left error) {
 	if s.Within == nil {
 		do(s)
@@ -109,7 +109,7 @@ var (
 	inBubble      = regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
 )
 
-// here notes which goroutine runs the schedule.
+// here records which goroutine runs the schedule.
 func (p *progress) here() {
 	var buf [64]byte
 	p.goroutine.Store(string(goroutineHead.Find(buf[:runtime.Stack(buf[:], false)])))
@@ -121,7 +121,8 @@ func (p *progress) stacks() string {
 	return stacks(func(g string) bool { return head != "" && strings.HasPrefix(g, head) })
 }
 
-// stacks returns the stacks of some goroutines, and of those in a bubble of testing/synctest with one of them.
+// stacks returns the stacks of the goroutines for which of returns true, and of those that share a bubble of testing/synctest with
+// one of them.
 func stacks(of func(g string) bool) string {
 	buf := make([]byte, 1<<20)
 	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
@@ -147,7 +148,7 @@ func stacks(of func(g string) bool) string {
 // kitFrame is the first line of a frame of the kit.
 var kitFrame = regexp.MustCompile(`(?m)^.*convergence\.\(\*(world|node|reading)\)\.`)
 
-// trimStack leaves out of a panic's stack what is above the panic and below the kit's call.
+// trimStack removes from a panic's stack what is above the panic and below the kit's call.
 func trimStack(stack string) string {
 	if _, after, ok := strings.Cut(stack, "panic("); ok {
 		if _, rest, ok := strings.Cut(after, "\n\t"); ok {
@@ -168,8 +169,8 @@ type outcome struct {
 	stats *Stats
 }
 
-// each runs schedules on so many goroutines, and hands on their outcomes in the order of their numbers, until next says that it is
-// enough. What a schedule does depends on its number, and on the outcomes that next was given before.
+// each runs schedules on workers goroutines, and passes their outcomes to next in the order of their numbers, until next returns
+// false. What a schedule does depends on its number, and on the outcomes that were passed to next before.
 func each(ctx context.Context, workers int, run func(ctx context.Context, n int) outcome, next func(o outcome) bool, more func(n int) bool) {
 	if workers == 1 {
 		for n := 0; ctx.Err() == nil && more(n) && next(run(ctx, n)); n++ {

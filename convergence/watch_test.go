@@ -90,7 +90,7 @@ func TestOpenIsWatched(t *testing.T) {
 	}
 }
 
-// TestHangHasScript: a step that does not end is given up, with its script and where it hangs.
+// TestHangHasScript: a step that does not end is abandoned, with its script and the place where it hangs.
 func TestHangHasScript(t *testing.T) {
 	t.Parallel()
 	forever := make(chan int)
@@ -132,7 +132,7 @@ func TestSlowIsNotHung(t *testing.T) {
 	}
 }
 
-// TestCores: without a number of workers there is one for each core, but for systems that must be alone.
+// TestCores: the default is one worker for each core, except for systems that must run alone.
 func TestCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	for _, alone := range []bool{false, true} {
@@ -156,7 +156,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// TestCloseIsJudged: a replica that panics or fails when it is closed is told so, at the end of a schedule or when it leaves.
+// TestCloseIsJudged: a replica that panics or fails when it is closed is reported, at the end of a schedule or when it leaves.
 func TestCloseIsJudged(t *testing.T) {
 	closes := func(close func() error) convergence.System {
 		return convergence.System{Name: "closes", Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -216,8 +216,8 @@ func TestWorkers(t *testing.T) {
 
 const killedDir = "CONVERGENCE_TEST_KILLED"
 
-// TestKilledHasScript has a replica end another process: by a panic in a goroutine of its own, or as the system kills it. The next
-// run writes the script. The replica does so late, in a schedule that follows from what earlier ones met.
+// TestKilledHasScript lets a replica end another process: by a panic in a goroutine of its own, or by a signal. The next run writes
+// the script. The replica does so late, in a schedule that depends on what earlier ones reached.
 func TestKilledHasScript(t *testing.T) {
 	ends := map[string]func(){
 		"sprung":         func() { go springs() },
@@ -254,7 +254,7 @@ func killed(t *testing.T, how string) {
 		return string(out)
 	}
 	run()
-	// A second process that ends in the same way says first what ended the first one, though nobody asked for details.
+	// A second process that ends in the same way first reports what ended the first one, even without -v.
 	said := run()
 	again, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(again) != 1 || !strings.Contains(said, "CONVERGENCE_REPLAY="+again[0]) {
@@ -263,8 +263,8 @@ func killed(t *testing.T, how string) {
 	os.Remove(again[0])
 	t.Setenv("CONVERGENCE_DIR", dir)
 	f := &fakeT{ctx: t.Context()}
-	sys := trap("killed", func() {}) // mended
-	sys.Alone = true                 // as it was: of one worker it is the last schedule that ended the process
+	sys := trap("killed", func() {}) // repaired
+	sys.Alone = true                 // as it was: with one worker it is the last schedule that ended the process
 	convergence.Run(f, sys, convergence.Options{Seed: 9, Schedules: 1})
 	scripts, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(scripts) != 1 || !strings.Contains(f.log, "CONVERGENCE_REPLAY="+scripts[0]) {

@@ -29,7 +29,7 @@ type world struct {
 	trace bool
 
 	made      []made // by step, as they are in the script
-	nothing   made   // of a step that is not there
+	nothing   made   // of a step that does not exist
 	pos       int    // the step's place in the script
 	reads     []*reading
 	reading   Reading      // the last one, which is judged
@@ -50,17 +50,17 @@ type world struct {
 	reached   reached
 }
 
-// made is what a step made, for later ones that name it.
+// made is what a step made, for later steps that name it.
 type made struct {
 	view   *seenView
-	wanted bool // the view: a later operation takes its context from it
+	wanted bool // a later operation takes its context from view
 	tried  *tried
 	msgs   []*message
 	ask    *question
 	backup *backup
 }
 
-// at returns what the step with a number has made. If there is no such step, it has made nothing.
+// at returns what the step with a number has made, which is nothing if no such step exists.
 func (w *world) at(step int) *made {
 	i, ok := step-1, true
 	if i < 0 || i >= len(w.made) || w.s.Steps[i].N != step { // steps before it were removed
@@ -73,7 +73,7 @@ func (w *world) at(step int) *made {
 	return &w.made[i]
 }
 
-// want notes which views are wanted.
+// want records which views later steps need.
 func (w *world) want() {
 	for i := range w.s.Steps {
 		for _, o := range w.s.Steps[i].Ops {
@@ -95,37 +95,37 @@ type node struct {
 	skew     int64
 
 	sure    bitset          // events that it has applied and not lost
-	durable bitset          // those that it acknowledged for ever
-	maybe   bitset          // events that can have come to it, by any way
-	since   bitset          // those that it did, or was told of by their messages, since it was opened
-	newest  int             // the last of the steps whose messages it was given
+	durable bitset          // those that it acknowledged for good
+	maybe   bitset          // events that can have reached it in any way
+	since   bitset          // those that it did, or received by their messages, since it was opened
+	newest  int             // the last of the steps whose messages it received
 	waiting []*message      // that it may hold back until others have come
 	doubts  []doubt         // what it may have done, or may have kept through a crash, and has not shown yet
 	faulty  bool            // its disk fails
 	late    int64           // the latest time that its clock can have, by LastWriterWins.Time
-	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
+	ids     bitset          // those of sure that it did or received by their messages: it knows their ids
 	idsKept bitset          // the same after a crash
 	loose   map[string]bool // elements that were damaged here
 	mixed   bool            // something came other than by operations and their messages
 	joining bool            // it lost its data, and need not answer
-	refill  bool            // it did so again after a crash: that it was filled is not durable
+	refill  bool            // it will join again after a crash: that it was filled is not durable
 	touched bool            // by this step
 	closed  bool
 	gone    bool // for good, or it has not joined yet
 	last    int  // the kind of step that was done here last, by kindNumbers, and one; 0 is none
 }
 
-// message is what travels by the net.
+// message is a message on the net.
 type message struct {
 	to, from    int // to is -1 for every replica
 	data        []byte
-	copy        []byte // of data, to see that nobody changes it
+	copy        []byte // of data, to detect that a replica changes it
 	sure, maybe bitset
 	deps        bitset // what its author knew of when it sent it
 	repair      bool
 	step        int
-	all         []*message        // those of its operation: together they tell of it
-	seen        [replicasMax]int  // how often each replica was given it
+	all         []*message        // those of its operation: together they carry it
+	seen        [replicasMax]int  // how often each replica received it
 	life        [replicasMax]int  // the life in which each took it last; 0 is none
 	kept        [replicasMax]bool // and whether that is durable
 }
@@ -134,7 +134,7 @@ type question struct {
 	from  int
 	step  int
 	data  []byte
-	copy  []byte // of data, to see that nobody changes it
+	copy  []byte // of data, to detect that a replica changes it
 	maybe bitset
 }
 
@@ -144,14 +144,14 @@ type backup struct {
 }
 
 type copying struct {
-	c       Copy   // nil when none is under way
+	c       Copy   // nil when none is in progress
 	promise bitset // what its target has when it is done
 	floor   bitset // the same, if a crash takes its target back to the progress of an earlier copy
-	begun   bool   // floor is meant
+	begun   bool   // floor is valid
 	done    bool   // but that is not durable
 }
 
-// seenView is a view that operations take contexts from.
+// seenView is a view from which operations take contexts.
 type seenView struct {
 	View
 	sure, maybe bitset
@@ -159,10 +159,10 @@ type seenView struct {
 	unread      bool // what would have been shown is not known
 }
 
-// errSkip is how a step says that it can't be done.
+// errSkip means that a step can't be done.
 var errSkip = errors.New("skipped")
 
-// runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
+// runScript runs a script and returns what it violates. It adds to stats. With trace it records in each step what the step did.
 func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v *Violation) {
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, progress: at, made: make([]made, len(s.Steps))}
 	w.want()
@@ -260,10 +260,10 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 	return w.resend(n)
 }
 
-// epoch is what clocks show before the first step: far enough from 0 that none shows less.
+// epoch is what clocks show before the first step: far enough from 0 that no clock goes below it.
 const epoch = 1_000_000 // steps
 
-// now is what a replica's clock shows. Jumps are in thousandths of a step.
+// now returns what a replica's clock shows. Jumps are in thousandths of a step.
 func (w *world) now(n *node) int64 {
 	step := int64(w.sys.Pace)
 	if step == 0 {
@@ -303,7 +303,7 @@ func (w *world) closeNode(n *node) *Violation {
 	})
 }
 
-// reached counts the states that replicas name, maybe from goroutines of their own.
+// reached counts the states that replicas name, possibly from goroutines of their own.
 type reached struct {
 	sync.Mutex
 	states map[string]int
@@ -359,20 +359,21 @@ func (w *world) do() *Violation {
 	return v
 }
 
-// mark shows in the printed script what a step violated.
+// mark shows a violation in the printed step that caused it.
 func (w *world) mark(v *Violation) {
 	if w.trace && v != nil {
 		w.step.pretty += " !! " + v.Kind
 	}
 }
 
-// quietTries is how often the kit asks whether a replica is quiet before it waits between two questions, and quietPause how long.
+// quietTries is how often the kit asks whether a replica is quiet before it pauses between two questions, and quietPause is the
+// length of a pause.
 const (
 	quietTries = 1000
 	quietPause = 20 * time.Microsecond
 )
 
-// settleDown waits until all replicas are quiet. One that never is hangs the step.
+// settleDown waits until all replicas are quiet. A replica that never is quiet hangs the step.
 func (w *world) settleDown() {
 	if w.sys.wait != nil {
 		w.sys.wait()
@@ -463,7 +464,7 @@ func (w *world) judge(r Reading) *Violation {
 	return w.spec.Judge(&w.reading)
 }
 
-// torn checks that a replica shows all adds of a batch or none, unless something may have removed them.
+// torn checks that a replica shows all adds of a batch or none, unless something may have removed some of them.
 func (w *world) torn(n *node, view *View) *Violation {
 	var batch, shown, missing int
 	for i := range w.h.events {
@@ -500,7 +501,7 @@ func contains(tags []string, tag string) bool {
 // shownMax is how many elements of a view are printed.
 const shownMax = 20
 
-// show writes an element or a value as scripts do, but a long one not whole.
+// show writes an element or a value as scripts do, but shortens long ones.
 func show(elem string) string {
 	if len(elem) > 40 {
 		return fmt.Sprintf("%s...(%d bytes)", word(elem[:8]), len(elem))
@@ -533,5 +534,5 @@ func (v View) String() string {
 	return b.String() + "}"
 }
 
-// apart reports whether a partition is between two replicas.
+// apart reports whether a partition separates two replicas.
 func (w *world) apart(a, b int) bool { return w.side != 0 && w.side>>a&1 != w.side>>b&1 }

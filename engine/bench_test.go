@@ -11,6 +11,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/keyscheme"
 )
 
@@ -31,9 +32,9 @@ func openBench(b *testing.B, o *engine.Options) *engine.Store {
 // openRaw opens Pebble as the engine does.
 func openRaw(b *testing.B) *pebble.DB {
 	b.Helper()
-	po := engine.BaselineOptions(64 << 20)
+	po := pebbletool.BaselineOptions(64<<20, engine.LSM{})
 	po.Logger = quiet{}
-	po.Cache = engine.BaselineCache(64<<20, 64<<20)
+	po.Cache = pebbletool.BaselineCache(64<<20, 64<<20)
 	db, err := pebble.Open(b.TempDir(), po)
 	if err != nil {
 		b.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
@@ -224,7 +225,7 @@ func TestVerifyKeepsBadRecords(t *testing.T) {
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	p.close(t)
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = p.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")

@@ -1,6 +1,6 @@
 // Package engine decides when a set's events are on disk. It and the rooms below it are the only packages that store anything in Pebble:
 // internal/lsm opens, guards and closes one Pebble store, and filters keeps the bloom filters of the same store, beside the sets. Package
-// bench has Pebble as a baseline, the command line and the test disks use its tools.
+// pebbletool gives its files to Pebble's own tools and to baselines.
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
 // reads at most the keys of the elements that it changes: it mints a dot, writes one key, the clock and, if it kills something, the growth of
@@ -41,7 +41,7 @@
 //
 // The files, in reading order; packages lsm and filters list their own:
 //
-//	store.go options.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
+//	store.go options.go lsm.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
 //	set.go sets.go cache.go records.go notes.go dotbag.go    a set in memory, and its clock and tombstone on disk
 //	write.go lead.go builder.go                              a write: operations, the queue of a set, the batch of a group
 //	delta.go facts.go drop.go requests.go                    other work in that queue; requests that repeat
@@ -56,5 +56,4 @@
 //	portion.go ingest.go droprange.go                        copies of ranges, and their end
 //	verify.go verifydamage.go damage.go                      damage: looked for, and remembered
 //	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events
-//	tools.go                                                 for tools of Pebble and for baselines
 package engine

@@ -72,6 +72,34 @@ func ExampleStore_Write() {
 	// Output: removed 0 present true
 }
 
+// A server gives its clients tokens. What comes back is opened before it counts: a token of another element, set or store is refused.
+func ExampleStore_Tokens() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+	set, paul := []byte("friends"), []byte("paul")
+	_, err := store.Add(ctx, set, [][]byte{paul}, bigset.WriteOptions{})
+	check(err)
+
+	seen, err := store.Look(ctx, set, paul)
+	check(err)
+	token, err := store.Tokens(set).Narrow(paul, seen.Dots)
+	check(err)
+	sent := token.Text() // to the client, and back
+
+	token, err = bigset.ParseToken(sent)
+	check(err)
+	seen, err = store.Tokens(set).Context(token, paul)
+	check(err)
+	result, err := store.Write(ctx, set, []bigset.Op{bigset.Remove(paul, seen)}, bigset.WriteOptions{})
+	check(err)
+	_, err = store.Tokens(set).Context(token, []byte("ringo"))
+	fmt.Println("removed", result.Removed)
+	fmt.Println(err)
+	// Output:
+	// removed 1
+	// keyscheme: token: of another element
+}
+
 // Removing what is absent is no event.
 func ExampleStore_Remove() {
 	ctx, store := context.Background(), exampleStore()

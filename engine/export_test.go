@@ -18,6 +18,10 @@ import (
 // RunsOf makes stores that are opened with these options remember dead runs of so many keys and more.
 func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 
+// Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. f may change how large and how many things are,
+// and nothing that decides about keys, order, events or files.
+func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
+
 // WithoutDotRanges makes stores that are opened with these options write tables that say nothing of the dots in them.
 func WithoutDotRanges(po *pebble.Options) {
 	po.BlockPropertyCollectors = slices.DeleteFunc(po.BlockPropertyCollectors, func(c func() pebble.BlockPropertyCollector) bool {

@@ -17,6 +17,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
@@ -32,7 +33,7 @@ func plantFilter(t *testing.T, plant func(db *pebble.DB, p keyscheme.FilterPrefi
 	info, err := f.Info()
 	must(t, err, "info")
 	p.close(t)
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = p.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")
@@ -65,11 +66,11 @@ func TestVerifyFilters(t *testing.T) {
 			value, _ := bloomslice.AppendPage(nil, []byte{1})
 			set(p.AppendPage(nil, g, layer, 900), value)
 		}},
-		{"page of no layer", "page 0 of layer 1, which is gone", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
+		{"page of no layer", "page 0 of layer 1, which does not exist", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
 			value, _ := bloomslice.AppendPage(nil, []byte{1})
 			set(p.AppendPage(nil, g, bloomslice.LayerID{Index: 1}, 0), value)
 		}},
-		{"no layer", "layer 0, which is gone", false, true, func(_ func(_, _ []byte), remove func([]byte), p keyscheme.FilterPrefix, g uint64) {
+		{"no layer", "layer 0, which does not exist", false, true, func(_ func(_, _ []byte), remove func([]byte), p keyscheme.FilterPrefix, g uint64) {
 			remove(p.AppendLayer(nil, g, layer))
 		}},
 		{"no head", "has no head", false, false, func(_ func(_, _ []byte), remove func([]byte), p keyscheme.FilterPrefix, g uint64) {
@@ -188,7 +189,7 @@ func TestCheckpointOfDamagedLog(t *testing.T) {
 	must(t, err, "info")
 	left := p.disk.CrashClone(0, 1)
 	must(t, p.store.Close(), "close")
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = left, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")

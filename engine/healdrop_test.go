@@ -13,6 +13,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -27,7 +28,7 @@ func (p *pair) loses(t *testing.T, names ...string) (f bigset.Facts) {
 	must(t, err, "keys")
 	dead := p.known(t, healSet).Dead.Clone()
 	p.close(t)
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = p.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")
@@ -51,7 +52,7 @@ func (p *pair) loses(t *testing.T, names ...string) (f bigset.Facts) {
 func (p *pair) swaps(t *testing.T, from, to string, dot clock.Dot) {
 	t.Helper()
 	p.close(t)
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = p.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")

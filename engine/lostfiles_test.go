@@ -253,7 +253,7 @@ func (p *pair) isRefused(t *testing.T, err error) {
 		closeWithin(t, p.store, p.label)
 	case !errors.Is(err, bigset.ErrCorrupt) || !errors.As(err, &damage) || !strings.HasPrefix(damage.Path, "store"):
 		t.Errorf("%s: no damage of a file: %v", p.label, err)
-	case !strings.Contains(err.Error(), "bring the folder back from a copy"):
+	case !strings.Contains(err.Error(), "restore the folder from a copy"):
 		t.Errorf("%s: it is not said what to do: %v", p.label, err)
 	default:
 		t.Logf("%s: %v", p.label, err)

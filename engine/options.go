@@ -34,10 +34,12 @@ type Options struct {
 	// bigset.ErrBehind where this store has not seen all of it. What is stored so already is understood either way. It needs a strategy that
 	// rewrites.
 	KeepContexts bool
-	// MemTableBytes is the size of a memtable; default 64 MiB.
+	// MemTableBytes is the size of a memtable; default 64 MiB, at least 64 KiB, below 4 GiB.
 	MemTableBytes int
 	// BlockCacheBytes is the size of the cache of table blocks; default 64 MiB.
 	BlockCacheBytes int64
+	// LSM tunes what is below the sets: compactions, level 0, tables, bloom filters of tables.
+	LSM LSM
 	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use are kept beyond it.
 	// Default 256 MiB.
 	SetCacheBytes int64
@@ -72,17 +74,13 @@ type Options struct {
 	Events func(Event)
 	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
 	Logger *slog.Logger
-	// tune changes what Pebble is opened with; nil leaves it. Tune sets it.
+	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
 	tune func(*pebble.Options)
 	// tableKeysMin is how many new keys a span must bring to come in as tables. Tests set it.
 	tableKeysMin int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
 }
-
-// Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. It is for benchmarks and tests: f may
-// change how large and how many things are, and nothing that decides about keys, order, events or files.
-func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
 
 func (o *Options) withDefaults() *Options {
 	n := Options{}
@@ -122,7 +120,8 @@ func (o *Options) withDefaults() *Options {
 func (o *Options) below() lsm.Options {
 	return lsm.Options{
 		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
-		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger, Tune: o.tune,
+		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger,
+		Tuning: lsm.Tuning(o.LSM), Tune: o.tune,
 	}
 }
 
@@ -142,6 +141,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.MemTableBytes < 64<<10:
 		return errors.New("engine: MemTableBytes must be at least 64 KiB")
+	case int64(o.MemTableBytes) >= 4<<30-1:
+		return errors.New("engine: MemTableBytes must be below 4 GiB")
 	case o.SpanBytes < 1<<10:
 		return errors.New("engine: SpanBytes must be at least 1 KiB")
 	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.BallastBytes < 0 || o.RewriteBytesPerSecond < 0:
@@ -155,5 +156,5 @@ func (o *Options) validate() error {
 	case o.Durability > bigset.NoSync:
 		return fmt.Errorf("engine: no durability %d", o.Durability)
 	}
-	return nil
+	return o.LSM.Check()
 }

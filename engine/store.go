@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/filters"
@@ -194,6 +195,10 @@ func (s *Store) Strategy() compaction.Strategy { return s.strategy }
 
 // KeepContexts reports whether the store was opened with Options.KeepContexts.
 func (s *Store) KeepsContexts() bool { return s.opt.KeepContexts }
+
+// Tokens makes and opens the context tokens of a set. They are sealed with keys of this store, which is the only one that takes them, as long as it
+// lives. One is for one goroutine, and cheap: make one for each request.
+func (s *Store) Tokens(set []byte) *bigset.Tokens { return bigset.NewTokens(s.db.Keyring(), set) }
 
 // Keyring returns the keys that seal this store's context tokens. They are made with the store and live as long.
 func (s *Store) Keyring() keyscheme.Keyring { return s.db.Keyring() }

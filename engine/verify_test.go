@@ -15,6 +15,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/keyscheme"
 )
 
@@ -52,7 +53,7 @@ func damage(t *testing.T, record compaction.Record, plant func(d *damaged)) *eng
 	must(t, err, "keys")
 	must(t, s.Close(), "close")
 
-	po := engine.BaselineOptions(1 << 20)
+	po := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	po.FS, po.Logger = o.FS, pebbleSilent{}
 	d.DB, err = pebble.Open("store", po)
 	must(t, err, "open with Pebble")

@@ -13,8 +13,8 @@ import (
 // ErrCorrupt is returned for an element key whose value can't be read.
 var ErrCorrupt = errors.New("fold: corrupt value")
 
-// Widen returns the union of wide, which may be nil and is changed, and the context in the value of an unresolved key. Its error
-// is ErrCorrupt.
+// Widen returns the union of wide, which may be nil and is changed, and the context in the value of an unresolved key. Its error is
+// ErrCorrupt.
 func Widen(wide *clock.Clock, value []byte) (*clock.Clock, error) {
 	context, err := keyscheme.DecodeElementValue(value)
 	if err != nil {
@@ -33,24 +33,24 @@ type Element struct {
 	Dots []clock.Dot
 }
 
-// Chunk is what a run of keys came to. It owns its memory.
+// Chunk is the result of folding a run of keys. It owns its memory.
 type Chunk struct {
 	// Clock is the Seen of the read, no newer than its keys: the wide context of what the read has shown.
 	Clock *clock.Clock
 	// Elements are those present, in the order of the read.
 	Elements []Element
-	// Bound is the last element looked at, present or not: the chunk is complete up to it and including it. Nil when the
-	// run held no key, or when the chunk is Done.
+	// Bound is the last element looked at, present or not: the chunk is complete up to and including it. It is nil if the run had
+	// no keys, or if the chunk is Done.
 	Bound []byte
-	// Done says that the run ended: the chunk is complete for ever after.
+	// Done says that the run has ended: no further chunk follows.
 	Done bool
-	// Count is the number of elements present: len(Elements), but with CountOnly, where they are not kept. Dots is the number
-	// of the dots by which they are.
+	// Count is the number of elements present: len(Elements), except with CountOnly, where elements are not kept. Dots is the
+	// number of dots by which they are present.
 	Count, Dots int
-	// Scanned is the number of keys looked at, Dead of them those that were dead.
+	// Scanned is the number of keys looked at, Dead the number of those that were dead.
 	Scanned, Dead int
 
-	names []byte // what Folder.Reuse takes
+	names []byte // what Folder.Reuse uses again
 	dots  []clock.Dot
 }
 
@@ -94,11 +94,12 @@ type Folder struct {
 	scanned  int
 	deadKeys int
 	counted  bool        // the last key given to Step counts
-	actor    clock.Actor // the last one: neighbours mostly share it, and a string of it is made once
+	actor    clock.Actor // the last one: neighbours mostly share it, so its string is made only once
 	known    map[string]clock.Actor
 }
 
-// New returns a folder that judges keys by dead, which must be no newer than the keys and must not change meanwhile.
+// New returns a folder that decides by dead which keys are live. dead must be no newer than the keys and must not change during the
+// fold.
 func New(dead *clock.Clock, o Options) *Folder {
 	return &Folder{dead: dead, opt: o.withDefaults(), known: map[string]clock.Actor{}}
 }
@@ -106,13 +107,13 @@ func New(dead *clock.Clock, o Options) *Folder {
 // Limit sets how many elements the current chunk and those after it may hold, at least 1.
 func (f *Folder) Limit(elementsMax int) { f.opt.ElementsMax = max(1, elementsMax) }
 
-// Reuse takes the memory of a chunk for the next one, instead of memory of its own. Nobody may look at that chunk any more, nor at its
-// elements. It must be called only where a chunk begins: before the first Step, or after Chunk.
+// Reuse uses the memory of a chunk again for the next one. No goroutine may look at that chunk or its elements afterwards. It must
+// be called only when a chunk begins: before the first Step, or after Chunk.
 func (f *Folder) Reuse(c *Chunk) {
 	f.names, f.dots, f.elements = c.names[:0], c.dots[:0], c.Elements[:0]
 }
 
-// Starts reports whether a key of that element would begin an element while the chunk is full: then take the Chunk first.
+// Starts reports whether a key of that element would begin a new element although the chunk is full. If so, call Chunk first.
 func (f *Folder) Starts(element []byte) bool {
 	return f.started && (f.count >= f.opt.ElementsMax || f.count == f.opt.ElementsMax-1 && len(f.dots) > f.from ||
 		f.scanned >= f.opt.KeysMax || f.at >= namesBytesMax) && !bytes.Equal(f.name(), element)
@@ -145,12 +146,12 @@ func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, va
 // name returns the name of the element being accumulated.
 func (f *Folder) name() []byte { return f.names[f.at:] }
 
-// Counted reports whether the last key given to Step says something about its set: whether its dot is live, or its context
-// open. What does not count may be skipped by whoever reads with the same dead or with a later one.
+// Counted reports whether the last key given to Step says something about its set: its dot is live, or its context is unresolved. A
+// reader with the same dead or a later one may skip a key that does not count.
 func (f *Folder) Counted() bool { return f.counted }
 
-// A first chunk has room for firstRoom elements; if more come, for as many as a usual chunk has: a small set costs little, a
-// large chunk is hardly copied. Those after it have room for as much as the one before.
+// A first chunk has room for firstRoom elements; when more come, it gets room for as many as a usual chunk has. So a small set
+// costs little, and a large chunk is hardly copied. Each later chunk has room for as much as the one before.
 const (
 	firstRoom = 16
 	usualRoom = 1024
@@ -200,8 +201,8 @@ func (f *Folder) endElement() {
 	f.elements = append(f.elements, Element{f.names[f.at:len(f.names):len(f.names)], dots})
 }
 
-// Chunk ends the element at hand and returns what has come since the last call; done says that no key will follow. It
-// must be called only between elements: after Starts was true, or at the end.
+// Chunk ends the current element and returns what has come since the last call; done says that no key will follow. It must be
+// called only between elements: after Starts was true, or at the end.
 func (f *Folder) Chunk(done bool) *Chunk {
 	c := &Chunk{Done: done}
 	if f.started && !done {
@@ -233,10 +234,11 @@ func (f *Folder) intern(actor []byte) clock.Actor {
 	return a
 }
 
-// Spare takes a chunk's memory: room for elements, for their names and for dots. Nobody may look at the chunk any more, nor at its elements.
+// Spare takes a chunk's memory: room for elements, for their names and for dots. No goroutine may look at the chunk or its elements
+// afterwards.
 func (c *Chunk) Spare() (elements []Element, names []byte, dots []clock.Dot) {
 	return c.Elements[:0], c.names[:0], c.dots[:0]
 }
 
-// Hold notes which memory the names and the dots of the chunk's elements lie in, for Reuse and Spare to take.
+// Hold records the memory in which the names and the dots of the chunk's elements lie, for Reuse and Spare to take.
 func (c *Chunk) Hold(names []byte, dots []clock.Dot) { c.names, c.dots = names, dots }

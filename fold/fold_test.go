@@ -13,14 +13,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// key is what the fold is told of one key.
+// key is what the fold is given of one key.
 type key struct {
 	element string
 	dot     clock.Dot
 	op      keyscheme.Op
 }
 
-// keySet is a set's keys in their order, and a Dead to judge them by.
+// keySet is a set's keys in their order, and a Dead that says which are dead.
 type keySet struct {
 	keys []key
 	dead *clock.Clock
@@ -55,7 +55,7 @@ var sets = rapid.Custom(func(t *rapid.T) keySet {
 // live reports whether a key makes its element present.
 func (s keySet) live(k key) bool { return k.op == keyscheme.OpAdd && !s.dead.Contains(k.dot) }
 
-// answer is the plain one: all elements present, no chunks.
+// answer is the simple result: all elements present, without chunks.
 func (s keySet) answer() []fold.Element {
 	var all []fold.Element
 	for _, k := range s.keys {
@@ -70,7 +70,7 @@ func (s keySet) answer() []fold.Element {
 	return all
 }
 
-// chunk is what a chunk should come to, but for its elements.
+// chunk is what a chunk should contain, except its elements.
 type chunk struct {
 	bound                string
 	done                 bool
@@ -81,8 +81,8 @@ func (c chunk) String() string {
 	return fmt.Sprintf("%d elements up to %q, done %v, %d keys, %d dead", c.count, c.bound, c.done, c.scanned, c.dead)
 }
 
-// chunks cuts the keys as they should be cut: where an element begins and as many elements are present, or as many keys
-// looked at, as a chunk may have.
+// chunks divides the keys as the folder should: a chunk ends where an element begins, once it has its maximum of elements present
+// or of keys looked at.
 func (s keySet) chunks(keys []key, o fold.Options) []chunk {
 	var all []chunk
 	var c chunk
@@ -104,7 +104,7 @@ func (s keySet) chunks(keys []key, o fold.Options) []chunk {
 	return append(all, c)
 }
 
-// run folds keys. What is handed to the folder is overwritten after each step.
+// run folds keys. What is passed to the folder is overwritten after each step.
 func run(t rapid.TB, keys []key, dead *clock.Clock, o fold.Options) []*fold.Chunk {
 	t.Helper()
 	var all []*fold.Chunk
@@ -136,8 +136,8 @@ func sameElements(a, b []fold.Element) bool {
 	})
 }
 
-// TestChunks: whatever the bounds of a chunk and the direction, the chunks together are the plain answer, each ends where it
-// should and says so, and counting counts just what is kept otherwise.
+// TestChunks: whatever the bounds of a chunk and the direction, the chunks together are the simple result, each ends where it
+// should and says so, and a count is the number of what would be returned otherwise.
 func TestChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sets.Draw(t, "set")
@@ -181,7 +181,7 @@ func TestChunks(t *testing.T) {
 	})
 }
 
-// TestReuse: a chunk in memory of an earlier one, whose bytes are overwritten, is what it is in memory of its own.
+// TestReuse: a chunk in the memory of an earlier one, whose bytes are overwritten, equals a chunk in memory of its own.
 func TestReuse(t *testing.T) {
 	fill := func(c *fold.Chunk) {
 		for _, e := range c.Elements {
@@ -291,7 +291,7 @@ func TestBound(t *testing.T) {
 	chunk(nil)
 }
 
-// TestDefaults: a chunk has 1,000 elements, and at least as many keys, where nothing else is asked for; Limit changes it.
+// TestDefaults: a chunk has 1,000 elements, and at least as many keys, if nothing else is requested; Limit changes it.
 func TestDefaults(t *testing.T) {
 	dead := &clock.Clock{}
 	dead.AddRange("dead", 1, 1<<20)

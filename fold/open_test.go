@@ -13,7 +13,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// unresolvedKey is a key of the one element of these tests, with what its author had seen; nil where it is closed.
+// unresolvedKey is a key of the one element of these tests, with what its author had seen; nil if the key is resolved.
 type unresolvedKey struct {
 	dot  clock.Dot
 	op   keyscheme.Op
@@ -103,8 +103,8 @@ func must(t *rapid.T, err error) {
 	}
 }
 
-// TestResolve: the pass changes nothing that a reader sees, kills only what a context within seen covers, closes every key
-// whose context is, no other, and leaves no closed remove.
+// TestResolve: the pass changes nothing that a reader sees, kills only what a context within seen covers, resolves every key whose
+// context is within seen, no other, and leaves no resolved remove.
 func TestResolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen, dead := drawClock(t, "seen"), drawClock(t, "dead")
@@ -151,7 +151,7 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// TestCorruptValue: a value that can't be read is an error, not a closed key.
+// TestCorruptValue: a value that can't be read is an error, not a resolved key.
 func TestCorruptValue(t *testing.T) {
 	f := fold.New(&clock.Clock{}, fold.Options{})
 	for _, value := range [][]byte{{}, {2}, {0, 0}, {1}, {1, 0xFF}} {

@@ -9,7 +9,7 @@ import (
 type Key struct {
 	Dot  clock.Dot
 	Op   keyscheme.Op
-	Wide *clock.Clock // its context, nil when it is resolved
+	Wide *clock.Clock // the context that keeps it unresolved, nil when it is resolved
 }
 
 // Fate is what becomes of a key.
@@ -18,16 +18,16 @@ type Fate byte
 const (
 	// Keep leaves a key as it is.
 	Keep Fate = iota
-	// Close takes the context off a key: an add that stays.
+	// Close removes the context from a key: an add that stays.
 	Close
-	// Leave leaves a key out: its dot is dead, and what it superseded is too.
+	// Leave omits a key: its dot is dead, and what it superseded is too.
 	Leave
 )
 
 // Resolve is the fold pass over one element: it resolves the unresolved keys whose contexts are within seen. It needs all keys of the
-// element but those that are resolved and dead. It appends to killed the dots that must be in Dead, durably, before the fates are
-// carried out: add keys that a resolved context covers, unresolved or not. Each key is resolved by its own context: one that is itself
-// covered stays unresolved until its own is within seen. It costs as much as uniting the contexts.
+// element except those that are resolved and dead. It appends to killed the dots that must be durably in Dead before the fates are
+// carried out: add keys that a resolved context covers, unresolved or not. Each key is resolved by its own context: a key that is itself
+// covered stays unresolved until its own context is within seen. Resolve costs as much as uniting the contexts.
 func Resolve(keys []Key, seen, dead *clock.Clock, killed []clock.Dot) ([]clock.Dot, []Fate) {
 	covered := &clock.Clock{} // by the contexts that are resolved
 	resolves := make([]bool, len(keys))

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptKey is a stored key; wide is nil where it is closed.
+// scriptKey is a stored key; wide is nil if the key is resolved.
 type scriptKey struct {
 	element string
 	unresolvedKey

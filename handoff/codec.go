@@ -8,11 +8,11 @@ import (
 	"bigset/keyscheme"
 )
 
-// The layout of a progress is drawn in docs/format.md. It is on disk.
+// progressVersion is the version of the encoding, which docs/format.md draws. It is on disk.
 const progressVersion = 1
 
 const (
-	flagSet   = 1 << 0 // a set follows: it was begun at least
+	flagSet   = 1 << 0 // a set follows: at least one was begun
 	flagBegun = 1 << 1
 	flagWhole = 1 << 2
 	flagAfter = 1 << 3 // the position follows
@@ -57,8 +57,8 @@ func b2f(set bool, flag byte) byte {
 	return 0
 }
 
-// Decode inverts Append. It refuses all that Append does not write, but for other ways to compress the same clocks; its errors wrap
-// ErrCorrupt. It does not keep b.
+// Decode inverts Append. It refuses everything that Append does not write, except other ways to compress the same clocks. Its
+// errors wrap ErrCorrupt. It does not keep b.
 func Decode(b []byte) (*Progress, error) {
 	d := decoder{b: b}
 	if d.byte() != progressVersion {
@@ -96,7 +96,7 @@ func Decode(b []byte) (*Progress, error) {
 	return p, nil
 }
 
-// check refuses a progress that no copy comes to.
+// check refuses a progress that no copy reaches.
 func (d *decoder) check(p *Progress, flags byte) {
 	within := func(set []byte) bool {
 		slot := keyscheme.SetSlot(set)
@@ -106,7 +106,7 @@ func (d *decoder) check(p *Progress, flags byte) {
 	case flags >= 2*flagCheck, p.slots.First > p.slots.Last:
 		d.fail("flags or range")
 	case p.set != nil && !within(p.set), p.begun && p.set == nil:
-		d.fail("the set at hand")
+		d.fail("the current set")
 	case (p.whole || p.after != nil || p.check != nil) && !p.begun, p.whole && p.after != nil,
 		(p.whole || p.after != nil) != (p.check != nil):
 		d.fail("the position")
@@ -119,7 +119,7 @@ func (d *decoder) check(p *Progress, flags byte) {
 	}
 }
 
-// decoder reads fields until one is bad.
+// decoder reads fields until it meets one that is malformed.
 type decoder struct {
 	b   []byte
 	err error

@@ -53,7 +53,7 @@ func begin(t testing.TB, p *handoff.Progress, set, after string, whole bool) {
 	}
 }
 
-// TestCopyOfTwoSets follows a copy whose progress is stored after each step. The check is the clock of the first chunk, also when
+// TestCopyOfTwoSets follows a copy whose progress is stored after each step. The check is the clock of the first chunk, even if
 // later ones are newer.
 func TestCopyOfTwoSets(t *testing.T) {
 	one, two := "one", "two"

@@ -12,35 +12,35 @@ import (
 )
 
 var (
-	// ErrSource says that something is from another sender than the copy's, or from another incarnation of it.
+	// ErrSource says that something came from another sender than the copy's, or from another incarnation of it.
 	ErrSource = errors.New("handoff: not from the sender of this copy")
-	// ErrOrder says that a set or a chunk is not the one that is due.
-	ErrOrder = errors.New("handoff: not what is due")
+	// ErrOrder says that a set or a chunk is not the expected one.
+	ErrOrder = errors.New("handoff: unexpected set or chunk")
 	// ErrIncomplete says that dots of a set's check have not come.
 	ErrIncomplete = errors.New("handoff: incomplete")
-	// ErrOwed says that more sets are owed than a copy keeps in mind.
+	// ErrOwed says that more sets are owed than a copy can record.
 	ErrOwed = errors.New("handoff: too many sets are incomplete")
 	// ErrCorrupt is returned for bytes that are no progress.
 	ErrCorrupt = errors.New("handoff: corrupt progress")
 )
 
-// OwedMax is how many incomplete sets a copy keeps in mind.
+// OwedMax is the largest number of incomplete sets that a copy records.
 const OwedMax = 1024
 
-// Source is who sends: a node in one incarnation.
+// Source is the sender: a node in one incarnation.
 type Source struct {
 	Node        string
 	Incarnation clock.Actor
 }
 
-// Range is some slots, both ends included.
+// Range is a range of slots, both ends included.
 type Range struct{ First, Last keyscheme.Slot }
 
-// Progress is how far a copy has come. What it says was done must be durable before it is.
+// Progress is how far a copy has come. What it records as done must already be durable.
 type Progress struct {
 	from  Source
 	slots Range
-	// set is the one at hand, or the last one that was finished; nil before the first. Those before it are done.
+	// set is the current set, or the last one that was finished; nil before the first. The sets before it are done.
 	set   []byte
 	begun bool         // chunks of set have come, and it is not finished
 	whole bool         // the last chunk of set has come
@@ -49,18 +49,18 @@ type Progress struct {
 	owed  []Owed       // in the order of the store
 }
 
-// Owed is a set whose chunks have all come, and which is not complete.
+// Owed is a set whose chunks have all come, but which is not complete.
 type Owed struct {
 	Set []byte
-	// Check are the dots, of the sender's first clock, that must still be in the receiver's Seen.
+	// Check are the dots of the sender's first clock that are still missing in the receiver's Seen.
 	Check *clock.Clock
 }
 
 // New returns the progress of a copy that has not begun.
 func New(from Source, slots Range) *Progress { return &Progress{from: from, slots: slots} }
 
-// Resume returns where to go on: p, when it is of this copy, else a new one. A copy from another sender, or from another incarnation of
-// it, begins again, for its checks are clocks that nobody may have any more; what has come stays.
+// Resume returns where to go on: p, if it is of this copy, otherwise a new Progress. A copy from another sender, or from another
+// incarnation of the sender, begins again, because no store may have seen the clocks of its checks any more. What has come stays.
 func (p *Progress) Resume(from Source, slots Range) *Progress {
 	if p == nil || p.from != from || p.slots != slots {
 		return New(from, slots)
@@ -90,7 +90,7 @@ func (p *Progress) Next() keyscheme.Slot {
 	return keyscheme.SetSlot(p.set)
 }
 
-// Wants reports whether a set is still to be copied, in part or whole.
+// Wants reports whether a set is still to be copied, in part or as a whole.
 func (p *Progress) Wants(set []byte) bool {
 	if slot := keyscheme.SetSlot(set); slot < p.slots.First || slot > p.slots.Last {
 		return false
@@ -102,8 +102,8 @@ func (p *Progress) Wants(set []byte) bool {
 	return c > 0 || c == 0 && p.begun
 }
 
-// Begin returns behind which element of a set to go on, nil for the start, and whether all its chunks have come already. Sets are
-// begun in order; one at hand that is not the set is left behind: its sender has it no more.
+// Begin returns the element of a set after which to go on, nil for the start, and whether all its chunks have come already. Sets
+// are begun in order. If another set is current, it is abandoned, because its sender no longer has it.
 func (p *Progress) Begin(set []byte) (after []byte, whole bool, err error) {
 	if !p.Wants(set) {
 		return nil, false, fmt.Errorf("%w: set %.64q", ErrOrder, set)
@@ -114,16 +114,16 @@ func (p *Progress) Begin(set []byte) (after []byte, whole bool, err error) {
 	return p.after, p.whole, nil
 }
 
-// Chunk is a part of a set that has come, without its keys.
+// Chunk describes a part of a set that has come, without its keys.
 type Chunk struct {
 	From  Source
 	Set   []byte
-	Bound []byte // complete up to here, behind the chunk before; nil when Done
+	Bound []byte // complete from the chunk before up to here; nil when Done
 	Done  bool
-	Seen  *clock.Clock // the sender's, of the moment of the chunk; needed with the first one only
+	Seen  *clock.Clock // the sender's, at the moment of the chunk; needed only with the first one
 }
 
-// Check returns what is wrong with a chunk that came as the next one of the set at hand, or nil.
+// Check returns what is wrong with a chunk that came as the next one of the current set, or nil.
 func (p *Progress) Check(c Chunk) error {
 	switch {
 	case c.From != p.from:
@@ -131,15 +131,15 @@ func (p *Progress) Check(c Chunk) error {
 	case !p.begun || p.whole || !bytes.Equal(c.Set, p.set):
 		return fmt.Errorf("%w: a chunk of set %.64q", ErrOrder, c.Set)
 	case c.Done != (c.Bound == nil), p.after != nil && !c.Done && bytes.Compare(c.Bound, p.after) <= 0:
-		return fmt.Errorf("%w: a chunk of set %.64q up to %.64q, behind %.64q", ErrOrder, c.Set, c.Bound, p.after)
+		return fmt.Errorf("%w: a chunk of set %.64q up to %.64q, but the last one ended at %.64q", ErrOrder, c.Set, c.Bound, p.after)
 	case p.check == nil && c.Seen == nil:
 		return fmt.Errorf("%w: the first chunk of set %.64q has no clock", ErrOrder, c.Set)
 	}
 	return nil
 }
 
-// Took notes a chunk whose keys are in the receiver. The clock of the first one is kept; those of later ones are newer than what
-// the first ones brought, and check nothing.
+// Took records a chunk whose keys are in the receiver. It keeps only the clock of the first chunk: those of later chunks are newer
+// than what the first ones brought, and check nothing.
 func (p *Progress) Took(c Chunk) error {
 	if err := p.Check(c); err != nil {
 		return err
@@ -151,11 +151,11 @@ func (p *Progress) Took(c Chunk) error {
 	return nil
 }
 
-// Finish ends the set at hand, all of whose chunks have come, by what the receiver has seen. It returns what is missing: the dots of
-// the check that are not in there. If there are any the set is owed.
+// Finish ends the current set, all of whose chunks must have come. It returns the dots of the check that are not in seen, what the
+// receiver has seen. If any are missing, the set is owed.
 func (p *Progress) Finish(seen *clock.Clock) (missing *clock.Clock, err error) {
 	if !p.begun || !p.whole {
-		return nil, fmt.Errorf("%w: the set has chunks to come", ErrOrder)
+		return nil, fmt.Errorf("%w: not all chunks of the set have come", ErrOrder)
 	}
 	missing = Missing(p.check, seen)
 	if !missing.Empty() {
@@ -168,7 +168,7 @@ func (p *Progress) Finish(seen *clock.Clock) (missing *clock.Clock, err error) {
 	return missing, nil
 }
 
-// Settle looks at a set that is owed again, by what the receiver has seen now, and returns what is still missing.
+// Settle checks again a set that is owed, against what the receiver has seen now, and returns what is still missing.
 func (p *Progress) Settle(set []byte, seen *clock.Clock) *clock.Clock {
 	i := slices.IndexFunc(p.owed, func(o Owed) bool { return bytes.Equal(o.Set, set) })
 	if i < 0 {
@@ -183,7 +183,7 @@ func (p *Progress) Settle(set []byte, seen *clock.Clock) *clock.Clock {
 	return missing
 }
 
-// Incomplete returns nil when no set is owed, else an error that wraps ErrIncomplete and says which.
+// Incomplete returns nil if no set is owed, otherwise an error that wraps ErrIncomplete and names the sets.
 func (p *Progress) Incomplete() error {
 	var errs []error
 	for _, o := range p.owed {
@@ -199,8 +199,8 @@ func Missing(check, seen *clock.Clock) *clock.Clock {
 	return missing
 }
 
-// Due returns the dots whose keys must come before the sender's Dead of a moment may: those that were live then and that the
-// receiver has not seen.
+// Due returns the dots whose keys must come before the sender's Dead of a moment may: those that were live at that moment and that
+// the receiver has not seen.
 func Due(senderSeen, senderDead, seen *clock.Clock) *clock.Clock {
 	due := Missing(senderSeen, seen)
 	due.Subtract(senderDead)

@@ -13,8 +13,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestScripts runs testdata: copies by example. The script is a receiver: it has its own Seen of each set, and stores the progress of its
-// copy when it is told to. Dots are an actor and a counter, as n1; the slots of sets are hashes, so "order" shows which comes first.
+// TestScripts runs testdata: copies by example. The script is a receiver: it has its own Seen of each set, and stores the progress
+// of its copy on command. Dots are an actor and a counter, such as n1. The slots of sets are hashes, so "order" shows which comes
+// first.
 //
 //	order SET…                               the sets in the order of a store
 //	copy NODE INCARNATION [within=SET]       begins, or goes on after what is stored; within is a range of that set's slot only
@@ -23,11 +24,11 @@ import (
 //	chunk SET bound=X|done [brings=(DOTS)] [seen=(DOTS)] [from=NODE/INCARNATION]     a chunk comes; seen is the sender's clock
 //	write SET DOTS…                          the receiver gets dots from elsewhere: a client, another replica, a request by dot
 //	finish SET                               ends the set; prints what has not come
-//	settle SET                               looks at a set that is owed again
+//	settle SET                               looks again at a set that is owed
 //	owed                                     the sets that are not complete
 //	store                                    stores the progress
 //	crash                                    the progress is as it was stored; what has come stays
-//	due SET seen=(DOTS) dead=(DOTS)          what must come before the sender's Dead of a moment may be taken
+//	due SET seen=(DOTS) dead=(DOTS)          what must come before the sender's Dead of a moment may be applied
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &script{seen: map[string]*clock.Clock{}}
@@ -99,7 +100,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	return "", nil
 }
 
-// order prints names as CompareSets has them; few, so that each finds its place by counting those before it.
+// order prints names in the order of CompareSets. There are few, so each finds its place by counting those before it.
 func order(names []string) string {
 	sorted := make([]string, len(names))
 	for _, n := range names {
@@ -114,7 +115,7 @@ func order(names []string) string {
 	return strings.Join(sorted, " ") + "\n"
 }
 
-// copy takes up what is stored, as a receiver does at its start.
+// copy resumes from what is stored, as a receiver does at its start.
 func (s *script) copy(t *testing.T, d *datadriven.TestData, node, incarnation string) string {
 	slots := handoff.Range{Last: keyscheme.SlotMax}
 	for _, a := range d.CmdArgs {

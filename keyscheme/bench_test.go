@@ -72,7 +72,7 @@ func BenchmarkSetSlot(b *testing.B) {
 	}
 }
 
-// BenchmarkMergeTombstone unites a large tombstone and operands of one dot each, as a flush does.
+// BenchmarkMergeTombstone merges a large tombstone with operands of one dot each, as a flush does.
 func BenchmarkMergeTombstone(b *testing.B) {
 	for _, n := range []int{10, 10000} {
 		b.Run(fmt.Sprintf("operands=%d", n), func(b *testing.B) {

@@ -2,11 +2,11 @@ package keyscheme
 
 import "encoding/binary"
 
-// Bounds is a range of keys in the order of package comparator: from Lower on, up to but without Upper. Both are whole
-// prefixes to comparator.Split, as a swap of tables requires. They may share one array: don't append to them.
+// Bounds is a range of keys in the order of package comparator: from Lower, inclusive, to Upper, exclusive. Both are whole prefixes
+// to comparator.Split, as a swap of tables requires. They may share one array: don't append to them.
 type Bounds struct{ Lower, Upper []byte }
 
-// Edge is one end of a range of elements: before an element, behind it, or open. The zero Edge is open.
+// Edge is one end of a range of elements: before an element, after it, or open. The zero Edge is open.
 type Edge struct {
 	element []byte
 	where   edgeKind
@@ -20,11 +20,11 @@ const (
 	edgeAfter
 )
 
-// Before is the edge just before an element: as a lower end it includes the element, as an upper end it leaves it out. A
-// nil element is the empty element, not an open end: that is Edge{}.
+// Before is the edge just before an element: as a lower end it includes the element, as an upper end it excludes it. A nil element
+// is the empty element, not an open end; the open end is Edge{}.
 func Before(element []byte) Edge { return Edge{element, edgeBefore} }
 
-// After is the edge just behind an element: as a lower end it leaves the element out, as an upper end it includes it.
+// After is the edge just after an element: as a lower end it excludes the element, as an upper end it includes it.
 func After(element []byte) Edge { return Edge{element, edgeAfter} }
 
 // AppendElementBound appends the lower bound of one element's keys: an element key that ends where the actor would begin.
@@ -33,8 +33,8 @@ func (p Prefix) AppendElementBound(dst, element []byte) []byte {
 	return appendBytes(append(append(dst, p...), DesignatorElement), element)
 }
 
-// AppendElementAfter appends the upper bound of one element's keys: the lower bound of the next possible element, which is
-// the same with a zero byte behind it.
+// AppendElementAfter appends the upper bound of one element's keys: the lower bound of the next possible element, which is the same
+// element with a zero byte appended.
 func (p Prefix) AppendElementAfter(dst, element []byte) []byte {
 	dst = append(append(dst, p...), DesignatorElement)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(element)+1))
@@ -44,7 +44,7 @@ func (p Prefix) AppendElementAfter(dst, element []byte) []byte {
 // All bounds every key of the set.
 func (p Prefix) All() Bounds { return Bounds{p[:len(p):len(p)], p.AppendEnd(nil)} }
 
-// Causal bounds all keys of the set but those of its elements: its clock, its tombstone, and their pages.
+// Causal bounds all keys of the set except those of its elements: its clock, its tombstone, and the pages of both.
 func (p Prefix) Causal() Bounds {
 	return Bounds{p[:len(p):len(p)], append(append([]byte(nil), p...), DesignatorElement)}
 }
@@ -75,13 +75,13 @@ func (p Prefix) Starting(head []byte) Bounds {
 	return p.Range(Before(head), upper)
 }
 
-// Range bounds the keys of all elements between two edges. When the edges are the wrong way round, Lower is not below
-// Upper and the range is empty.
+// Range bounds the keys of all elements between two edges. If the edges are in the wrong order, Lower is not below Upper and the
+// range is empty.
 func (p Prefix) Range(from, to Edge) Bounds {
 	return Bounds{p.appendEdge(nil, from, DesignatorElement), p.appendEdge(nil, to, DesignatorEnd)}
 }
 
-// appendEdge appends the bound at an edge, or the designator alone where the edge is open.
+// appendEdge appends the bound at an edge, or only the designator open if the edge is open.
 func (p Prefix) appendEdge(dst []byte, e Edge, open byte) []byte {
 	switch e.where {
 	case edgeBefore:
@@ -92,7 +92,7 @@ func (p Prefix) appendEdge(dst []byte, e Edge, open byte) []byte {
 	return append(append(dst, p...), open)
 }
 
-// headSuccessor returns the least byte string above all that start with head, or nil if there is none: head is all 0xFF.
+// headSuccessor returns the least byte string above all that start with head, or nil if head is all 0xFF, because none exists.
 func headSuccessor(head []byte) []byte {
 	for i := len(head) - 1; i >= 0; i-- {
 		if head[i] != 0xFF {
@@ -110,7 +110,7 @@ func SlotRange(first, last Slot) Bounds {
 	if last != SlotMax {
 		return Bounds{lower, AppendSlot(nil, last+1)}
 	}
-	// Past the last slot there is none to name. The directory is behind it.
+	// No slot follows the last one, so the directory, which does, is the bound.
 	return Bounds{lower, AppendSlotKey(nil, SlotMax, directoryKind, nil)}
 }
 

@@ -6,9 +6,9 @@ import (
 	"bigset/clock"
 )
 
-// ElementDot takes from an element key what a compaction asks for: the length of its set's Prefix, its dot and its op. ok
-// is true exactly when Decode accepts the key and its kind is KindElement. It costs a few ns, allocates nothing and makes
-// no error: a filter keeps what it cannot read. actor aliases the key.
+// ElementDot returns the parts of an element key that a compaction needs: the length of its set's Prefix, its dot and its op. ok is
+// true exactly when Decode accepts the key and its kind is KindElement. ElementDot costs a few ns, allocates nothing and makes no
+// error value, because a drop filter keeps what it cannot read. actor aliases the key.
 func ElementDot(key []byte) (prefixLen int, actor []byte, counter uint64, op Op, ok bool) {
 	if len(key) < SlotBytes+LengthBytes {
 		return 0, nil, 0, 0, false
@@ -22,9 +22,8 @@ func ElementDot(key []byte) (prefixLen int, actor []byte, counter uint64, op Op,
 	return prefixLen, actor, counter, op, ok
 }
 
-// DecodeElement takes an element key apart whose set's Prefix is known to be key[:prefixLen], as in a scan of one set. ok
-// is false when the key is no well-formed element key behind that prefix. Like ElementDot it allocates nothing; element
-// and actor alias the key.
+// DecodeElement takes apart an element key whose set's Prefix is known to be key[:prefixLen], as in a scan of one set. ok is false
+// if the rest of the key is not a well-formed element key. Like ElementDot it allocates nothing; element and actor alias the key.
 func DecodeElement(prefixLen int, key []byte) (element, actor []byte, counter uint64, op Op, ok bool) {
 	const fixed = 1 + LengthBytes + LengthBytes + CounterBytes + OpBytes
 	if prefixLen < 0 || len(key)-prefixLen < fixed || key[prefixLen] != DesignatorElement {
@@ -50,9 +49,9 @@ func DecodeElement(prefixLen int, key []byte) (element, actor []byte, counter ui
 	return element, actor, counter, op, true
 }
 
-// DotTail takes from an element key what tells its dot about as well as the dot does, without taking the key apart: the tail of
-// its actor, as ActorTail returns it, and its counter. ok is true for each key that ElementDot accepts; of another that
-// has the designator of an element it may be, with what stands there. It costs a fraction of what ElementDot does.
+// DotTail returns parts of an element key that identify its dot almost as well as the dot itself, without decoding the key: the
+// tail of its actor, as ActorTail returns it, and its counter. ok is true for each key that ElementDot accepts. For another key
+// with the designator of an element, ok may be true and the results meaningless. DotTail costs a fraction of what ElementDot does.
 func DotTail(key []byte) (tail uint32, counter uint64, ok bool) {
 	const fixed = LengthBytes + CounterBytes + OpBytes // the tail reaches into the actor's length where the actor is short
 	if len(key) < SlotBytes+LengthBytes {
@@ -66,7 +65,7 @@ func DotTail(key []byte) (tail uint32, counter uint64, ok bool) {
 	return binary.BigEndian.Uint32(end), binary.LittleEndian.Uint64(end[4:]), true
 }
 
-// ActorTail returns the last four bytes of an actor as a number, of a shorter one what there is. In the actor of a store they are
+// ActorTail returns the last four bytes of an actor as a number, or all bytes of a shorter actor. In the actor of a store they are
 // random.
 func ActorTail(actor []byte) uint32 {
 	var b [4]byte

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// What is wrong with a key or a name.
+// Errors of keys and names.
 var (
 	// ErrMalformedKey says that a key is not one that this package writes. The error is always a *KeyError.
 	ErrMalformedKey = errors.New("keyscheme: malformed key")
@@ -14,32 +14,32 @@ var (
 	ErrNameTooLong = errors.New("keyscheme: name too long")
 )
 
-// What is wrong with a value.
+// Errors of values.
 var (
 	// ErrCorruptValue says that a value is not one that this package writes, or is a bundle of operands that could not be
 	// united.
 	ErrCorruptValue = errors.New("keyscheme: corrupt value")
 )
 
-// What is wrong with a token. Every one of them wraps ErrToken, and changes nothing but the answer.
+// Errors of tokens. Every one of them wraps ErrToken. They differ only in what they report; the token is refused in each case.
 var (
-	// ErrToken is what all errors about tokens have in common.
+	// ErrToken is wrapped by all errors about tokens.
 	ErrToken = errors.New("keyscheme: token")
-	// ErrTokenMalformed says that the bytes have not the shape of a token.
+	// ErrTokenMalformed says that the bytes do not have the layout of a token.
 	ErrTokenMalformed = fmt.Errorf("%w: malformed", ErrToken)
 	// ErrTokenVersion says that the token is of a version that this program does not know.
 	ErrTokenVersion = fmt.Errorf("%w: unknown version", ErrToken)
-	// ErrTokenForm says that the token is of another form than was asked for: a narrow one where a wide one is needed.
-	ErrTokenForm = fmt.Errorf("%w: not of the form that is needed here", ErrToken)
+	// ErrTokenForm says that the token is of another form than was asked for, for example narrow when a wide one is needed.
+	ErrTokenForm = fmt.Errorf("%w: wrong form for this request", ErrToken)
 	// ErrTokenDomain says that another store or cluster issued the token.
-	ErrTokenDomain = fmt.Errorf("%w: of another store", ErrToken)
+	ErrTokenDomain = fmt.Errorf("%w: issued for another store", ErrToken)
 	// ErrTokenSet says that the token was issued for another set.
-	ErrTokenSet = fmt.Errorf("%w: of another set", ErrToken)
+	ErrTokenSet = fmt.Errorf("%w: issued for another set", ErrToken)
 	// ErrTokenElement says that a narrow token was issued for another element.
-	ErrTokenElement = fmt.Errorf("%w: of another element", ErrToken)
+	ErrTokenElement = fmt.Errorf("%w: issued for another element", ErrToken)
 	// ErrTokenSeal says that the seal does not fit: the token is forged or damaged, or its key was retired.
 	ErrTokenSeal = fmt.Errorf("%w: broken seal or retired key", ErrToken)
-	// ErrTokenTooLarge says that a context is too large to be sealed: its token would be over TokenBytesMax, or over
+	// ErrTokenTooLarge says that a context is too large to be sealed: its token would be longer than TokenBytesMax, or than
 	// NarrowTokenBytesMax.
 	ErrTokenTooLarge = fmt.Errorf("%w: context too large", ErrToken)
 	// ErrTokenKey says that the keyring has no current key to seal with.

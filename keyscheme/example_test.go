@@ -56,7 +56,7 @@ func ExampleKeyring() {
 	fmt.Println(err)
 	// Output:
 	// {61:7} <nil>
-	// keyscheme: token: of another element
+	// keyscheme: token: issued for another element
 }
 
 func ExampleMergeTombstoneValues() {

@@ -9,7 +9,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// FilterNameBytesMax is the longest name of a bloom filter. It is part of the disk format, and bloomd's limit.
+// FilterNameBytesMax is the longest name of a bloom filter. It is part of the disk format, and the limit in bloomd.
 const FilterNameBytesMax = 200
 
 // FilterPart says what a key of a filter holds. It is on disk.
@@ -22,26 +22,27 @@ const (
 	FilterPage  FilterPart = 'p' // a page of bits of a layer
 )
 
-// What keys of the directory hold, which is behind all slots. They are on disk.
+// Constants of the directory's keys, which follow all slots. They are on disk.
 const (
 	directoryKind = 0xFF // where a kind of a slot's own keys would be, in the last slot
 )
 
-// EntryKind says what an entry of the directory tells. It is on disk.
+// EntryKind says what an entry of the directory means. It is on disk.
 type EntryKind byte
 
 // The kinds of entries.
 const (
 	EntryDropped EntryKind = 'd' // no replica may bring back the filter's generations up to this one. Slice is how many slices it has
 	EntryPresent EntryKind = 'f' // the store has this slice of the filter
-	EntryLeft    EntryKind = 'g' // the store has dropped this slice, and has still to excise what is left of it
+	EntryLeft    EntryKind = 'g' // the store has dropped this slice, but has not excised all that is left of it
 )
 
-// FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their lower
-// bound. It must not be changed.
+// FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their
+// lower bound. It must not be changed.
 type FilterPrefix []byte
 
-// NewFilterPrefix returns the prefix of one slice of a filter, 0 where it is not split. The name must pass CheckFilterName.
+// NewFilterPrefix returns the prefix of one slice of a filter; slice is 0 if the filter is not split. The name must pass
+// CheckFilterName.
 func NewFilterPrefix(name []byte, slice uint32) FilterPrefix {
 	return AppendFilterPrefix(make([]byte, 0, SlotBytes+LengthBytes+2+len(name)), name, slice)
 }
@@ -111,7 +112,7 @@ type FilterKey struct {
 	Page       uint32             // page
 }
 
-// DecodeFilterKey takes the rest of a key apart that is of KindSlotBloom (Key.Rest). It reports false for what the Append functions of a
+// DecodeFilterKey decodes the rest (Key.Rest) of a key of KindSlotBloom. It reports false for what the Append functions of a
 // FilterPrefix do not write.
 func DecodeFilterKey(rest []byte) (k FilterKey, ok bool) {
 	if len(rest) == 0 || int(rest[0]) > FilterNameBytesMax || len(rest) < 1+int(rest[0])+8+1 {
@@ -143,15 +144,15 @@ func DecodeFilterKey(rest []byte) (k FilterKey, ok bool) {
 	return k, true
 }
 
-// Directory bounds the directory: what the store has of filters, by name. It is behind all slots, belongs to none, and is not moved with
-// any.
+// Directory bounds the directory: what the store has of filters, by name. It follows all slots, belongs to none, and is not moved
+// with any.
 func Directory() Bounds {
 	lower := AppendSlotKey(nil, SlotMax, directoryKind, nil)
 	return Bounds{lower, append(lower[:len(lower):len(lower)], 0xFF)}
 }
 
-// DirectoryEntry is one key of the directory; its value is empty, but for that of a slice that is present. As each kind, a generation's
-// slice enters it once and leaves it once.
+// DirectoryEntry is one key of the directory. Its value is empty unless it is that of a slice that is present. For each kind, a
+// slice of a generation gets an entry once and loses it once.
 type DirectoryEntry struct {
 	Kind       EntryKind
 	Name       []byte
@@ -171,13 +172,13 @@ func appendDirectoryName(dst []byte, kind EntryKind, name []byte) []byte {
 	return append(dst, name...)
 }
 
-// DirectoryOf bounds the entries of one kind that are of a filter, by slice, then by generation.
+// DirectoryOf bounds the entries of one kind for one filter, by slice, then by generation.
 func DirectoryOf(kind EntryKind, name []byte) Bounds {
 	lower := appendDirectoryName(nil, kind, name)
 	return Bounds{lower, append(lower[:len(lower):len(lower)], bytes.Repeat([]byte{0xFF}, 4+8+1)...)}
 }
 
-// DecodeDirectoryKey inverts AppendDirectoryKey; the name aliases the rest of a key that is of KindDirectory (Key.Rest).
+// DecodeDirectoryKey inverts AppendDirectoryKey, given the rest (Key.Rest) of a key of KindDirectory. The name aliases the rest.
 func DecodeDirectoryKey(rest []byte) (e DirectoryEntry, ok bool) {
 	if len(rest) < 2 || int(rest[1]) > FilterNameBytesMax || len(rest) != 2+int(rest[1])+4+8 {
 		return e, false
@@ -188,7 +189,8 @@ func DecodeDirectoryKey(rest []byte) (e DirectoryEntry, ok bool) {
 	return e, e.Kind == EntryDropped || e.Kind == EntryPresent || e.Kind == EntryLeft
 }
 
-// AppendPresentValue appends the value of an entry of a slice that is present: how many slices the filter has. It is empty for one.
+// AppendPresentValue appends the value of the entry of a slice that is present: the number of the filter's slices. For one slice
+// the value is empty.
 func AppendPresentValue(dst []byte, slices uint32) []byte {
 	if slices <= 1 {
 		return dst
@@ -196,7 +198,7 @@ func AppendPresentValue(dst []byte, slices uint32) []byte {
 	return binary.BigEndian.AppendUint32(dst, slices)
 }
 
-// DecodePresentValue inverts AppendPresentValue, for an entry of that slice. Its error is ErrCorruptValue.
+// DecodePresentValue inverts AppendPresentValue for the entry of the given slice. Its error is ErrCorruptValue.
 func DecodePresentValue(value []byte, slice uint32) (slices uint32, err error) {
 	slices = 1
 	if len(value) == 4 {
@@ -208,18 +210,18 @@ func DecodePresentValue(value []byte, slice uint32) (slices uint32, err error) {
 	return slices, nil
 }
 
-// FilterDurability says when a mark is answered. It is on disk.
+// FilterDurability says how durable a mark is when it is acknowledged. It is on disk.
 type FilterDurability byte
 
 // The durabilities of a filter's marks.
 const (
-	FilterServer   FilterDurability = iota // what the store's options say
-	FilterInterval                         // at once; what was not flushed since is lost in a crash
-	FilterLog                              // when it is written to the log: it survives the process, not the machine
-	FilterSync                             // when it is on disk
+	FilterServer   FilterDurability = iota // as the store's options say
+	FilterInterval                         // at once; marks that were not flushed yet are lost in a crash
+	FilterLog                              // after it is written to the log: it survives the process, not the machine
+	FilterSync                             // after it is on disk
 )
 
-// FilterOptions are what a filter was made with. They are in its head.
+// FilterOptions are the options with which a filter was made. They are in its head.
 type FilterOptions struct {
 	bloomslice.Options
 	Generation uint64 // larger than that of any filter of this name before
@@ -233,7 +235,7 @@ const filterInMemory = 1 << 0
 
 const (
 	filterHeadBytes  = 3 + 8 + 8 + 8 + 4 + 8 // of a filter of one slice and one owner
-	filterPartsBytes = 4 + 4                 // slices and owners, where either is more than one
+	filterPartsBytes = 4 + 4                 // slices and owners, if either is more than one
 )
 
 // AppendFilterHead appends the value of a filter's head.
@@ -254,7 +256,8 @@ func AppendFilterHead(dst []byte, o FilterOptions) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, o.Slices), o.Owners)
 }
 
-// DecodeFilterHead inverts AppendFilterHead. Its error is ErrCorruptValue, also for options that no filter may have.
+// DecodeFilterHead inverts AppendFilterHead. Its error is ErrCorruptValue, which it also returns for options that no filter may
+// have.
 func DecodeFilterHead(value []byte) (o FilterOptions, err error) {
 	parts := len(value) == filterHeadBytes+filterPartsBytes
 	if !parts && len(value) != filterHeadBytes || value[0] != filterVersion || value[1] > filterInMemory || FilterDurability(value[2]) > FilterSync {

@@ -23,7 +23,8 @@ var directoryEntries = rapid.Custom(func(t *rapid.T) keyscheme.DirectoryEntry {
 		Kind:       rapid.SampledFrom([]keyscheme.EntryKind{keyscheme.EntryDropped, keyscheme.EntryPresent, keyscheme.EntryLeft}).Draw(t, "kind")}
 })
 
-// TestFilterKeys: keys of filters come apart as they were put together, and lie in the bounds that they belong to, and in no other.
+// TestFilterKeys: keys of filters are decoded to what they were made of, and lie in the bounds that they belong to, and in no
+// other.
 func TestFilterKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name, slice := filterNames.Draw(t, "name"), rapid.Uint32Range(0, 3).Draw(t, "slice")
@@ -78,7 +79,7 @@ func TestFilterKeys(t *testing.T) {
 	})
 }
 
-// TestDirectoryKeys: entries come apart as they were put together; they are in the directory and in no slot.
+// TestDirectoryKeys: entries are decoded to what they were made of; they are in the directory and in no slot.
 func TestDirectoryKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := directoryEntries.Draw(t, "entry")
@@ -122,7 +123,8 @@ func filterLayer() bloomslice.Layer {
 	return bloomslice.Layer{Shape: bloomslice.Shape{Bytes: 29957, K: 17, Capacity: 10001}, Count: 10000}
 }
 
-// TestFilterValues: values come back, whole precision of small probabilities too; all others are refused.
+// TestFilterValues: values are decoded to what they were made of, small probabilities with their whole precision; all other bytes
+// are refused.
 func TestFilterValues(t *testing.T) {
 	head := keyscheme.AppendFilterHead(nil, filterOptions())
 	if got, err := keyscheme.DecodeFilterHead(head); err != nil || got != filterOptions() {

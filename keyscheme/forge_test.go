@@ -9,8 +9,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// forgeWithZeroKey makes a wide token by the letter of docs/format.md, with a key that no ring has. It is also a second
-// implementation of the seal.
+// forgeWithZeroKey makes a wide token by the letter of docs/format.md, with the zero key, which no ring accepts. It is also a
+// second implementation of the seal.
 func forgeWithZeroKey(t *testing.T, ctx keyscheme.TokenContent) []byte {
 	return sealByHand(t, ctx, keyscheme.SealKey{})
 }

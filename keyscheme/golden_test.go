@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the vectors in testdata: a change of format")
 
-// vector is a name and the bytes that it must have for ever.
+// vector is a name and the bytes that it must have forever.
 type vector struct {
 	name  string
 	bytes []byte

@@ -9,7 +9,7 @@ import (
 // Kind says what a key holds.
 type Kind byte
 
-// The kinds of key. Kinds are not on disk: a clock and its pages share a designator there, and so do a tombstone and its own.
+// The kinds of key. Kinds are not on disk: there a clock and its pages share a designator, and so do a tombstone and its pages.
 const (
 	KindNone          Kind = iota // no key
 	KindStoreMeta                 // the store's own metadata, in no slot
@@ -21,7 +21,7 @@ const (
 	KindEnd                       // the end of a set; a bound, never stored
 	KindSlotBloom                 // a slot's bloom filter pages
 	KindSlotMeta                  // a slot's metadata
-	KindDirectory                 // an entry of the directory, behind all slots
+	KindDirectory                 // an entry of the directory, after all slots
 )
 
 var kindNames = [...]string{
@@ -36,7 +36,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Key is a key taken apart. Its slices alias the key's bytes. What a kind has no use for is zero.
+// Key is a decoded key. Its slices alias the key's bytes. Fields that a kind does not use are zero.
 type Key struct {
 	Slot    Slot
 	Kind    Kind
@@ -61,8 +61,8 @@ func (k *Key) PrefixLen() int {
 // Dot returns the dot of an element key. It copies the actor.
 func (k *Key) Dot() clock.Dot { return clock.Dot{Actor: clock.Actor(k.Actor), Counter: k.Counter} }
 
-// Decode takes a key apart. It allocates nothing unless it fails; then the error is a *KeyError. It accepts exactly the
-// keys that the Append functions write from what their comments allow; a bound other than the end key is malformed.
+// Decode takes a key apart. It allocates nothing unless it fails; then the error is a *KeyError. It accepts exactly the keys that
+// the Append functions write for arguments that their comments allow. A bound other than the end key is malformed.
 func Decode(key []byte) (Key, error) {
 	var k Key
 	if field, reason := k.decode(key); reason != "" {
@@ -111,7 +111,7 @@ func (k *Key) decodeSlotKey(rest []byte) (field, reason string) {
 			return "designator", "a directory, but not in the last slot"
 		}
 		if _, ok := DecodeDirectoryKey(rest[1:]); !ok {
-			return "name", "no entry of the directory"
+			return "name", "not an entry of the directory"
 		}
 		k.Kind = KindDirectory
 	default:
@@ -141,7 +141,7 @@ func (k *Key) decodeRest(designator byte, rest []byte) (field, reason string) {
 		return "designator", "unknown"
 	}
 	if len(rest) != 0 {
-		return "end", "bytes behind the designator"
+		return "end", "bytes after the designator"
 	}
 	return "", ""
 }
@@ -167,7 +167,7 @@ func (k *Key) decodeElement(rest []byte) (field, reason string) {
 		return "actor", lengthReason
 	}
 	if len(rest) != CounterBytes+OpBytes {
-		return "counter", "not 8 bytes and an op behind the actor"
+		return "counter", "not 8 bytes and an op after the actor"
 	}
 	if k.Counter = binary.LittleEndian.Uint64(rest); k.Counter == 0 {
 		return "counter", "zero"
@@ -179,7 +179,7 @@ func (k *Key) decodeElement(rest []byte) (field, reason string) {
 	return "", ""
 }
 
-// cutBytes cuts a length and as many bytes from b; the length must be from least to most, and the bytes must be there.
+// cutBytes cuts a length and as many bytes from b. ok is false if the length is not from least to most or if b has fewer bytes.
 func cutBytes(b []byte, least, most uint32) (cut, rest []byte, ok bool) {
 	if len(b) < LengthBytes {
 		return nil, nil, false

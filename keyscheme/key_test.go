@@ -44,7 +44,7 @@ func encode(k keyscheme.Key) []byte {
 
 func names(lo, hi int) *rapid.Generator[[]byte] { return rapid.SliceOfN(rapid.Byte(), lo, hi) }
 
-// keys draws a well-formed key of any kind, with no more than that kind has.
+// keys draws a well-formed key of any kind, with only the fields that this kind has.
 var keys = rapid.Custom(func(t *rapid.T) keyscheme.Key {
 	k := keyscheme.Key{Kind: keyscheme.Kind(rapid.IntRange(1, 10).Draw(t, "kind"))}
 	if k.Kind == keyscheme.KindDirectory {
@@ -105,7 +105,8 @@ func TestDamagedKeys(t *testing.T) {
 
 type failer interface{ Fatalf(string, ...any) }
 
-// checkKey holds Decode to its law on any bytes: an error that says what is wrong, or a key that encodes as those bytes.
+// checkKey checks the rule for Decode on any bytes: it returns an error that says what is wrong, or a key that encodes as those
+// bytes.
 func checkKey(t failer, key []byte) {
 	k, err := keyscheme.Decode(key)
 	if err != nil {
@@ -120,7 +121,7 @@ func checkKey(t failer, key []byte) {
 	checkHotDecoders(t, key)
 }
 
-// checkHotDecoders wants ElementDot, DotTail and DecodeElement to say what Decode says.
+// checkHotDecoders checks that ElementDot, DotTail and DecodeElement agree with Decode.
 func checkHotDecoders(t failer, key []byte) {
 	k, err := keyscheme.Decode(key)
 	prefixLen, actor, counter, op, ok := keyscheme.ElementDot(key)
@@ -204,7 +205,7 @@ func TestMalformedKeys(t *testing.T) {
 	}
 }
 
-// TestEveryByteOfAKey puts every value into every byte of every kind of key, and cuts it everywhere.
+// TestEveryByteOfAKey puts every value into every byte of every kind of key, and truncates it at every length.
 func TestEveryByteOfAKey(t *testing.T) {
 	p := keyscheme.NewPrefix([]byte("set"))
 	for _, key := range [][]byte{

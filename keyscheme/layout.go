@@ -1,6 +1,6 @@
 package keyscheme
 
-// The sizes of a key's fields, in bytes, and so part of the disk format. Package comparator walks keys by them.
+// The sizes of a key's fields, in bytes. They are part of the disk format. Package comparator finds the fields by them.
 const (
 	SlotBytes    = 4 // big-endian
 	LengthBytes  = 4 // little-endian, before a set's name, an element or an actor
@@ -11,14 +11,14 @@ const (
 
 // The byte that follows the set and says what the rest of a key is. They are on disk.
 const (
-	DesignatorClock     = 'c' // the clock's own key where nothing follows, else one of its pages
-	DesignatorTombstone = 'd' // the tombstone's own key where nothing follows, else one of its pages
+	DesignatorClock     = 'c' // the clock's own key if nothing follows, otherwise one of its pages
+	DesignatorTombstone = 'd' // the tombstone's own key if nothing follows, otherwise one of its pages
 	DesignatorElement   = 'e'
 	DesignatorEnd       = 'z'
 )
 
-// SlotNamespace is a length that no set's name has. It opens the keys that belong to a slot and to no set; they sort
-// behind the slot's sets.
+// SlotNamespace is a length that no set's name has. Keys that belong to a slot and to no set have it in place of the length; they
+// sort after the slot's sets.
 const SlotNamespace = 1<<32 - 1
 
 // The longest names, in bytes. They are part of the disk and wire formats.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain makes properties look at more than rapid's 100 cases, which are cheap here; -rapid.checks says otherwise.
+// TestMain makes properties run more than rapid's 100 cases, which are cheap here, unless -rapid.checks is given.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false

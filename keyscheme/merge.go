@@ -8,19 +8,19 @@ import (
 	"bigset/clock"
 )
 
-// MergeClockValues appends the union of clock values and operands of one key, oldest first. It never fails: where one
-// cannot be decoded, or the count of unresolved keys leaves its range, it appends a bundle of all of them, verbatim, from which
-// a later merge starts again. A single operand comes out as it is. Values may be united in any grouping.
+// MergeClockValues appends the union of clock values and operands of one key, oldest first. It never fails. If one of them cannot
+// be decoded, or the count of unresolved keys is out of range, it appends a bundle of all of them, verbatim; a later merge starts
+// again from it. A single operand is returned unchanged. Values may be united in any grouping.
 func MergeClockValues(dst []byte, operands [][]byte) []byte {
 	return merge(dst, operands, unionClockValues)
 }
 
-// MergeTombstoneValues does for tombstone values and operands what MergeClockValues does for those of clocks.
+// MergeTombstoneValues does for tombstone values and operands what MergeClockValues does for clocks.
 func MergeTombstoneValues(dst []byte, operands [][]byte) []byte {
 	return merge(dst, operands, unionTombstoneValues)
 }
 
-// merge appends what union makes of the operands, or a bundle of them where it refuses.
+// merge appends the union of the operands, or a bundle of them if union refuses.
 func merge(dst []byte, operands [][]byte, union func([]byte, [][]byte) ([]byte, bool)) []byte {
 	operands = flatten(operands)
 	if len(operands) == 1 {
@@ -76,7 +76,7 @@ func unite(c *clock.Clock, encoded []byte) (*clock.Clock, error) {
 	return c, c.UnionEncoded(encoded)
 }
 
-// wideSum is a sum of int64s that doesn't overflow on the way, so that its grouping doesn't matter.
+// wideSum is a sum of int64s that cannot overflow in between, so that the grouping doesn't matter.
 type wideSum struct{ hi, lo uint64 }
 
 func (s *wideSum) add(n int64) {
@@ -85,7 +85,7 @@ func (s *wideSum) add(n int64) {
 	s.hi, _ = bits.Add64(s.hi, uint64(n>>63), carry)
 }
 
-// int64 returns the sum, if it is one.
+// int64 returns the sum; ok is false if it is not an int64.
 func (s *wideSum) int64() (int64, bool) {
 	n := int64(s.lo)
 	return n, s.hi == uint64(n>>63)
@@ -119,7 +119,7 @@ func DecodeBundle(value []byte) ([][]byte, error) {
 	return operands, nil
 }
 
-// flatten puts the operands of bundles in the place of the bundles. A bundle that is damaged stays an operand.
+// flatten replaces each bundle by its operands. A damaged bundle stays an operand.
 func flatten(operands [][]byte) [][]byte {
 	if !slices.ContainsFunc(operands, maybeBundle) {
 		return operands

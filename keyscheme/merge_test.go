@@ -15,7 +15,7 @@ import (
 
 type mergeFunc func(dst []byte, operands [][]byte) []byte
 
-// TestMergeIsUnion unites clock values and looks at each part.
+// TestMergeIsUnion merges clock values and looks at each part.
 func TestMergeIsUnion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var operands, tombstones [][]byte
@@ -53,7 +53,7 @@ func operandsMaybeBad(t *rapid.T) [][]byte {
 	}), 1, 6).Draw(t, "operands")
 }
 
-// TestMergeKeepsWhatItCannotUnite: a merge with a bad operand loses not a byte of any.
+// TestMergeKeepsWhatItCannotUnite: a merge with a bad operand loses no byte of any operand.
 func TestMergeKeepsWhatItCannotUnite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		operands := operandsMaybeBad(t)

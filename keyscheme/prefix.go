@@ -21,8 +21,8 @@ func (o Op) Valid() bool { return o == OpAdd || o == OpRemove }
 // String returns the operation's letter.
 func (o Op) String() string { return string(rune(o)) }
 
-// Prefix is what all keys of one set start with: slot, length, name. It is also their lower bound. Callers build it once a
-// set and keep it; it must not be changed after that, and may then be used concurrently.
+// Prefix is what all keys of one set start with: slot, length, name. It is also their lower bound. Callers build it once per set
+// and keep it. It must not be changed after that, and may be used concurrently.
 type Prefix []byte
 
 // NewPrefix returns the prefix of a set that is not split into slices. The name must pass CheckSetName.
@@ -30,7 +30,7 @@ func NewPrefix(set []byte) Prefix {
 	return AppendPrefix(make([]byte, 0, SlotBytes+LengthBytes+len(set)), SetSlot(set), set)
 }
 
-// AppendPrefix appends the prefix of a set, or of that slice of it which lies in the slot.
+// AppendPrefix appends the prefix of a set, or of the slice of it that lies in the slot.
 func AppendPrefix(dst []byte, slot Slot, set []byte) []byte {
 	return appendBytes(AppendSlot(dst, slot), set)
 }
@@ -44,8 +44,8 @@ func (p Prefix) Set() []byte { return p[SlotBytes+LengthBytes:] }
 // AppendClock appends the key of the set's clock.
 func (p Prefix) AppendClock(dst []byte) []byte { return append(append(dst, p...), DesignatorClock) }
 
-// AppendClockPage appends the key of one page of one actor's part of a large clock. The actor has 1 to clock.ActorBytesMax
-// bytes. Pages sort behind the clock's own key, by actor, then by page.
+// AppendClockPage appends the key of one page of one actor's part of a large clock. The actor has 1 to clock.ActorBytesMax bytes.
+// Pages sort after the clock's own key, by actor, then by page.
 func (p Prefix) AppendClockPage(dst []byte, actor clock.Actor, page uint64) []byte {
 	return appendPage(p.AppendClock(dst), actor, page)
 }
@@ -55,8 +55,8 @@ func (p Prefix) AppendTombstone(dst []byte) []byte {
 	return append(append(dst, p...), DesignatorTombstone)
 }
 
-// AppendTombstonePage appends the key of one page of one actor's part of a large tombstone. The actor has 1 to
-// clock.ActorBytesMax bytes. Pages sort behind the tombstone's own key, by actor, then by page.
+// AppendTombstonePage appends the key of one page of one actor's part of a large tombstone. The actor has 1 to clock.ActorBytesMax
+// bytes. Pages sort after the tombstone's own key, by actor, then by page.
 func (p Prefix) AppendTombstonePage(dst []byte, actor clock.Actor, page uint64) []byte {
 	return appendPage(p.AppendTombstone(dst), actor, page)
 }
@@ -73,7 +73,7 @@ func (p Prefix) AppendElement(dst, element []byte, dot clock.Dot, op Op) []byte 
 	return append(dst, byte(op))
 }
 
-// AppendEnd appends the key that sorts behind all that is stored of the set. It is a bound and never stored.
+// AppendEnd appends a key that sorts after everything that is stored of the set. It is a bound and never stored.
 func (p Prefix) AppendEnd(dst []byte) []byte { return append(append(dst, p...), DesignatorEnd) }
 
 // SlotKind says what a key in a slot's own namespace holds. It is on disk.
@@ -85,7 +85,7 @@ const (
 	SlotMeta  SlotKind = 'm' // metadata of the slot
 )
 
-// AppendSlotKey appends the key of something that belongs to a slot and to no set. The rest is free; it sorts bytewise.
+// AppendSlotKey appends a key that belongs to a slot and to no set. The rest is free; it sorts bytewise.
 func AppendSlotKey(dst []byte, slot Slot, kind SlotKind, rest []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(AppendSlot(dst, slot), SlotNamespace)
 	return append(append(dst, byte(kind)), rest...)

@@ -9,8 +9,8 @@ import (
 	"bigset/clock"
 )
 
-// Request is what a slot's metadata keeps of a client's request: the events that it became. With it a request that comes again
-// becomes the same events.
+// Request is what a slot's metadata keeps of a client's request: the events that it became. Because of it, a request that is sent
+// again becomes the same events.
 type Request struct {
 	Millis uint64      // since 1970, by the clock of the store that keeps it: when it was stored there
 	Actor  clock.Actor // of the events; 1 to clock.ActorBytesMax bytes
@@ -28,10 +28,10 @@ type RequestItem struct {
 // RequestIDBytesMax is the longest id of a request.
 const RequestIDBytesMax = 64
 
-// The first byte of what follows the kind in the key of slot metadata. It is on disk.
+// The first byte after the kind in a key of slot metadata. It is on disk.
 const metaRequest = 'r'
 
-// RequestMarkBytes is how many bytes the mark takes, at the end of the key of a request.
+// RequestMarkBytes is the number of bytes that the mark takes, at the end of the key of a request.
 const RequestMarkBytes = 8
 
 const (
@@ -41,11 +41,11 @@ const (
 	requestItemBytesMin = 1 + sumBytes + 1 // op, sum, length of the context
 )
 
-// ElementSum returns the checksum by which a request knows an element again: xxhash64, seed 0. It is on disk.
+// ElementSum returns the checksum by which a request recognizes an element: xxhash64, seed 0. It is on disk.
 func ElementSum(element []byte) uint64 { return xxhash.Sum64(element) }
 
-// AppendRequestKey appends a key for what is kept of a request to a set. The set must pass CheckSetName, the id has 1 to
-// RequestIDBytesMax bytes. The mark is to be drawn at random, so that the key is one that was never written before.
+// AppendRequestKey appends the key under which a request to a set is kept. The set must pass CheckSetName, the id has 1 to
+// RequestIDBytesMax bytes. The mark must be random, so that the key was never written before.
 func (p Prefix) AppendRequestKey(dst, id []byte, mark uint64) []byte {
 	return binary.BigEndian.AppendUint64(p.appendRequest(dst, id), mark)
 }
@@ -56,7 +56,7 @@ func (p Prefix) appendRequest(dst, id []byte) []byte {
 	return append(dst, id...)
 }
 
-// Request bounds the keys of what is kept of one request to the set, whatever their marks.
+// Request bounds the keys that are kept of one request to the set, whatever their marks.
 func (p Prefix) Request(id []byte) Bounds {
 	lower := p.appendRequest(nil, id)
 	return Bounds{lower, append(lower[:len(lower):len(lower)], 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0)}
@@ -72,7 +72,7 @@ func (k *Key) IsRequest() bool {
 	return k.Kind == KindSlotMeta && len(k.Rest) > 0 && k.Rest[0] == metaRequest
 }
 
-// Request returns the set and the id of a key that is one of a request. It reports false for what AppendRequestKey does not write. The set and the
+// Request returns the set and the id of a request's key. It reports false for what AppendRequestKey does not write. The set and the
 // id alias the key.
 func (k *Key) Request() (set, id []byte, ok bool) {
 	if !k.IsRequest() {
@@ -130,12 +130,12 @@ func DecodeRequestValue(value []byte) (*Request, error) {
 		}
 	}
 	if len(p.b) > 0 {
-		return nil, corrupt("request", "bytes behind the last event")
+		return nil, corrupt("request", "bytes after the last event")
 	}
 	return r, nil
 }
 
-// requestParser reads fields until one is bad.
+// requestParser reads fields until it meets one that is malformed.
 type requestParser struct {
 	b   []byte
 	bad bool

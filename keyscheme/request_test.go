@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestRequestBytes holds still what is on disk.
+// TestRequestBytes pins the bytes that are on disk.
 func TestRequestBytes(t *testing.T) {
 	p := keyscheme.NewPrefix([]byte("set"))
 	if got, want := fmt.Sprintf("%x", p.AppendRequestKey(nil, []byte("id"), 258)), "849f6cf3ffffffff6d"+"72"+"03000000"+"736574"+"02"+"6964"+"0000000000000102"; got != want {

@@ -15,28 +15,29 @@ import (
 	"bigset/clock"
 )
 
-// SealKey seals tokens. It is secret: whoever has it can make tokens that kill any element. It prints as nothing.
+// SealKey seals tokens. It is secret: anyone who has it can make tokens that kill any element. It prints as a placeholder.
 type SealKey [16]byte
 
 // Format writes a placeholder, whatever the verb, so that no log shows a key.
 func (k SealKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, "(key)") }
 
-// Keyring seals and unseals tokens. All replicas of a set share it. To rotate, no replica may seal with a key before all can
-// unseal with it: give all of them the new key as Previous, then let all swap the two, then, when the tokens of the old key
-// may die, take it from all. It is a plain value and may be used concurrently.
+// Keyring seals and unseals tokens. All replicas of a set share it. To rotate keys, no replica may seal with a key before all
+// replicas can unseal with it: give all of them the new key as Previous, then let all of them swap the two, and when the tokens of
+// the old key may expire, remove it from all of them. A Keyring is a plain value and may be used concurrently.
 type Keyring struct {
 	Current  SealKey // seals and unseals; must not be zero
 	Previous SealKey // unseals only; zero is none
 	Domain   [8]byte // names the store or the cluster; not secret
 }
 
-// Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors
-// are ErrTokenTooLarge, ErrTokenForm (not one form), ErrTokenKey, and that of the names; then dst comes back as it was.
+// Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors are
+// ErrTokenTooLarge, ErrTokenForm (not exactly one form), ErrTokenKey, and those of the names; on an error it returns dst unchanged.
 func (r *Keyring) Seal(dst []byte, ctx TokenContent) ([]byte, error) {
 	return r.seal(dst, &ctx, ctx.appendPayload)
 }
 
-// SealDots appends what Seal would for the narrow context of an element with those dots. The usual one, of one dot, costs no clock.
+// SealDots appends what Seal would append for the narrow context of an element with these dots. In the usual case of one dot it
+// makes no clock.
 func (r *Keyring) SealDots(dst, set, element []byte, dots []clock.Dot) ([]byte, error) {
 	return r.seal(dst, &TokenContent{Form: Narrow, Set: set, Element: element}, func(dst []byte) []byte {
 		if len(dots) > 1 {
@@ -72,10 +73,10 @@ func (r *Keyring) sealable(ctx *TokenContent) error {
 	return CheckElement(ctx.Element)
 }
 
-// Unseal returns the context of a token that was issued for the set and, if it is narrow, for the element. forms says which
-// forms will do; the element matters to Narrow alone. Its errors all wrap ErrToken and say what is wrong with the token as
-// it stands; only after the seal was checked is anything in it believed. Of a Cursor the context's Element aliases the
-// token, else it and Set alias the arguments.
+// Unseal returns the context of a token that was issued for the set and, if it is narrow, for the element. forms says which forms
+// are accepted; the element matters only to Narrow. Its errors all wrap ErrToken and say what is wrong with the token. Nothing in a
+// token is trusted before its seal has been checked. The Element of a Cursor's context aliases the token; otherwise Element and Set
+// alias the arguments.
 func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (TokenContent, error) {
 	ctx := TokenContent{Set: set}
 	if err := ctx.checkHead(token, forms, r.Domain); err != nil {
@@ -97,7 +98,7 @@ func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (TokenCo
 	return ctx, nil
 }
 
-// TokenForm returns the form that a token names, without a key: whoever made the token may have lied.
+// TokenForm returns the form that a token names. It needs no key, so the form is not authenticated.
 func TokenForm(token []byte) (Form, error) {
 	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return 0, ErrTokenMalformed
@@ -112,7 +113,7 @@ func TokenForm(token []byte) (Form, error) {
 	return f, nil
 }
 
-// checkHead reads the form and refuses what this ring, these forms and this set cannot have issued.
+// checkHead reads the form and refuses a token that this ring, these forms and this set cannot have issued.
 func (c *TokenContent) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
 	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return ErrTokenMalformed
@@ -136,7 +137,7 @@ func (c *TokenContent) checkHead(token []byte, forms Form, domain [domainBytes]b
 	return nil
 }
 
-// opens reports whether one of the ring's keys made the tag. A zero key is no key: anybody could seal with it.
+// opens reports whether one of the ring's keys made the tag. A zero key is not a key: anybody could seal with it.
 func (r *Keyring) opens(body, tag, set, element []byte) bool {
 	for _, key := range [...]SealKey{r.Current, r.Previous} {
 		if key == (SealKey{}) {
@@ -151,7 +152,7 @@ func (r *Keyring) opens(body, tag, set, element []byte) bool {
 	return false
 }
 
-// tag returns SipHash-2-4-128 of msg[start:], the set, the element and the lengths of the two, and msg as it was but
+// tag returns SipHash-2-4-128 of msg[start:], the set, the element and the lengths of the two. It also returns msg, unchanged but
 // perhaps moved. The lengths stand at the end, where no other split of the bytes before can imitate them.
 func (k *SealKey) tag(msg []byte, start int, set, element []byte) (tag [tagBytes]byte, same []byte) {
 	n := len(msg)
@@ -171,7 +172,7 @@ var textEncoding = base64.RawURLEncoding.Strict()
 // EncodeText returns a token as text: base64url without padding.
 func EncodeText(token []byte) string { return textEncoding.EncodeToString(token) }
 
-// DecodeText inverts EncodeText, and takes only what it returns. Its error is ErrTokenMalformed.
+// DecodeText inverts EncodeText, and accepts only what EncodeText returns. Its error is ErrTokenMalformed.
 func DecodeText(text string) ([]byte, error) {
 	if textEncoding.DecodedLen(len(text)) > TokenBytesMax || strings.ContainsAny(text, "\r\n") { // which base64 skips
 		return nil, ErrTokenMalformed

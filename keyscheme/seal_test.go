@@ -83,7 +83,7 @@ func TestSealDots(t *testing.T) {
 	}
 }
 
-// TestDamagedTokens: no change of a token, of what it is used for, or of the ring passes.
+// TestDamagedTokens: no token is accepted after a change of the token, of what it is used for, or of the ring.
 func TestDamagedTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := contexts.Draw(t, "context")
@@ -174,7 +174,7 @@ func with(current, previous keyscheme.SealKey) keyscheme.Keyring {
 	return r
 }
 
-// TestRotation walks a ring of two replicas through a rotation: at no step does one refuse what the other seals.
+// TestRotation takes the rings of two replicas through a rotation: at no step does one refuse what the other seals.
 func TestRotation(t *testing.T) {
 	ctx := keyscheme.TokenContent{Form: keyscheme.Wide, Set: []byte("set")}
 	steps := []keyscheme.Keyring{with(key1, keyscheme.SealKey{}), with(key1, key2), with(key2, key1), with(key2, keyscheme.SealKey{})}

@@ -15,8 +15,8 @@ type Slot uint32
 // SlotMax is the last slot.
 const SlotMax Slot = 1<<32 - 1
 
-// PartitionKind says what kind of thing a name names; sets and filters of one name lie in different slots. It is hashed,
-// and so part of the disk format.
+// PartitionKind says what kind of thing a name names; sets and filters of the same name lie in different slots. It is hashed, and
+// therefore part of the disk format.
 type PartitionKind byte
 
 // The kinds of partition.
@@ -28,15 +28,15 @@ const (
 // SetSlot returns the slot of a set that has one slice.
 func SetSlot(name []byte) Slot { return SlotOf(PartitionSet, name, 0) }
 
-// SlotOf returns the slot of one slice of a partition: Reverse32(low 32 bits of xxhash64(kind, name) xor slice). A
-// partition that is not split has the slice 0 alone. The function is fixed for ever.
+// SlotOf returns the slot of one slice of a partition: Reverse32(low 32 bits of xxhash64(kind, name) xor slice). A partition that
+// is not split has only slice 0. The function is fixed forever.
 func SlotOf(kind PartitionKind, name []byte, slice uint32) Slot {
 	var buf [256]byte // most names are short, and then nothing is allocated
 	keyed := append(append(buf[:0], byte(kind)), name...)
 	return Slot(bits.Reverse32(uint32(xxhash.Sum64(keyed)) ^ slice))
 }
 
-// OfSlice returns the slot of a slice, where s is that of slice 0 of the same partition: what SlotOf returns.
+// OfSlice returns the slot of a slice, as SlotOf does, given that s is the slot of slice 0 of the same partition.
 func (s Slot) OfSlice(slice uint32) Slot { return s ^ Slot(bits.Reverse32(slice)) }
 
 // SliceAt inverts SlotOf: it returns the slice of a partition that lies in a slot.
@@ -44,9 +44,9 @@ func SliceAt(kind PartitionKind, name []byte, slot Slot) uint32 {
 	return bits.Reverse32(uint32(slot)) ^ bits.Reverse32(uint32(SlotOf(kind, name, 0)))
 }
 
-// SplitSlots splits the slots from first to last, both included, into parts of sizes that differ by at most one slot, or into single slots
-// where there are fewer than parts. It returns the last slot of each part; nothing when last is before first. Replicas split alike: it
-// is part of their protocol.
+// SplitSlots splits the slots from first to last, both included, into parts whose sizes differ by at most one slot. If there are fewer
+// slots than parts, each part is a single slot. It returns the last slot of each part, and nothing if last is before first. All
+// replicas must split the same way: it is part of their protocol.
 func SplitSlots(first, last Slot, parts int) (ends []Slot) {
 	if first > last || parts < 1 {
 		return nil
@@ -54,7 +54,7 @@ func SplitSlots(first, last Slot, parts int) (ends []Slot) {
 	size := uint64(last-first) + 1
 	n := min(uint64(parts), size)
 	for i := uint64(1); i <= n; i++ {
-		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: who splits into 2^32 parts has no memory for them
+		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: a caller that splits into 2^32 parts has no memory for them
 	}
 	return ends
 }

@@ -7,7 +7,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestSplitSlots: parts are of one size, but for a slot, and leave nothing out. How they are cut is part of a protocol.
+// TestSplitSlots: the parts have the same size, give or take a slot, and leave nothing out. Where they are split is part of a
+// protocol.
 func TestSplitSlots(t *testing.T) {
 	const max = keyscheme.SlotMax
 	for _, c := range []struct {

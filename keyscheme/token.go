@@ -8,7 +8,7 @@ import (
 	"bigset/clock"
 )
 
-// Form says what a token holds. It is in the token, as one byte. Forms may be united by OR where several are welcome.
+// Form says what a token holds. It is in the token, as one byte. Forms may be combined with OR if several are accepted.
 type Form byte
 
 // The forms of token.
@@ -20,9 +20,9 @@ const (
 
 // The longest tokens, in bytes; as text they are a third longer. They are part of the wire format.
 const (
-	// TokenBytesMax is that of a wide token: it has room in a frame beside the elements of a part.
+	// TokenBytesMax is the limit for a wide token: it fits in a frame together with the elements of a part.
 	TokenBytesMax = 32 << 20
-	// NarrowTokenBytesMax is that of all others.
+	// NarrowTokenBytesMax is the limit for all others.
 	NarrowTokenBytesMax = 1 << 20
 )
 
@@ -50,7 +50,7 @@ const (
 	cursorReverse = 'r'
 )
 
-// TokenContent is what a token holds, in plain.
+// TokenContent is the plain content of a token.
 type TokenContent struct {
 	Form    Form
 	Set     []byte
@@ -59,7 +59,7 @@ type TokenContent struct {
 	Reverse bool         // Cursor: the pages run backwards
 }
 
-// bound returns the element that the seal binds beside the token's own bytes.
+// bound returns the element that the seal binds in addition to the token's own bytes.
 func (c *TokenContent) bound() []byte {
 	if c.Form == Narrow {
 		return c.Element
@@ -89,7 +89,7 @@ func (c *TokenContent) appendPayload(dst []byte) []byte {
 	return append(append(dst, direction), c.Element...)
 }
 
-// decodePayload inverts appendPayload. The seal has been checked: what fails here was sealed by a program with a fault.
+// decodePayload inverts appendPayload. The seal has been checked, so a payload that fails here was sealed by a faulty program.
 func (c *TokenContent) decodePayload(payload []byte) error {
 	if c.Form != Cursor {
 		dots, err := clock.Decode(payload)

@@ -12,8 +12,8 @@ import (
 // benchElements is the size of the set that is merged, in chunks of 1,000.
 const benchElements = 1 << 20
 
-// BenchmarkMerge merges a set of a million elements of 16 bytes: streams that agree, one that has missed every hundredth
-// element, and streams that each lack every second one.
+// BenchmarkMerge merges a set of a million elements of 16 bytes: streams that agree, streams of which one has missed every
+// hundredth element, and streams that each lack every second one.
 func BenchmarkMerge(b *testing.B) {
 	for _, c := range []struct {
 		what  string
@@ -41,7 +41,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// benchStream makes the chunks of a stream, each in memory of its own; what it lacks it has not seen.
+// benchStream makes the chunks of a stream, each in memory of its own; the stream has not seen what it does not have.
 func benchStream(b *testing.B, lacks func(n int) bool) (chunks []*fold.Chunk) {
 	seen := &clock.Clock{}
 	f := fold.New(&clock.Clock{}, fold.Options{})

@@ -7,18 +7,18 @@ import (
 	"bigset/clock"
 )
 
-// Answer is what one replica says of an element, all of one moment.
+// Answer is what one replica says of an element, all at one moment.
 type Answer struct {
-	// Live are all dots by which the element is present there, ascending: also those that nobody asked for, or an element that
-	// was just added again would pass for removed.
+	// Live are all dots by which the element is present there, ascending, including dots that were not asked about. Without those,
+	// an element that was just added again would appear to be removed.
 	Live []clock.Dot
-	// Asked are the dots that Decision.Ask wanted to know about, ascending, and Statuses what is known of each. The first
-	// time nothing is asked.
+	// Asked are the dots that Decision.Ask listed, ascending, and Statuses says what is known of each. In the first round no dots
+	// are asked about.
 	Asked    []clock.Dot
 	Statuses []bigset.DotStatus
 }
 
-// status returns what the replica knows of a dot, and whether it said so.
+// status returns what the replica knows of a dot, and whether its answer covers the dot.
 func (a Answer) status(dot clock.Dot) (bigset.DotStatus, bool) {
 	if has(a.Live, dot) {
 		return bigset.Live, true
@@ -37,27 +37,27 @@ func has(dots []clock.Dot, dot clock.Dot) bool {
 
 // Decision is what R answers about an element mean together.
 type Decision struct {
-	// Ask, when it is not empty, are dots of which not enough is known. All replicas are asked about all of them, and what they
-	// then answer takes the place of what they answered before. While an element is written without a break that may go on: the
-	// caller sets a limit.
+	// Ask lists dots of which not enough is known. If it is not empty, all replicas are asked about all of them, and the new
+	// answers replace those before. While an element is written continuously this may go on, so the caller sets a limit.
 	Ask []clock.Dot
-	// Dots are those by which the element is present, ascending: its narrow context. None: it is absent. Only with an empty
-	// Ask.
+	// Dots are those by which the element is present, ascending: its narrow context. If there are none, the element is absent. They
+	// are set only if Ask is empty.
 	Dots []clock.Dot
-	// Repairs are what replicas lack, by the index of their answer. Only with an empty Ask, and only where replicas differ.
+	// Repairs say what is missing at replicas, by the index of their answer. They are set only if Ask is empty and the replicas
+	// differ.
 	Repairs []Repair
 }
 
-// Repair is what one replica lacks of an element.
+// Repair says what is missing at one replica for an element.
 type Repair struct {
 	Replica int
-	Missing []clock.Dot // not seen, and present: it is sent key and dot together
-	Dead    []clock.Dot // live there, and dead by the Dead of another replica: it is sent that
+	Missing []clock.Dot // not seen, but present: key and dot are sent together
+	Dead    []clock.Dot // live there, but in the Dead of another replica: that death is sent
 	Lost    []clock.Dot // its key is damaged there
 }
 
-// Decide answers whether an element is in a set, of what R replicas, at least one, said of it. While they agree on the dots, that
-// is the answer. Where they differ it takes the status of each dot: a dot survives when some replica has it live and none has it dead.
+// Decide answers whether an element is in a set, from the answers of R replicas, at least one. If they agree on the dots, those are
+// the answer. If they differ, Decide uses statuses: a dot survives when it is live at some replica and dead at none.
 func Decide(answers []Answer) Decision {
 	if agree(answers) {
 		return Decision{Dots: answers[0].Live}
@@ -108,7 +108,7 @@ func shown(answers []Answer) (all []clock.Dot) {
 	return slices.Compact(all)
 }
 
-// add records what a replica lacks of a dot.
+// add records what is missing at a replica for a dot.
 func (r *Repair) add(dot clock.Dot, v bigset.DotStatus, dead bool) {
 	switch {
 	case dead && v == bigset.Live:

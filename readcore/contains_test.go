@@ -10,7 +10,7 @@ import (
 	"bigset/readcore"
 )
 
-// answer is what a replica says of an element at one moment.
+// answer is what a replica says about an element at one moment.
 func (r *replica) answer(element string, asked []clock.Dot) readcore.Answer {
 	a := readcore.Answer{Live: r.visible(element), Asked: asked}
 	for _, d := range asked {
@@ -28,7 +28,7 @@ func (r *replica) answer(element string, asked []clock.Dot) readcore.Answer {
 	return a
 }
 
-// spoil makes an answer what it would be if statuses were not asked for, or only those were given that were asked for.
+// spoil changes an answer into what it would be without asking for statuses, or with only those that were asked for.
 func spoil(a *readcore.Answer, asked []clock.Dot, broken string) {
 	switch broken {
 	case "only what was asked":
@@ -48,7 +48,7 @@ func spoil(a *readcore.Answer, asked []clock.Dot, broken string) {
 	}
 }
 
-// containsSchedule looks elements up at a quorum while the replicas go on.
+// containsSchedule looks elements up at a quorum while the replicas change.
 func containsSchedule(pick func(int) int, broken string) error {
 	w := newWorld(pick)
 	for range w.pick(30) {
@@ -113,7 +113,7 @@ func (w *world) repair(element string, asked []*replica, repairs []readcore.Repa
 	return w.check()
 }
 
-// TestContains: a look-up at a quorum finds what must be seen and nothing that may not, whatever happens between its rounds.
+// TestContains: a look-up at a quorum finds what must be seen and nothing that must not, whatever happens between its rounds.
 func TestContains(t *testing.T) {
 	for seed := range uint64(10_000) {
 		if err := containsSchedule(seeded(seed), ""); err != nil {
@@ -122,11 +122,11 @@ func TestContains(t *testing.T) {
 	}
 }
 
-// TestContainsBroken: look-ups that are broken in ways that are easily overlooked are caught.
+// TestContainsBroken: look-ups that are broken in ways that are easily overlooked are caught by the test.
 func TestContainsBroken(t *testing.T) {
 	for _, broken := range []string{
-		"absent is dead",      // what a replica does not show passes for removed
-		"absent is not seen",  // or for not seen
+		"absent is dead",      // what a replica does not show counts as removed
+		"absent is not seen",  // or as not seen
 		"only what was asked", // dots that came since the first round are not shown in the second
 	} {
 		t.Run(broken, func(t *testing.T) {

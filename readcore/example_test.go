@@ -46,7 +46,7 @@ func Example() {
 	// stream 0 still has eve, ask stream 1 whether it is dead
 }
 
-// A replica does not show what the other one has: that alone says nothing, so both are asked what they know of the dot.
+// A replica does not show what the other one has: that alone proves nothing, so both are asked what they know of the dot.
 func ExampleDecide() {
 	n1 := []clock.Dot{{Actor: "n", Counter: 1}}
 	d := readcore.Decide([]readcore.Answer{{Live: n1}, {}})

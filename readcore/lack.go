@@ -7,25 +7,25 @@ import (
 	"bigset/fold"
 )
 
-// Lack is what the replica of one stream lacks of what a result is about. It is of the moments of the reads: whoever sends it has
-// the receiver check it against its state when it is applied, and joins no clock.
+// Lack says what is missing at the replica of one stream, of what a result covers. It describes the moments of the reads. The
+// receiver decides by its own state what of it to apply, and no clock is joined.
 type Lack struct {
 	Stream int
-	// Missing are elements with surviving dots that the replica has not seen: it is sent key and dot together.
+	// Missing are elements with surviving dots that the replica has not seen: key and dot are sent together.
 	Missing []fold.Element
-	// Suspects are elements with dots that the replica has live and that did not survive.
+	// Suspects are elements with dots that are live at the replica but did not survive.
 	Suspects []Suspect
 }
 
-// Suspect is an element, with dots of it that a stream has live while the stream Witness has seen them and does not show
-// them. If the Dead of the witness names such a dot, that is sent. If it does not, the key is lost at the witness: that is
-// damage there, and proves nothing about the dot.
+// Suspect is an element with dots that are live in a stream, although the stream Witness has seen them and does not show them. If
+// the Dead of the witness names such a dot, that death is sent. If it does not, the witness has lost the key: that is damage there,
+// and proves nothing about the dot.
 type Suspect struct {
 	Witness int
 	Element fold.Element
 }
 
-// lackOf records who lacks what of a dot of the element at hand, and moves on behind that dot.
+// lackOf records which replicas lack a dot of the current element or still have it live, and advances past that dot.
 func (m *Merge) lackOf(name []byte, dot clock.Dot, witness int) {
 	for i := range m.streams {
 		l := &m.lacks[i]

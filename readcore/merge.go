@@ -9,9 +9,9 @@ import (
 	"bigset/fold"
 )
 
-// Errors of Admit and NotFound. What they refuse changes nothing: the stream may be failed and replaced.
+// Errors of Admit and NotFound. A refused call changes nothing: the stream may be failed and replaced.
 var (
-	// ErrChunk is returned for a chunk that no read can have made: out of order, without a clock, without a bound.
+	// ErrChunk is returned for a chunk that no read can have made: out of order, without a clock, or without a bound.
 	ErrChunk = errors.New("readcore: bad chunk")
 	// ErrUnwanted is returned for a stream that must not deliver now: its last chunk is not merged yet, or it has ended,
 	// or has failed.
@@ -24,36 +24,38 @@ type Options struct {
 	Streams int
 	// Reverse says that the streams come in descending order.
 	Reverse bool
-	// Limit ends the read after that many elements; 0 is no limit. A stream that is limited, too, is not over at its limit:
-	// elements of it may not survive. It is read on behind its last bound when it is wanted.
+	// Limit ends the read after that many elements; 0 is no limit. A stream that is itself limited must not end at its limit,
+	// because some of its elements may not survive. It is read on after its last bound when it is wanted.
 	Limit int
-	// Passing says that the memory of a result is used no more when the first stream is asked for its scrap (Merge.Scrap): then the chunks whose elements were
-	// given as they are become scrap, too.
+	// Passing says that the caller no longer uses the memory of a result when it asks for the scrap of the first stream
+	// (Merge.Scrap). Then chunks whose elements were passed on unchanged become scrap, too.
 	Passing bool
 }
 
-// Result is what a merge became certain of. Its memory is shared with the chunks: it must not be changed.
+// Result is what a merge has become certain of. It shares memory with the chunks and must not be changed.
 type Result struct {
-	// Context, when it is not nil, is the wide context of the elements of this result and those behind it, in place of the
-	// one before. It comes first of all, and once after each replacement. It is not for elements that the read leaves out
-	// because it is of a part of the set. See Merge.Whole for the whole set.
+	// Context, if it is not nil, is the wide context of the elements of this result and those after it, and replaces the context
+	// before. It comes first of all, and once after each replacement. It does not apply to elements that the read leaves out
+	// because it covers only a part of the set. See Merge.Whole for the whole set.
 	Context *clock.Clock
-	// Elements are those present that have become certain, in the order of the read, each with the dots that survived: its
+	// Elements are the present elements that have become certain, in the order of the read, each with the dots that survived: its
 	// narrow context.
 	Elements []fold.Element
-	// Bound is the element up to which all is merged, itself included. Nil before there is one, and when all of the read is.
+	// Bound is the element up to and including which everything is merged. It is nil before any element is, and when the whole read
+	// is.
 	Bound []byte
 	// Done says that no result follows.
 	Done bool
-	// NotFound says, with Done, that no replica knew the set.
+	// NotFound says, together with Done, that no replica knew the set.
 	NotFound bool
-	// Lacking says, by stream, what its replica lacks. Streams that lack nothing are left out, and so is what is missing at
-	// one that does not know the set. A stream is that of the moment: look up whose it is before it is replaced.
+	// Lacking says, by stream, what is missing at its replica. It omits streams at which nothing is missing, and what is missing at
+	// a stream that does not know the set. Stream numbers refer to the current replicas: look up the replica of a stream before it
+	// is replaced.
 	Lacking []Lack
 }
 
-// Merge merges R streams of chunks. Make one with New; then, in any order as chunks come and streams fail, Admit, NotFound,
-// Fail and Replace, each followed by Step.
+// Merge merges R streams of chunks. Make one with New; then call Admit, NotFound, Fail and Replace, in any order as chunks come and
+// streams fail, each followed by Step.
 type Merge struct {
 	opt     Options
 	streams []stream
@@ -64,16 +66,16 @@ type Merge struct {
 
 	stale   bool         // a new context is due: none was given yet, or a stream has failed since
 	context *clock.Clock // the current one
-	spent   *clock.Clock // what is in all contexts before it; nil when there is none
+	spent   *clock.Clock // the intersection of all contexts before it; nil when there are none
 	used    bool         // something was merged under the current one
 
 	// Scratch of one walk.
-	runs  [][]fold.Element // of each stream, what is certain and not walked yet
-	heads []*fold.Element  // of each stream, the element at hand, nil when the stream does not have it
-	at    []int            // of each head, its first dot that is not merged yet
-	live  []clock.Dot      // those of the element at hand that survive
+	runs  [][]fold.Element // for each stream, what is certain and not walked yet
+	heads []*fold.Element  // for each stream, the current element, nil when the stream does not have it
+	at    []int            // for each head, its first dot that is not decided yet
+	live  []clock.Dot      // the dots of the current element that survive
 	lacks []Lack
-	arena []clock.Dot // of the result's dots that are nobody's
+	arena []clock.Dot // for dots of the result that belong to no chunk
 }
 
 // stream is one replica's part of the read.
@@ -81,11 +83,11 @@ type stream struct {
 	chunk    *fold.Chunk  // what is not merged of it; nil when all is
 	next     int          // its first element that is not merged
 	shared   bool         // a result shares memory with it
-	scrap    *fold.Chunk  // the one before, all merged, if no result shares memory with it
+	scrap    *fold.Chunk  // the chunk before, fully merged, if no result shares memory with it
 	clock    *clock.Clock // of the last chunk
 	first    *clock.Clock // of the first one; nil before it
-	bound    []byte       // of the last one, or where the stream began; nil is the beginning
-	over     bool         // no chunk follows: it is complete for ever
+	bound    []byte       // of the last chunk, or where the stream began; nil is the beginning
+	over     bool         // no chunk follows: the stream is complete
 	resumed  bool         // its next chunk must have seen what its first one had
 	failed   bool         // it has no replica
 	notFound bool         // its replica does not know the set
@@ -108,9 +110,9 @@ func New(o Options) *Merge {
 	}
 }
 
-// Wants appends to dst the streams that should deliver their next chunk, and returns it. Only these may: the chunks of all
-// others are held until they are merged, so that memory is bounded by one chunk a stream. When the read is done it is empty:
-// whoever still delivers is told to stop.
+// Wants appends to dst the streams that should deliver their next chunk, and returns it. Only these may deliver: the chunks of all
+// others are held until they are merged, so that memory is bounded by one chunk per stream. When the read is done the list is
+// empty, and streams that still deliver should be stopped.
 func (m *Merge) Wants(dst []int) []int {
 	for i := range m.streams {
 		if m.wants(i) {
@@ -125,8 +127,8 @@ func (m *Merge) wants(i int) bool {
 	return !m.done && s.chunk == nil && !s.over && !s.failed
 }
 
-// Admit takes the next chunk of a stream, and keeps it. One with neither bound nor elements, which is not Done, says nothing
-// but its clock: with the first clocks of all streams the context is known, before there are elements. Its errors are
+// Admit takes the next chunk of a stream, and keeps it. A chunk that is not Done and has neither bound nor elements delivers only
+// its clock: once the first clocks of all streams are known, so is the context, before there are elements. Its errors are
 // ErrUnwanted and ErrChunk.
 func (m *Merge) Admit(i int, c *fold.Chunk) error {
 	if !m.wants(i) {
@@ -137,7 +139,7 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 		return fmt.Errorf("%w: of stream %d: %s", ErrChunk, i, reason)
 	}
 	if s.resumed && !c.Clock.Descends(s.first) {
-		return fmt.Errorf("%w: of stream %d: it has forgotten what it had seen", ErrChunk, i)
+		return fmt.Errorf("%w: of stream %d: its clock does not contain what it had seen before", ErrChunk, i)
 	}
 	m.found = true
 	s.clock, s.resumed = c.Clock, false
@@ -154,15 +156,15 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 	return nil
 }
 
-// Scrap returns the last chunk of a stream if it is merged and no result shares memory with it, once; else nil. While streams agree all
-// chunks but those of the first one end so, and with Options.Passing those, too.
+// Scrap returns the last chunk of a stream, once, if it is merged and no result shares memory with it; otherwise nil. While streams
+// agree, this holds for all chunks except those of the first stream, and with Options.Passing for those, too.
 func (m *Merge) Scrap(i int) *fold.Chunk {
 	c := m.streams[i].scrap
 	m.streams[i].scrap = nil
 	return c
 }
 
-// flaw returns what is wrong with a chunk that should go on behind a bound, or nothing.
+// flaw returns what is wrong with a chunk that should continue after behind, or the empty string.
 func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 	switch {
 	case c == nil || c.Clock == nil:
@@ -172,7 +174,7 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 	case c.Bound == nil && !c.Done && len(c.Elements) > 0:
 		return "elements without a bound"
 	case c.Bound != nil && behind != nil && m.compare(c.Bound, behind) <= 0:
-		return "the bound is not behind the last one"
+		return "the bound is not after the last one"
 	}
 	last, any, sign := behind, behind != nil, m.sign()
 	for k := range c.Elements {
@@ -186,12 +188,12 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 		last, any = e.Name, true
 	}
 	if c.Bound != nil && any && m.compare(last, c.Bound) > 0 {
-		return "an element behind the bound"
+		return "an element after the bound"
 	}
 	return ""
 }
 
-// ascending reports whether there are dots, all valid, each above the one before.
+// ascending reports whether there is at least one dot, and all are valid and in strictly ascending order.
 func ascending(dots []clock.Dot) bool {
 	if len(dots) == 1 { // as usual
 		return dots[0].Valid()
@@ -204,8 +206,8 @@ func ascending(dots []clock.Dot) bool {
 	return len(dots) > 0
 }
 
-// NotFound says that the replica of a stream that is wanted, and has delivered nothing, does not know the set: it counts as one
-// that has seen nothing and has ended. Where such an answer shall not count, Fail the stream instead. Its error is
+// NotFound says that the replica of a stream does not know the set. The stream must be wanted and must have delivered nothing. It
+// then counts as one that has seen nothing and has ended. If such an answer must not count, Fail the stream instead. Its error is
 // ErrUnwanted.
 func (m *Merge) NotFound(i int) error {
 	s := &m.streams[i]
@@ -223,8 +225,8 @@ func (m *Merge) Fail(i int) {
 	m.stale = true
 }
 
-// Replace puts a replica in the place of a stream that has failed, and returns the element behind which it must begin; nil is
-// where the read begins. It may be the one that failed.
+// Replace puts a replica in the place of a stream that has failed, and returns the element after which it must begin; nil means the
+// beginning of the read. It may be the same replica that failed.
 func (m *Merge) Replace(i int) (after []byte) {
 	if !m.streams[i].failed {
 		panic(fmt.Sprintf("readcore: stream %d has not failed", i))
@@ -233,9 +235,10 @@ func (m *Merge) Replace(i int) (after []byte) {
 	return m.bound
 }
 
-// Resume begins a stream again, at the replica that it is of, and returns the element after which it must go on. What was held of it is forgotten, its first
-// clock is not: the contexts that were given stay, and so Admit refuses a next chunk that has not seen as much. It reports false, and changes nothing, for a
-// stream of which nothing is merged, one that is complete, and one that has failed.
+// Resume restarts a stream at its own replica, and returns the element after which it must go on. It forgets what was held of the
+// stream, but not its first clock. The contexts that were given stay valid, and therefore Admit refuses a next chunk that has not
+// seen as much as the first clock. Resume reports false, and changes nothing, for a stream of which nothing is merged, one that is
+// complete, and one that has failed.
 func (m *Merge) Resume(i int) (after []byte, ok bool) {
 	s := &m.streams[i]
 	if m.done || m.bound == nil || s.first == nil || s.over || s.failed {
@@ -255,8 +258,8 @@ func (m *Merge) Rest(i int) *fold.Chunk {
 	return &fold.Chunk{Clock: s.clock, Elements: rest, Count: len(rest), Bound: s.chunk.Bound, Done: s.chunk.Done}
 }
 
-// Step merges what has become certain. It reports false when that is nothing new: a stream is wanted, or to be replaced, or the
-// read is done.
+// Step merges what has become certain. It reports false if nothing has: a stream is wanted, or must be replaced, or the read is
+// done.
 func (m *Merge) Step() (Result, bool) {
 	if m.done || !m.answered() {
 		return Result{}, false
@@ -284,7 +287,7 @@ func (m *Merge) answered() bool {
 	return true
 }
 
-// held reports whether every stream has something that is not merged, or is over.
+// held reports whether every stream has something that is not merged, or has ended.
 func (m *Merge) held() bool {
 	for i := range m.streams {
 		if s := &m.streams[i]; s.chunk == nil && !s.over {
@@ -294,7 +297,7 @@ func (m *Merge) held() bool {
 	return true
 }
 
-// renewContext makes the context of what is behind the merged bound.
+// renewContext makes the context of the elements after the merged bound.
 func (m *Merge) renewContext() {
 	if m.used {
 		m.spent = m.Whole()
@@ -306,8 +309,8 @@ func (m *Merge) renewContext() {
 	m.stale, m.used = false, false
 }
 
-// Whole returns the context for an operation on the whole set, once all of it was read: what is in every context that was given. It
-// is shared and must not be changed. Before the first Result it is nil.
+// Whole returns the context for an operation on the whole set, once all of it was read: the intersection of all contexts that were
+// given. It is shared and must not be changed. Before the first Result it is nil.
 func (m *Merge) Whole() *clock.Clock {
 	if m.spent == nil {
 		return m.context
@@ -320,7 +323,7 @@ func (m *Merge) Whole() *clock.Clock {
 // compare orders two elements in the direction of the read.
 func (m *Merge) compare(a, b []byte) int { return bytes.Compare(a, b) * m.sign() }
 
-// sign is how an element compares, by its bytes, to the one before it.
+// sign is the sign with which each element compares, by its bytes, to the one before it.
 func (m *Merge) sign() int {
 	if m.opt.Reverse {
 		return -1

@@ -71,7 +71,7 @@ func compare(reverse bool, a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// reading is one read under way, and what its client was given.
+// reading is a read in progress, and what its client was given.
 type reading struct {
 	*guarantee
 	broken   string
@@ -119,7 +119,7 @@ func (rd *reading) start(i int, behind []byte) {
 	rd.sources[i] = rd.w.open(r, behind, rd.opt.Reverse)
 }
 
-// step goes on with the read: a chunk comes, an iterator is renewed, a stream fails or is replaced.
+// step continues the read: a chunk comes, an iterator is renewed, a stream fails or is replaced.
 func (rd *reading) step() error {
 	w := rd.w
 	i := w.pick(len(rd.sources))
@@ -138,7 +138,7 @@ func (rd *reading) step() error {
 		k := wants[w.pick(len(wants))]
 		err := rd.deliver(k)
 		switch {
-		case rd.moved[k] && errors.Is(err, readcore.ErrChunk): // it lacks what the stream had seen
+		case rd.moved[k] && errors.Is(err, readcore.ErrChunk): // this replica has not seen what the stream had seen
 			rd.fail(k)
 		case err != nil:
 			return err
@@ -151,7 +151,8 @@ func (rd *reading) step() error {
 	return rd.take()
 }
 
-// resume begins a stream again, at its replica or at another one that has its name: whether that has seen enough the merge must find out.
+// resume begins a stream again, at its replica or at another one that takes its place: the merge must find out whether that one has
+// seen enough.
 func (rd *reading) resume(i int) {
 	after, ok := rd.merge.Resume(i)
 	if !ok {
@@ -201,7 +202,7 @@ func (rd *reading) spoil(i int) {
 	}
 }
 
-// deliver hands the next chunk of a stream over, spoilt if that is what is broken.
+// deliver passes the next chunk of a stream to the merge, changed if the test breaks chunks.
 func (rd *reading) deliver(i int) error {
 	s := rd.sources[i]
 	if len(s.r.keys) == 0 && s.r.seen.Empty() && s.bound == nil && rd.merge.NotFound(i) == nil {
@@ -245,7 +246,7 @@ func (rd *reading) refuses(i int, wants []int) error {
 	return nil
 }
 
-// take gives the client what has become certain, and repairs what is lacking.
+// take gives the client what has become certain, and does the repairs.
 func (rd *reading) take() error {
 	res, ok := rd.merge.Step()
 	if !ok {
@@ -278,7 +279,7 @@ func (rd *reading) take() error {
 	return nil
 }
 
-// certain checks that all was merged that can be: up to the least of the bounds.
+// certain checks that everything that can be merged was merged: up to the least of the bounds.
 func (rd *reading) certain() error {
 	if rd.done || len(rd.merge.Wants(nil)) == 0 {
 		return nil
@@ -302,7 +303,7 @@ func (rd *reading) certain() error {
 	return nil
 }
 
-// repair does what a result says is lacking.
+// repair does the repairs that a result asks for.
 func (rd *reading) repair(lacking []readcore.Lack) error {
 	for _, l := range lacking {
 		r := rd.sources[l.Stream].r
@@ -324,7 +325,7 @@ func (rd *reading) repair(lacking []readcore.Lack) error {
 	return rd.w.check()
 }
 
-// verify holds what the client was given against what must and may be.
+// verify compares what the client was given with what it must and may see.
 func (rd *reading) verify() error {
 	shown := map[clock.Dot]bool{}
 	present := map[string]bool{}
@@ -352,7 +353,7 @@ func (rd *reading) verify() error {
 	return rd.verifyContexts(shown)
 }
 
-// verifyContexts: no context covers what the client was not shown, unless somebody has removed it.
+// verifyContexts: no context covers an element that the client was not shown, unless a remove of it was done.
 func (rd *reading) verifyContexts(shown map[clock.Dot]bool) error {
 	whole := rd.merge.Whole()
 	if rd.broken == "whole set by the last context" {
@@ -378,7 +379,7 @@ func (rd *reading) verifyContexts(shown map[clock.Dot]bool) error {
 	return nil
 }
 
-// reached reports whether the read has come as far as an element.
+// reached reports whether the read has passed an element.
 func (rd *reading) reached(element []byte) bool {
 	return rd.bound == nil || compare(rd.opt.Reverse, element, rd.bound) <= 0
 }
@@ -442,9 +443,9 @@ func TestBroken(t *testing.T) {
 	for _, broken := range []string{
 		"union",                         // clocks are not asked
 		"newest wins",                   // one replica is believed
-		"clock newer",                   // a chunk is judged by a clock that is newer than its keys
-		"past least-last",               // merged behind a stream's bound
-		"fail-over keeps clock",         // the failed stream still has a say
+		"clock newer",                   // the status of a dot comes from a clock that is newer than the chunk's keys
+		"past least-last",               // merged after a stream's bound
+		"fail-over keeps clock",         // the clock of the failed stream still counts
 		"fail-over restarts",            // the read begins again
 		"fail-over skips",               // the replacement begins where the failed stream was, not where the merge is
 		"context of first clocks",       // the first context is kept after a replacement

@@ -8,7 +8,7 @@ import (
 	"bigset/readcore"
 )
 
-// TestScrap: a chunk comes back when it is merged and no result shares memory with it, once.
+// TestScrap: a chunk is returned once, when it is merged and no result shares memory with it.
 func TestScrap(t *testing.T) {
 	dot := clock.Dot{Actor: "n", Counter: 1}
 	x := fold.Element{Name: []byte("x"), Dots: []clock.Dot{dot}}

@@ -17,8 +17,9 @@ import (
 	"bigset/readcore"
 )
 
-// TestScripts runs testdata: the rules by example. Dots are an actor and a counter, as n1; clocks are dots and runs, as n1-5;
-// an element is its name with its dots, as x{n1 m2}. Every command that feeds the merge prints what became certain by it.
+// TestScripts runs testdata: the rules by example. Dots are an actor and a counter, such as n1; clocks are dots and runs, such as
+// n1-5; an element is its name with its dots, such as x{n1 m2}. Every command that passes input to the merge prints what has become
+// certain.
 //
 //	new R [reverse] [limit=N]
 //	chunk STREAM seen=(…) [bound=X|done]     elements on the lines below
@@ -78,7 +79,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	return head + s.step()
 }
 
-// step prints what is certain now, and who is to deliver.
+// step prints what has become certain, and which streams are to deliver.
 func (s *script) step() string {
 	var b strings.Builder
 	r, ok := s.merge.Step()
@@ -149,7 +150,7 @@ func parseDots(t *testing.T, words []string) (list []clock.Dot) {
 	t.Helper()
 	for _, w := range words {
 		d, err := dots.Dot(w)
-		if err != nil && w != "n0" { // no dot: refused shows what becomes of it
+		if err != nil && w != "n0" { // not a dot: refused reports what becomes of it
 			t.Fatal(err)
 		}
 		list = append(list, d)

@@ -8,7 +8,7 @@ import (
 	"bigset/fold"
 )
 
-// merge merges all that is certain into r, and lets go of the chunks that are used up.
+// merge merges everything that is certain into r, and releases the chunks that are used up.
 func (m *Merge) merge(r *Result) {
 	bound, all := m.leastLast()
 	for i := range m.streams {
@@ -35,7 +35,7 @@ func (m *Merge) merge(r *Result) {
 	clear(m.heads)
 }
 
-// leastLast returns the least of the bounds of all streams, or that all of them are over.
+// leastLast returns the least of the bounds of all streams that have not ended; all says that every stream has ended.
 func (m *Merge) leastLast() (bound []byte, all bool) {
 	all = true
 	for i := range m.streams {
@@ -65,7 +65,7 @@ func (m *Merge) certain(s *stream, bound []byte, all bool) []fold.Element {
 	return rest[:n]
 }
 
-// release lets go of a stream's chunk when nothing of it is needed any more.
+// release drops a stream's chunk when nothing of it is needed any more.
 func (m *Merge) release(s *stream) {
 	switch {
 	case s.chunk == nil:
@@ -77,10 +77,10 @@ func (m *Merge) release(s *stream) {
 	}
 }
 
-// full reports whether the read has all elements that it is limited to.
+// full reports whether the read has reached its limit of elements.
 func (m *Merge) full() bool { return m.opt.Limit > 0 && m.left == 0 }
 
-// exhausted reports whether the walk has used up all that was certain.
+// exhausted reports whether the walk has used up everything that was certain.
 func (m *Merge) exhausted() bool {
 	for _, run := range m.runs {
 		if len(run) > 0 {
@@ -90,7 +90,7 @@ func (m *Merge) exhausted() bool {
 	return true
 }
 
-// walk merges the runs: elements on which the streams agree as they are, all others one by one.
+// walk merges the runs: it passes on elements on which the streams agree, and merges all others one by one.
 func (m *Merge) walk(r *Result) {
 	for {
 		n := agreed(m.runs)
@@ -118,7 +118,7 @@ func agreed(runs [][]fold.Element) int {
 		n = min(n, len(run))
 	}
 	for _, run := range runs[1:] {
-		if n == 0 || &run[0] == &runs[0][0] { // one stands for the other
+		if n == 0 || &run[0] == &runs[0][0] { // they share memory: comparing one compares all
 			continue
 		}
 		for k := range n {
@@ -146,7 +146,7 @@ func (m *Merge) emit(r *Result, elements []fold.Element) {
 	r.Elements = append(r.Elements, elements...)
 }
 
-// grow makes room for n elements, and if there is none, for those that are likely to follow.
+// grow ensures room for n elements. If it allocates, it makes room for those that are likely to follow as well.
 func (m *Merge) grow(r *Result, n int) {
 	if cap(r.Elements)-len(r.Elements) >= n {
 		return
@@ -157,7 +157,7 @@ func (m *Merge) grow(r *Result, n int) {
 	r.Elements = slices.Grow(r.Elements, n)
 }
 
-// pick takes the least element off all runs that have it, and reports false when there is none.
+// pick takes the least element off all runs that have it, and reports false when no elements are left.
 func (m *Merge) pick() bool {
 	var least []byte
 	found := false
@@ -175,7 +175,7 @@ func (m *Merge) pick() bool {
 	return found
 }
 
-// mergeElement merges the element at hand dot by dot.
+// mergeElement merges the current element dot by dot.
 func (m *Merge) mergeElement(r *Result) {
 	clear(m.at)
 	m.live = m.live[:0]
@@ -203,7 +203,7 @@ func (m *Merge) mergeElement(r *Result) {
 	}
 }
 
-// leastDot returns the least dot of the element at hand that is not merged yet.
+// leastDot returns the least dot of the current element that is not decided yet.
 func (m *Merge) leastDot() (dot clock.Dot, ok bool) {
 	for i, e := range m.heads {
 		if e == nil || m.at[i] == len(e.Dots) {
@@ -216,13 +216,14 @@ func (m *Merge) leastDot() (dot clock.Dot, ok bool) {
 	return dot, ok
 }
 
-// shows reports whether a stream has a dot, the least that is not merged, of the element at hand.
+// shows reports whether a stream has dot, the least undecided dot, for the current element.
 func (m *Merge) shows(i int, dot clock.Dot) bool {
 	e := m.heads[i]
 	return e != nil && m.at[i] < len(e.Dots) && e.Dots[m.at[i]] == dot
 }
 
-// witness returns the first stream that has seen a dot and does not show it, -1 if there is none and the dot survives.
+// witness returns the first stream that has seen a dot and does not show it. It returns -1 if no such stream exists and the dot
+// survives.
 func (m *Merge) witness(dot clock.Dot) int {
 	for i := range m.streams {
 		if !m.shows(i, dot) && m.streams[i].clock.Contains(dot) {
@@ -232,7 +233,8 @@ func (m *Merge) witness(dot clock.Dot) int {
 	return -1
 }
 
-// survivors returns the surviving dots of the element at hand as memory of the result: a stream's, if they are all of its own.
+// survivors returns the surviving dots of the current element in memory of the result. If they are exactly the dots of a stream, it
+// returns that stream's.
 func (m *Merge) survivors() []clock.Dot {
 	for _, e := range m.heads {
 		if e != nil && slices.Equal(e.Dots, m.live) {

@@ -8,15 +8,15 @@ import (
 	"bigset/clock"
 )
 
-// A world is a few replicas of one set, too simple to be wrong: Seen, Dead and keys under R0, operations that reach them in any
-// order and any number of times, or never. Whatever is drawn comes from pick, which returns a number below n.
+// A world is a few replicas of one set, too simple to be wrong: Seen, Dead and keys under R0, and operations that reach them in any
+// order and any number of times, or never. All random choices come from pick, which returns a number below n.
 type world struct {
 	pick     func(n int) int
 	replicas []*replica
 	ops      []*op
 	adds     map[clock.Dot]*op
 	tokens   []token // contexts that clients hold
-	r, w     int     // how many replicas answer a read, and acknowledge a write: more than there are, together
+	r, w     int     // how many replicas answer a read, and acknowledge a write: together more than there are
 }
 
 // op is an operation: an add or a remove of one element, or, without an element, a whole-set delete. All add and kill.
@@ -47,7 +47,7 @@ type replica struct {
 
 const elements = "abcdef"
 
-// newWorld draws how many replicas there are, and how many answer.
+// newWorld draws the number of replicas, and how many answer.
 func newWorld(pick func(int) int) *world {
 	quorums := [][3]int{{3, 2, 2}, {3, 2, 2}, {4, 3, 2}, {3, 1, 3}, {4, 2, 3}}
 	q := quorums[pick(len(quorums))]
@@ -64,7 +64,7 @@ func (w *world) chance(percent int) bool { return w.pick(100) < percent }
 
 func (w *world) replica() *replica { return w.replicas[w.pick(len(w.replicas))] }
 
-// step lets something happen.
+// step does one random thing.
 func (w *world) step() {
 	switch k := w.pick(10); {
 	case k < 5 || len(w.ops) == 0:
@@ -76,7 +76,7 @@ func (w *world) step() {
 	}
 }
 
-// client has a replica coordinate an operation, which reaches some of the others at once.
+// client makes a replica coordinate an operation, which reaches some of the others at once.
 func (w *world) client() {
 	r := w.replica()
 	o := &op{element: elements[w.pick(len(elements)):][:1], kills: &clock.Clock{}, acks: map[*replica]bool{}}
@@ -119,8 +119,8 @@ func (w *world) apply(r *replica, o *op) {
 	o.acks[r] = true
 }
 
-// exchange gives one replica facts that another one has: some keys, or all of them and then some of Dead. A death that came
-// before the key of the add that replaced it would take away an element that has been present all along.
+// exchange gives one replica facts that another one has: some keys, or all of them and then some of Dead. A death that came before
+// the key of the add that replaced it would remove an element that has been present all the time.
 func (w *world) exchange() {
 	a, b := w.replica(), w.replica()
 	all := w.chance(50)
@@ -197,11 +197,11 @@ func (w *world) check() error {
 	return nil
 }
 
-// guarantee is what must and what may be seen of the set by an operation that begins now.
+// guarantee is what an operation that begins now must and may see of the set.
 type guarantee struct {
 	w        *world
 	acked    map[*op]bool // those acknowledged by then
-	earliest int          // how many operations there were
+	earliest int          // the number of operations by then
 }
 
 func (w *world) begin() *guarantee {
@@ -222,8 +222,8 @@ func (w *world) killed(d clock.Dot, counts func(i int, o *op) bool) bool {
 	return false
 }
 
-// must reports whether the element has been present all along: by an acknowledged add that nobody killed, or killed only by
-// adds since the beginning, of which the same holds.
+// must reports whether the element has been present all the time: by an acknowledged add that was not killed, or was killed only by
+// adds since the beginning that satisfy the same condition.
 func (g *guarantee) must(element string) bool {
 	for _, o := range g.w.adds {
 		if o.element == element && g.acked[o] && g.stays(o) {
@@ -239,7 +239,7 @@ func (g *guarantee) stays(o *op) bool {
 	})
 }
 
-// may reports whether the element can be present: whether an add of it was not killed by what was acknowledged before.
+// may reports whether the element can be present: some add of it was not killed by what was acknowledged before.
 func (g *guarantee) may(element string) bool {
 	for _, o := range g.w.adds {
 		if o.element == element && !g.w.killed(o.dot, func(_ int, killer *op) bool { return g.acked[killer] }) {
@@ -249,7 +249,7 @@ func (g *guarantee) may(element string) bool {
 	return false
 }
 
-// unkilled reports whether nobody has killed the dot of an add.
+// unkilled reports whether the dot of an add has not been killed.
 func (w *world) unkilled(o *op) bool {
 	return !w.killed(o.dot, func(int, *op) bool { return true })
 }

@@ -44,16 +44,16 @@ func OpenBigset(ctx context.Context, dir, name string, o Options) (*Bigset, erro
 		durability = bigset.Sync
 	}
 	b := &Bigset{ctx: ctx, record: o.Record, keepContexts: o.KeepContexts, durability: durability, received: &received{events: map[string]uint64{}}}
-	tune, err := tuned(o.Pebble)
+	tuning, err := tuned(o.Pebble)
 	if err != nil {
 		return nil, err
 	}
 	eo := &engine.Options{
+		LSM:    tuning,
 		Record: o.Record, Strategy: strategy, Durability: durability, MemTableBytes: o.MemTableBytes,
 		KeepContexts: o.KeepContexts, BlockCacheBytes: o.CacheBytes, SetCacheBytes: o.SetCacheBytes,
 		FilterCacheBytes: o.FilterCacheBytes, Logger: slog.New(slog.DiscardHandler), Events: b.event,
 	}
-	eo.Tune(tune)
 	if b.store, err = engine.Open(dir, eo); err != nil {
 		return nil, err
 	}

@@ -1,67 +1,41 @@
 package system
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
+	"bigset/engine"
 )
 
 // setters set options of the LSM by their names in spec.Options.
-var setters = map[string]func(o *pebble.Options, v int64){
-	"l0-compaction-threshold":        func(o *pebble.Options, v int64) { o.L0CompactionThreshold = int(v) },
-	"l0-compaction-file-threshold":   func(o *pebble.Options, v int64) { o.L0CompactionFileThreshold = int(v) },
-	"l0-stop-writes-threshold":       func(o *pebble.Options, v int64) { o.L0StopWritesThreshold = int(v) },
-	"lbase-max-bytes":                func(o *pebble.Options, v int64) { o.LBaseMaxBytes = v },
-	"flush-split-bytes":              func(o *pebble.Options, v int64) { o.FlushSplitBytes = v },
-	"memtable-stop-writes-threshold": func(o *pebble.Options, v int64) { o.MemTableStopWritesThreshold = int(v) },
-	"max-open-files":                 func(o *pebble.Options, v int64) { o.MaxOpenFiles = int(v) },
-	"bytes-per-sync":                 func(o *pebble.Options, v int64) { o.BytesPerSync = int(v) },
-	"wal-bytes-per-sync":             func(o *pebble.Options, v int64) { o.WALBytesPerSync = int(v) },
-	"compactions": func(o *pebble.Options, v int64) {
-		o.CompactionConcurrencyRange = func() (lower, upper int) { return 1, int(v) }
-	},
-	"target-file-size": func(o *pebble.Options, v int64) {
-		for i := range o.TargetFileSizes {
-			o.TargetFileSizes[i] = v << i
-		}
-	},
-	"block-size": func(o *pebble.Options, v int64) {
-		for i := range o.Levels {
-			o.Levels[i].BlockSize = int(v)
-		}
-	},
-	"index-block-size": func(o *pebble.Options, v int64) {
-		for i := range o.Levels {
-			o.Levels[i].IndexBlockSize = int(v)
-		}
-	},
-	"bloom-bits": func(o *pebble.Options, v int64) {
-		for i := range o.Levels {
-			o.Levels[i].FilterPolicy = pebble.NoFilterPolicy
-			if v > 0 {
-				o.Levels[i].FilterPolicy = bloom.FilterPolicy(v)
-			}
-		}
-	},
+var setters = map[string]func(l *engine.LSM, v int64){
+	"compactions":                    func(l *engine.LSM, v int64) { l.Compactions = int(v) },
+	"l0-compaction-threshold":        func(l *engine.LSM, v int64) { l.L0CompactionThreshold = int(v) },
+	"l0-compaction-file-threshold":   func(l *engine.LSM, v int64) { l.L0CompactionFileThreshold = int(v) },
+	"l0-stop-writes-threshold":       func(l *engine.LSM, v int64) { l.L0StopWritesThreshold = int(v) },
+	"lbase-max-bytes":                func(l *engine.LSM, v int64) { l.LBaseMaxBytes = v },
+	"target-file-size":               func(l *engine.LSM, v int64) { l.TargetFileBytes = v },
+	"memtable-stop-writes-threshold": func(l *engine.LSM, v int64) { l.MemTablesStop = int(v) },
+	"flush-split-bytes":              func(l *engine.LSM, v int64) { l.FlushSplitBytes = v },
+	"block-size":                     func(l *engine.LSM, v int64) { l.BlockBytes = int(v) },
+	"index-block-size":               func(l *engine.LSM, v int64) { l.IndexBlockBytes = int(v) },
+	"bloom-bits":                     func(l *engine.LSM, v int64) { l.BloomBits = int(cmp.Or(v, -1)) }, // 0 is no filter in a file, and the default of the field
+	"max-open-files":                 func(l *engine.LSM, v int64) { l.MaxOpenFiles = int(v) },
+	"bytes-per-sync":                 func(l *engine.LSM, v int64) { l.BytesPerSync = int(v) },
+	"wal-bytes-per-sync":             func(l *engine.LSM, v int64) { l.WALBytesPerSync = int(v) },
 }
 
-// tuned returns a function that changes the options of Pebble, or nil if nothing changes.
-func tuned(options map[string]int64) (func(*pebble.Options), error) {
-	for name := range options {
-		if setters[name] == nil {
-			return nil, fmt.Errorf("bench: no option %q of Pebble", name)
+// tuned returns the engine's tuning of the LSM for options by their names.
+func tuned(options map[string]int64) (l engine.LSM, err error) {
+	for name, v := range options {
+		set := setters[name]
+		if set == nil {
+			return l, fmt.Errorf("bench: no option %q of Pebble", name)
 		}
+		set(&l, v)
 	}
-	if len(options) == 0 {
-		return nil, nil
-	}
-	return func(o *pebble.Options) {
-		for name, v := range options {
-			setters[name](o, v)
-		}
-	}, nil
+	return l, l.Check()
 }
 
 // PebbleOptions returns the names of the options of the LSM that Open takes, in order.

@@ -14,7 +14,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
-	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/keyscheme"
 )
 
@@ -39,19 +39,16 @@ const RawActor = clock.Actor("raw-pebble-1")
 
 // OpenRaw opens Pebble by hand in a folder, which it creates.
 func OpenRaw(dir string, o Options) (*Raw, error) {
-	tune, err := tuned(o.Pebble)
+	tuning, err := tuned(o.Pebble)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	po := engine.BaselineOptions(o.MemTableBytes)
-	cache := engine.BaselineCache(o.MemTableBytes, o.CacheBytes)
+	po := pebbletool.BaselineOptions(o.MemTableBytes, tuning)
+	cache := pebbletool.BaselineCache(o.MemTableBytes, o.CacheBytes)
 	po.Cache, po.Logger = cache, quiet{}
-	if tune != nil {
-		tune(po)
-	}
 	db, err := pebble.Open(dir, po)
 	if err != nil {
 		cache.Unref()

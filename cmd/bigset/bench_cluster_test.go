@@ -18,7 +18,7 @@ func TestBenchCluster(t *testing.T) {
 	}
 	t.Parallel()
 	var started []*exec.Cmd
-	parts, last := []string{"transport", "add", "read", "filters"}, "bloomd/bulk"
+	parts, last := []string{"transport", "add", "filters"}, "bloomd/bulk"
 	if tier.Full() {
 		parts, last = nil, "kill/replay"
 	}

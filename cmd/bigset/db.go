@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 )
 
 // dbCommands are the read-only commands of Pebble on a whole store. The others are left out: a set, a delete or an upgrade would damage a
@@ -26,8 +27,8 @@ var dbGroups = []string{"find", "manifest", "sstable", "wal"}
 
 // db returns Pebble's own commands that inspect a store. They write nothing.
 func (a *app) db() *cobra.Command {
-	pebble := tool.New(tool.DefaultComparer(engine.Comparer()), tool.Mergers(engine.Merger()),
-		tool.OpenOptions(engine.ToolOptions{Damage: func(e *engine.CorruptionError) { a.dbDamage.CompareAndSwap(nil, e) }}))
+	pebble := tool.New(tool.DefaultComparer(pebbletool.Comparer()), tool.Mergers(pebbletool.Merger()),
+		tool.OpenOptions(pebbletool.Options{Damage: func(e *engine.CorruptionError) { a.dbDamage.CompareAndSwap(nil, e) }}))
 	cmd := &cobra.Command{
 		Use:   "db",
 		Short: "Look into the files of the store",

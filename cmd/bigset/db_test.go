@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/spf13/cobra"
 
-	"bigset/engine"
+	"bigset/engine/pebbletool"
 )
 
 // folder returns what is in a folder: names and content, but for the lock.
@@ -293,7 +293,7 @@ func TestDBPanics(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	var options pebble.Options
-	engine.ToolOptions{}.Apply("", &options)
+	pebbletool.Options{}.Apply("", &options)
 	if err := recovered(func() { options.Logger.Fatalf("odd %d", 1) }); err == nil || err.Error() != "odd 1" {
 		t.Errorf("got %v", err)
 	}

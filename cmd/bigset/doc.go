@@ -8,5 +8,5 @@
 // not trusted: names and elements may be any bytes, and tokens are unsealed before they count.
 //
 // Each subcommand has a file with its flags, its help and its work on an engine.Store. Start reading at main.go and root.go; store.go opens
-// the store, output.go prints, tokens.go seals, errors.go turns errors into advice, lines.go and set_import.go are the only pipeline.
+// the store, output.go prints, errors.go turns errors into advice, lines.go and set_import.go are the only pipeline.
 package main

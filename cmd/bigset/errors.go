@@ -24,7 +24,6 @@ import (
 	"bigset/server/bloomd"
 	"bigset/server/certs"
 	"bigset/server/cluster"
-	"bigset/server/door"
 	"bigset/server/tokens"
 )
 
@@ -78,7 +77,7 @@ var advices = []advice{
 	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
-	{door.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
+	{bigset.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},

@@ -132,7 +132,7 @@ func TestReport(t *testing.T) {
 		{&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, exitOK, ""},
 		{&importError{7, syscall.EPIPE}, exitError, "bigset: 7 elements imported and durable, then: broken pipe"},
 		{errors.Join(errAbsent, syscall.ENOSPC), exitError, "bigset: absent; no space left on device"},
-		{&bigset.LimitError{What: "dots in a context", Got: 2, Max: 1}, exitError, "bigset: over a limit: dots in a context of 2, at most 1"},
+		{&bigset.LimitError{What: "dots in a context", Got: 2, Max: 1}, exitError, "bigset: limit exceeded: 2 dots in a context, at most 1"},
 		{fmt.Errorf("x: %w", keyscheme.ErrTokenSeal), exitError, "bigset: x: token: broken seal or retired key"},
 		{errors.New("bench: odd"), exitError, "bigset: odd\nhint: `bigset verify` says"},
 		{&os.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOTDIR}, exitError, "bigset: mkdir x: not a directory\nhint: check the path"},

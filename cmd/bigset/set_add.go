@@ -33,12 +33,11 @@ With --json each element comes with its context: the token to act on this very a
 			}
 			a.keepContexts = c.keepContexts
 			return a.either(cmd, how, func() error { return a.addAway(cmd, c) }, func(s *engine.Store) error {
-				seal := newSealer(s, c.set)
-				r, err := c.write(cmd.Context(), s, seal)
+				r, err := c.write(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
-				return a.added(c, seal, r)
+				return a.added(c, s.Tokens(c.set), r)
 			})
 		},
 	}
@@ -48,19 +47,19 @@ With --json each element comes with its context: the token to act on this very a
 }
 
 // added prints the result of an add.
-func (a *app) added(c *change, seal *sealer, r bigset.Result) error {
+func (a *app) added(c *change, tokens *bigset.Tokens, r bigset.Result) error {
 	for i, e := range c.elements {
 		if !a.json {
 			break
 		}
-		token, err := seal.narrow(e, []clock.Dot{r.Dots[i]})
+		token, err := tokens.Narrow(e, []clock.Dot{r.Dots[i]})
 		if err != nil {
 			return err
 		}
 		if err := a.object(struct {
 			jsonElement
 			Context string `json:"context"`
-		}{c.jsonElement(e), token}); err != nil {
+		}{c.jsonElement(e), token.Text()}); err != nil {
 			return err
 		}
 	}

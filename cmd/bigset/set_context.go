@@ -47,14 +47,14 @@ func (a *app) wide(ctx context.Context, s *engine.Store, set []byte) error {
 	if err != nil {
 		return err
 	}
-	token, err := newSealer(s, set).wide(seen)
+	token, err := s.Tokens(set).Wide(seen)
 	if err != nil {
 		return err
 	}
 	return a.answer(struct {
 		jsonSet
 		Context string `json:"context"`
-	}{notation{}.jsonSet(set), token}, "%s", token)
+	}{notation{}.jsonSet(set), token.Text()}, "%s", token.Text())
 }
 
 // narrow prints the token of one element.
@@ -63,13 +63,13 @@ func (a *app) narrow(ctx context.Context, s *engine.Store, set, element []byte, 
 	if err != nil {
 		return err
 	}
-	seal := newSealer(s, set)
+	tokens := s.Tokens(set)
 	if a.json {
-		return a.presentJSON(n, seal, element, c)
+		return a.presentJSON(n, tokens, element, c)
 	}
-	token, err := seal.narrow(element, c.Dots)
+	token, err := tokens.Narrow(element, c.Dots)
 	if err != nil {
 		return err
 	}
-	return a.answer(nil, "%s", token)
+	return a.answer(nil, "%s", token.Text())
 }

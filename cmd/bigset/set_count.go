@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -32,7 +33,7 @@ context: the token of the whole set when counting began, for drop.`,
 				if err != nil {
 					return err
 				}
-				return a.counted(newSealer(s, set), c)
+				return a.counted(s.Tokens(set), c)
 			})
 		},
 	}
@@ -44,16 +45,16 @@ context: the token of the whole set when counting began, for drop.`,
 func (a *app) counting(elements uint64) { a.progress.show("counted %s", count(elements, "element")) }
 
 // counted prints a count.
-func (a *app) counted(seal *sealer, c engine.Count) error {
+func (a *app) counted(tokens *bigset.Tokens, c engine.Count) error {
 	if !a.json {
 		return a.answer(nil, "%d", c.Elements)
 	}
-	token, err := seal.wide(c.Context)
+	token, err := tokens.Wide(c.Context)
 	if err != nil {
 		return err
 	}
 	return a.object(struct {
 		Count   uint64 `json:"count"`
 		Context string `json:"context"`
-	}{c.Elements, token})
+	}{c.Elements, token.Text()})
 }

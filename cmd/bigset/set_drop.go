@@ -42,7 +42,7 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 			return a.either(cmd, changing, func() error { return a.dropAway(cmd, set, token) }, func(s *engine.Store) error {
 				var seen *clock.Clock
 				if given {
-					if seen, err = newSealer(s, set).bound(token); err != nil {
+					if seen, err = seenBy(s.Tokens(set), token); err != nil {
 						return err
 					}
 				}
@@ -53,6 +53,16 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 	w.flags(cmd)
 	cmd.Flags().StringVar(&token, "context", "", "token of what you saw of the set; only that is dropped")
 	return cmd
+}
+
+// seenBy returns what the holder of a token had seen of a set.
+func seenBy(tokens *bigset.Tokens, text string) (*clock.Clock, error) {
+	token, err := tokenOf("--context", text)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := tokens.Seen(token)
+	return seen, ofFlag("--context", true, err)
 }
 
 // drop drops a set, reports that as soon as it is done, and reclaims the space if that is cheap.

@@ -34,7 +34,7 @@ With --json each answer comes with its context: the token to act on what was see
 				if err != nil {
 					return err
 				}
-				return a.present(n, newSealer(s, set), elements, found)
+				return a.present(n, s.Tokens(set), elements, found)
 			})
 		},
 	}
@@ -43,12 +43,12 @@ With --json each answer comes with its context: the token to act on what was see
 }
 
 // present prints which elements are in the set.
-func (a *app) present(n notation, seal *sealer, elements [][]byte, found []bigset.Context) (err error) {
+func (a *app) present(n notation, tokens *bigset.Tokens, elements [][]byte, found []bigset.Context) (err error) {
 	all := true
 	for i, e := range elements {
 		all = all && found[i].Present()
 		if a.json {
-			err = a.presentJSON(n, seal, e, found[i])
+			err = a.presentJSON(n, tokens, e, found[i])
 		} else {
 			err = a.line(yesOrNo(found[i].Present())+"\t", e, n)
 		}
@@ -62,8 +62,8 @@ func (a *app) present(n notation, seal *sealer, elements [][]byte, found []bigse
 	return nil
 }
 
-func (a *app) presentJSON(n notation, seal *sealer, element []byte, c bigset.Context) error {
-	token, err := seal.narrow(element, c.Dots)
+func (a *app) presentJSON(n notation, tokens *bigset.Tokens, element []byte, c bigset.Context) error {
+	token, err := tokens.Narrow(element, c.Dots)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *app) presentJSON(n notation, seal *sealer, element []byte, c bigset.Con
 		jsonElement
 		Present bool   `json:"present"`
 		Context string `json:"context"`
-	}{n.jsonElement(element), c.Present(), token})
+	}{n.jsonElement(element), c.Present(), token.Text()})
 }
 
 func yesOrNo(b bool) string {

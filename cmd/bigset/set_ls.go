@@ -20,12 +20,12 @@ type listing struct {
 	limit                   int
 	reverse                 bool
 
-	set  []byte
-	seal *sealer
-	seen *clock.Clock // the clock of the set when the listing began
-	some bool         // an element was printed
-	last []byte       // the last element printed
-	left int          // how many may still be printed
+	set    []byte
+	tokens *bigset.Tokens
+	seen   *clock.Clock // the clock of the set when the listing began
+	some   bool         // an element was printed
+	last   []byte       // the last element printed
+	left   int          // how many may still be printed
 }
 
 func (a *app) setList() *cobra.Command {
@@ -57,9 +57,9 @@ and when there is more the last object is {"after": TOKEN}. Where there is no el
 				return err
 			}
 			return a.either(cmd, atRest, func() error { return a.listAway(cmd, l, o) }, func(s *engine.Store) error {
-				l.seal = newSealer(s, l.set)
+				l.tokens = s.Tokens(l.set)
 				if cmd.Flags().Changed("after") {
-					if o.After, err = l.seal.after(l.after, l.reverse); err != nil {
+					if o.After, err = l.resumes(); err != nil {
 						return err
 					}
 				}
@@ -149,14 +149,14 @@ func (a *app) listElement(l *listing, e fold.Element) error {
 	if !a.json {
 		return a.line("", e.Name, l.notation)
 	}
-	token, err := l.seal.narrow(e.Name, e.Dots)
+	token, err := l.tokens.Narrow(e.Name, e.Dots)
 	if err != nil {
 		return err
 	}
 	return a.object(struct {
 		jsonElement
 		Context string `json:"context"`
-	}{l.jsonElement(e.Name), token})
+	}{l.jsonElement(e.Name), token.Text()})
 }
 
 // listNothing prints the context of a listing without elements, in which their absence was seen: no element carried one.
@@ -164,25 +164,35 @@ func (a *app) listNothing(l *listing) error {
 	if !a.json {
 		return nil
 	}
-	token, err := l.seal.wide(l.seen)
+	token, err := l.tokens.Wide(l.seen)
 	if err != nil {
 		return err
 	}
 	return a.object(struct {
 		Context string `json:"context"`
-	}{token})
+	}{token.Text()})
+}
+
+// resumes returns the element after which --after continues.
+func (l *listing) resumes() ([]byte, error) {
+	token, err := tokenOf("--after", l.after)
+	if err != nil {
+		return nil, err
+	}
+	after, err := l.tokens.After(token, l.reverse)
+	return after, ofFlag("--after", true, err)
 }
 
 // listMore prints how to continue.
 func (a *app) listMore(l *listing) error {
-	token, err := l.seal.cursor(l.last, l.reverse)
+	token, err := l.tokens.Cursor(l.last, l.reverse)
 	if err != nil {
 		return err
 	}
 	if a.json {
 		return a.object(struct {
 			After string `json:"after"`
-		}{token})
+		}{token.Text()})
 	}
-	return a.note("more: --after %s", token)
+	return a.note("more: --after %s", token.Text())
 }

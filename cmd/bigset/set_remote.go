@@ -16,7 +16,6 @@ import (
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/certs"
-	"bigset/server/door"
 )
 
 // node is how commands on sets reach running nodes, instead of a folder.
@@ -152,7 +151,7 @@ func (a *app) repeatable(err error) error {
 		return &repeatError{err, fmt.Sprintf("import again what comes after the first %s; what was under way is not added twice, but with --policy empty",
 			tally(importing.durable))}
 	case len(u.Context) > 0:
-		return &repeatError{err, "the same drop again removes nothing else: " + a.again("--context", keyscheme.EncodeText(u.Context))}
+		return &repeatError{err, "the same drop again removes nothing else: " + a.again("--context", u.Context.Text())}
 	case len(u.Request) > 0:
 		return &repeatError{err, "the same command with that id settles it, and does nothing twice: " + a.again("--request", u.RequestText())}
 	}
@@ -194,10 +193,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
 // tokenOf reads the token of a flag. An empty value is refused: a command substitution may have failed.
 func tokenOf(flag, text string) (client.Token, error) {
-	token, err := keyscheme.DecodeText(text)
-	if err == nil {
-		_, err = keyscheme.TokenForm(token)
-	}
+	token, err := bigset.ParseToken(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -206,14 +202,11 @@ func tokenOf(flag, text string) (client.Token, error) {
 
 // ofFlag adds the flag to an error about its token.
 func ofFlag(flag string, given bool, err error) error {
-	if given && (errors.Is(err, keyscheme.ErrToken) || errors.Is(err, door.ErrCursor)) {
+	if given && (errors.Is(err, keyscheme.ErrToken) || errors.Is(err, bigset.ErrCursor)) {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return err
 }
-
-// shown returns a token as text.
-func shown(t client.Token) string { return keyscheme.EncodeText(t) }
 
 // change returns the request of add and rm to a node.
 func (n *node) change(cmd *cobra.Command, c *change) (w client.Write, err error) {
@@ -268,7 +261,7 @@ func (a *app) addAway(cmd *cobra.Command, c *change) error {
 			if err := a.object(struct {
 				jsonElement
 				Context string `json:"context"`
-			}{c.jsonElement(e), shown(r.Contexts[i])}); err != nil {
+			}{c.jsonElement(e), r.Contexts[i].Text()}); err != nil {
 				return err
 			}
 		}
@@ -312,7 +305,7 @@ func (a *app) presentAway(n notation, element []byte, p client.Presence) error {
 		jsonElement
 		Present bool   `json:"present"`
 		Context string `json:"context"`
-	}{n.jsonElement(element), p.Present, shown(p.Context)})
+	}{n.jsonElement(element), p.Present, p.Context.Text()})
 }
 
 // listAway is ls at a running node.
@@ -346,13 +339,13 @@ func (a *app) listAway(cmd *cobra.Command, l *listing, o bigset.ReadOptions) (er
 		case len(after) > 0 && a.json:
 			return a.object(struct {
 				After string `json:"after"`
-			}{shown(after)})
+			}{after.Text()})
 		case len(after) > 0:
-			return a.note("more: --after %s", shown(after))
+			return a.note("more: --after %s", after.Text())
 		case !some && a.json:
 			return a.object(struct {
 				Context string `json:"context"`
-			}{shown(whole)})
+			}{whole.Text()})
 		}
 		return nil
 	})
@@ -365,7 +358,7 @@ func (a *app) elementAway(l *listing, e client.Element) error {
 	return a.object(struct {
 		jsonElement
 		Context string `json:"context"`
-	}{l.jsonElement(e.Name), shown(e.Context)})
+	}{l.jsonElement(e.Name), e.Context.Text()})
 }
 
 // countAway is count at a running node.
@@ -378,7 +371,7 @@ func (a *app) countAway(ctx context.Context, set, prefix []byte) error {
 		return a.answer(struct {
 			Count   uint64 `json:"count"`
 			Context string `json:"context"`
-		}{c.Elements, shown(c.Context)}, "%d", c.Elements)
+		}{c.Elements, c.Context.Text()}, "%d", c.Elements)
 	})
 }
 
@@ -417,7 +410,7 @@ func (a *app) contextAway(ctx context.Context, n notation, set []byte, elements 
 			return a.answer(struct {
 				jsonSet
 				Context string `json:"context"`
-			}{notation{}.jsonSet(set), shown(t)}, "%s", shown(t))
+			}{notation{}.jsonSet(set), t.Text()}, "%s", t.Text())
 		}
 		found, err := to.Subset(ctx, client.Subset{Set: set, Elements: elements[:1], R: a.node.r})
 		if err != nil {
@@ -426,7 +419,7 @@ func (a *app) contextAway(ctx context.Context, n notation, set []byte, elements 
 		if a.json {
 			return a.presentAway(n, elements[0], found[0])
 		}
-		return a.answer(nil, "%s", shown(found[0].Context))
+		return a.answer(nil, "%s", found[0].Context.Text())
 	})
 }
 

@@ -25,7 +25,7 @@ with --open-contexts nobody looks.`,
 			}
 			a.keepContexts = c.keepContexts
 			return a.either(cmd, changing, func() error { return a.removeAway(cmd, c) }, func(s *engine.Store) error {
-				r, err := c.write(cmd.Context(), s, newSealer(s, c.set))
+				r, err := c.write(cmd.Context(), s)
 				if err != nil {
 					return err
 				}

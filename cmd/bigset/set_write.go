@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -49,8 +50,8 @@ func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
 }
 
 // write applies the change in one atomic batch.
-func (c *change) write(ctx context.Context, s *engine.Store, seal *sealer) (bigset.Result, error) {
-	contexts, err := seal.contexts(c.tokens, c.elements)
+func (c *change) write(ctx context.Context, s *engine.Store) (bigset.Result, error) {
+	contexts, err := c.contexts(s.Tokens(c.set))
 	if err != nil {
 		return bigset.Result{}, err
 	}
@@ -59,4 +60,20 @@ func (c *change) write(ctx context.Context, s *engine.Store, seal *sealer) (bigs
 		ops[i] = bigset.Op{Kind: c.kind, Element: e, Context: contexts[i]}
 	}
 	return s.Write(ctx, c.set, ops, c.options)
+}
+
+// contexts returns what the tokens of the flags hold, for each element.
+func (c *change) contexts(opener *bigset.Tokens) ([]bigset.Context, error) {
+	tokens := make([]bigset.Token, len(c.tokens))
+	for i, text := range c.tokens {
+		var err error
+		if tokens[i], err = tokenOf(fmt.Sprintf("--context for element %q", c.elements[i]), text); err != nil {
+			return nil, err
+		}
+	}
+	contexts, err := opener.Contexts(tokens, c.elements)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err) // which begins with "context"
+	}
+	return contexts, nil
 }

@@ -1,9 +1,10 @@
-// Package bubble runs schedules of package convergence in bubbles of testing/synctest, for replicas that have goroutines of their own and
-// talk through channels, mutexes and timers, not through real connections or files.
+// Package bubble runs schedules of package convergence in bubbles of testing/synctest. It is for replicas that start goroutines of
+// their own, and that communicate through channels, mutexes and timers rather than through real connections or files.
 //
-// In a bubble the kit knows when all goroutines of a schedule have come to rest, and waits for that after each step. Time there is not
-// the real one: a sleep of an hour takes no time, and timers go off only when the schedule lets time pass. Schedules with goroutines fail
-// again more often than by the real clock, and one that waits for ever ends at once, with the stacks of its goroutines.
+// In a bubble the kit knows when all goroutines of a schedule are blocked, and waits for that after each step. Time in a bubble is
+// not real time: a sleep of an hour takes no time, and timers fire only when the schedule lets time pass. Failures of schedules
+// with goroutines reproduce more often than in real time, and a schedule that would wait forever ends at once, with the stacks of
+// its goroutines.
 package bubble
 
 import (
@@ -14,18 +15,18 @@ import (
 	"bigset/convergence"
 )
 
-// In returns the system with each of its schedules in a bubble of its own, also where several run at once.
+// In returns a system that runs each of its schedules in a bubble of its own, even if several run concurrently.
 //
 //	func TestConverges(t *testing.T) {
 //		convergence.Run(t, bubble.In(t, system, 0), convergence.Options{})
 //	}
 //
-// So much of the bubble's time passes in each step: as long as a replica may take with what it was given, if it sleeps or waits for a
-// timer. 0 is none: then its timers go off only where the replica itself sleeps, as in Maintain or Ask.
+// pass is how much of the bubble's time passes in each step: as long as a replica may take for what it was given, if it sleeps or
+// waits for a timer. With 0, its timers fire only while the replica itself sleeps, as in Maintain or Ask.
 //
-// A replica whose goroutines send what an operation tells calls synctest.Wait in Do, and returns in Effect.Out what was sent. Its Close,
-// Crash and Stop end its goroutines: one that is left is a violation. Its channels and mutexes are made in Open, in System.Share, or later:
-// what was made outside the bubble does not count as waiting.
+// A replica whose goroutines send an operation's messages must call synctest.Wait in Do, and return in Effect.Out what was sent.
+// Its Close, Crash and Stop must end its goroutines: a goroutine that is left is a violation. It must make its channels and mutexes
+// in Open, in System.Share, or later: a goroutine that waits for one made outside the bubble does not count as blocked.
 func In(t *testing.T, sys convergence.System, pass time.Duration) convergence.System {
 	wait := func() {
 		time.Sleep(pass)

@@ -10,7 +10,7 @@ import (
 	"bigset/convergence/bubble"
 )
 
-// changed is a Courier that does something else when it is told of an element, or is closed.
+// changed is a Courier that does something else when it receives an element, or is closed.
 type changed struct {
 	*Courier
 	receive func(s *Courier, msg []byte)
@@ -44,7 +44,7 @@ func explore(t *testing.T, c changed, pass time.Duration, o convergence.Options)
 	return r
 }
 
-// TestTimePasses: a replica that takes a second with a message is accused where less than a second passes in a step.
+// TestTimePasses: a replica that takes a second for a message is reported if less than a second passes in a step.
 func TestTimePasses(t *testing.T) {
 	for pass, found := range map[time.Duration]bool{0: true, delay / 2: true, delay: false, 5 * delay: false} {
 		start := time.Now()
@@ -58,7 +58,7 @@ func TestTimePasses(t *testing.T) {
 	}
 }
 
-// TestBlocked: a replica that waits for ever ends its step at once, and the stacks are those of all its goroutines.
+// TestBlocked: a replica that waits forever ends its step at once, and the report has the stacks of all its goroutines.
 func TestBlocked(t *testing.T) {
 	forever := func(s *Courier, msg []byte) {
 		s.mu.Lock()
@@ -77,7 +77,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestLeft: goroutines that Close leaves are said at the start, and a violation if they come later.
+// TestLeft: goroutines that Close leaves are reported at the start, and as a violation if they come later.
 func TestLeft(t *testing.T) {
 	late := changed{receive: func(s *Courier, _ []byte) { go func() { <-make(chan int) }() }}
 	f := explore(t, late, delay, convergence.Options{ShrinkRuns: 50}).Failure
@@ -93,7 +93,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestPanics: a panic of a replica is a violation, and no end of the process.
+// TestPanics: a panic of a replica is a violation, and does not end the process.
 func TestPanics(t *testing.T) {
 	f := explore(t, changed{receive: func(*Courier, []byte) { panic("sprung") }}, delay, convergence.Options{}).Failure
 	if f == nil || f.Violation.Kind != convergence.Panicked || !strings.Contains(f.Violation.Stack, "bubble_test.TestPanics") {
@@ -101,7 +101,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestWorkers: bubbles beside each other do what they do one after the other.
+// TestWorkers: concurrent bubbles do what sequential ones do.
 func TestWorkers(t *testing.T) {
 	var first *convergence.Report
 	for _, workers := range []int{1, 3} {

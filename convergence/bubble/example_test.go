@@ -12,8 +12,8 @@ import (
 	"bigset/convergence/bubble"
 )
 
-// Courier is an observed-remove set with goroutines: one takes what was received from a channel, a second later, and what an operation
-// has to tell is sent by another.
+// Courier is an observed-remove set with goroutines: one applies received messages from a channel, a second later, and another
+// sends the messages of operations.
 type Courier struct {
 	mu      sync.Mutex
 	name    int
@@ -58,7 +58,7 @@ func (s *Courier) take(p parcel) {
 	}
 }
 
-// Do waits until the goroutines have come to rest, and returns what they have sent.
+// Do waits until the goroutines are blocked, and returns what they have sent.
 func (s *Courier) Do(op convergence.Op) (e convergence.Effect, err error) {
 	p := parcel{Removes: s.present()[op.Elem]}
 	if op.Kind == "add" {

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// What Fail takes.
+// The errors that Fail takes.
 var (
-	// ErrIO makes every call fail that changes something or syncs, and Sync lose what was not synced.
+	// ErrIO makes every call fail that changes something or syncs. A failed Sync loses what was not synced.
 	ErrIO = errors.New("crashfs: input/output error")
-	// ErrFull lets a write do its first half and then fail, and lets nothing be made. Names may go and change, and what was
-	// written is synced.
+	// ErrFull makes a write do its first half and then fail, and makes every creation fail. Names may still be removed and changed,
+	// and what was written is synced.
 	ErrFull = errors.New("crashfs: no space left")
 )
 
-// Fail makes the disk fail by ErrIO or ErrFull, or by another error as by ErrIO, until it is given nil.
+// Fail makes the disk fail until Fail is called with nil. Any error other than ErrFull has the effect of ErrIO.
 func (f *FS) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -26,9 +26,8 @@ func (f *FS) Fail(err error) {
 // broken reports whether the disk does not work at all.
 func (f *FS) broken() bool { return f.fault != nil && !errors.Is(f.fault, ErrFull) }
 
-// Cut cuts the power, and returns the file system that is there when it is back: with everything that was synced, and of what
-// was not each change with a chance of keep quarters (0 to 4). This one is at its end: its handles and calls return
-// fs.ErrClosed.
+// Cut cuts the power. It returns the file system that exists when the power is back: everything that was synced, and each other
+// change with a probability of keep quarters (0 to 4). f itself has ended: its handles and calls return fs.ErrClosed.
 func (f *FS) Cut(r *rand.Rand, keep int) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +36,7 @@ func (f *FS) Cut(r *rand.Rand, keep int) *FS {
 	return &FS{root: c.node(f.root), block: f.block}
 }
 
-// Clone returns a copy of everything as it is seen now, all of it durable.
+// Clone returns a copy of everything as readers see it now, all of it durable.
 func (f *FS) Clone() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,12 +44,12 @@ func (f *FS) Clone() *FS {
 	return &FS{root: c.node(f.root), block: f.block}
 }
 
-// copier makes the file system of after a crash, or a clone.
+// copier makes the file system after a crash, or a clone.
 type copier struct {
 	rand  *rand.Rand
 	keep  int
 	block int
-	all   bool            // everything that is seen
+	all   bool            // everything that readers see
 	done  map[*node]*node // a node may have two names
 }
 
@@ -76,7 +75,7 @@ func (c *copier) node(n *node) *node {
 
 func (c *copier) survives() bool { return c.rand.IntN(4) < c.keep }
 
-// names returns the names of a directory that are left. A change is lost with those before it that it builds on.
+// names returns the names of a directory that remain. A change is lost if an earlier change to one of its names is lost.
 func (c *copier) names(n *node) map[string]*node {
 	if c.all {
 		return n.names
@@ -95,7 +94,7 @@ func (c *copier) names(n *node) map[string]*node {
 	return left
 }
 
-// bytes returns what is left of a file: each write by block.
+// bytes returns what remains of a file: each write is kept or lost block by block.
 func (c *copier) bytes(n *node) []byte {
 	if c.all {
 		return slices.Clone(n.data)

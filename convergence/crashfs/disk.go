@@ -8,14 +8,14 @@ import (
 )
 
 // Disk is the file system of one life of a replica. Embedded in a replica it implements convergence.Backuper,
-// convergence.DiskFaulter, and Crash of convergence.Durable.
+// convergence.DiskFaulter, and the Crash method of convergence.Durable.
 type Disk struct {
 	*FS
 	rand *rand.Rand
 }
 
 // Open returns the disk that a replica finds: empty at its first start and after its disk was lost, otherwise what its last life
-// left. A backup may be opened more than once, so that each life gets a copy of its own.
+// left. A backup may be opened more than once; each life gets its own copy.
 func Open(env convergence.Env) (*Disk, error) {
 	if env.Disk == nil {
 		return &Disk{New(0), env.Rand}, nil

@@ -15,12 +15,12 @@ import (
 	"bigset/convergence/crashfs"
 )
 
-// logSet is an observed-remove set that keeps its operations in a log file, a line each.
+// logSet is an observed-remove set that keeps its operations in a log file, one per line.
 type logSet struct {
 	*crashfs.Disk
 	env     convergence.Env
 	log     *crashfs.File
-	torn    bool // the log's end, or what of it is durable, is not known
+	torn    bool // the log's end, or how much of it is durable, is not known
 	next    int
 	adds    map[string]string // tag to element
 	removed map[string]bool   // tags
@@ -50,7 +50,7 @@ func openLogSet(env convergence.Env, slip string) (convergence.Replica, error) {
 	for line := range bytes.Lines(data) {
 		sum, text, _ := bytes.Cut(line, []byte(" "))
 		if string(sum) != checksum(text) {
-			break // a crash tore it, so it was never acknowledged, nor was what follows
+			break // a crash tore it, so neither it nor what follows was acknowledged
 		}
 		var r record
 		if err := json.Unmarshal(text, &r); err != nil {
@@ -65,7 +65,7 @@ func openLogSet(env convergence.Env, slip string) (convergence.Replica, error) {
 	return s, s.log.Truncate(int64(whole))
 }
 
-// rewrite writes everything to a new log, and puts it in the place of the old one.
+// rewrite writes everything to a new log, and replaces the old one with it.
 func (s *logSet) rewrite() error {
 	log, err := s.OpenFile("log.new", os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *logSet) Receive(msg []byte) (durable bool, err error) {
 
 func (s *logSet) tags(elem string) []string { return s.present()[elem] }
 
-// present returns the elements that are there, with their tags.
+// present returns the elements that are present, with their tags.
 func (s *logSet) present() map[string][]string {
 	all := map[string][]string{}
 	for _, t := range slices.Sorted(maps.Keys(s.adds)) {
@@ -174,7 +174,7 @@ func (s *logSet) Read() (v convergence.View, err error) {
 	return v, nil
 }
 
-// Sync makes the log durable. After a failure only a new log is.
+// Sync makes the log durable. After a failure only a new log can be made durable.
 func (s *logSet) Sync() error {
 	if s.slip == "sync" {
 		return nil
@@ -197,8 +197,8 @@ func logSets(slip string) convergence.System {
 	return convergence.System{Name: "log-set", Open: func(env convergence.Env) (convergence.Replica, error) { return openLogSet(env, slip) }}
 }
 
-// A set with a log in a file keeps what it acknowledged, through crashes, full disks and compactions. One that answers Sync
-// without a sync of its log is found out by the first crash.
+// A set with a log in a file keeps what it acknowledged, through crashes, full disks and compactions. A set that answers Sync
+// without syncing its log is detected by the first crash.
 func Example() {
 	for _, slip := range []string{"", "sync"} {
 		r, err := convergence.Explore(context.Background(), logSets(slip), convergence.Options{Seed: 1, Replicas: 2})
@@ -215,7 +215,7 @@ func Example() {
 	// no violation in 1000 schedules
 	// resurrected at step 42: replica A: "a" is shown by add 0-1-1 of step 16, which was removed or replaced
 	// shrunk from 60 to 5 steps
-	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
+	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
 	//
 	// convergence script 1
 	// system log-set

@@ -17,12 +17,12 @@ type File struct {
 	name   string
 	flag   int
 	off    int64
-	list   []fs.DirEntry // of a directory: what ReadDir has left
+	list   []fs.DirEntry // of a directory: what ReadDir has not returned yet
 	listed bool
 	closed bool
 }
 
-// call runs one call on the handle, with what it says of the handle wrapped around its error.
+// call makes one call on the handle, and wraps its error with the handle's name.
 func (h *File) call(op string, dir bool, do func() error) error {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
@@ -184,8 +184,8 @@ func (f *FS) truncate(n *node, size int64) error {
 	return nil
 }
 
-// Sync makes durable what was written to the file by any handle, or the names in a directory. When it fails, what was written
-// is lost, although it can be read until a crash: it has to be written again.
+// Sync makes durable what was written to the file by any handle, or the names in a directory. If it fails, what was written is
+// lost, although it can be read until a crash: it has to be written again.
 func (h *File) Sync() error {
 	return h.call("sync", true, func() error { return h.fs.sync(h.n) })
 }
@@ -246,7 +246,7 @@ func resize(b []byte, size int64) []byte {
 	return append(b, make([]byte, size-int64(len(b)))...)
 }
 
-// info is a node as it was when it was asked for.
+// info is a node's state at the time of the request.
 type info struct {
 	name string
 	size int64

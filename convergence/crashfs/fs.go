@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// BlockDefault is the length of a block in bytes when New is given none: small, so that the short records of tests tear.
+// BlockDefault is the length of a block in bytes when New is given 0: small, so that even the short records of tests can be torn.
 const BlockDefault = 16
 
 var (
@@ -26,11 +26,11 @@ type FS struct {
 	mu    sync.Mutex
 	root  *node
 	block int
-	fault error // of every call that changes something; nil when all is well
+	fault error // of every call that changes something; nil when the disk works
 	ended bool  // the power was cut
 }
 
-// node is a file or a directory. It lives as long as a name or a handle leads to it.
+// node is a file or a directory. It lives as long as a name or a handle refers to it.
 type node struct {
 	dir bool
 
@@ -43,22 +43,22 @@ type node struct {
 	changes []change         // since the last Sync
 }
 
-// write is one that is not synced: bytes at an offset, or a new length.
+// write is a write that is not synced: bytes at an offset, or a new length.
 type write struct {
 	off  int64 // or the length
 	data []byte
 	cut  bool
 }
 
-// change is what happens to some names of a directory at once.
+// change is what happens atomically to some names of a directory.
 type change []entry
 
 type entry struct {
 	name string
-	n    *node // nil: the name goes
+	n    *node // nil: the name is removed
 }
 
-// New returns an empty file system with blocks of so many bytes; 0 is BlockDefault.
+// New returns an empty file system with blocks of block bytes; 0 means BlockDefault.
 func New(block int) *FS {
 	if block <= 0 {
 		block = BlockDefault
@@ -70,7 +70,7 @@ func newDir() *node {
 	return &node{dir: true, names: map[string]*node{}, kept: map[string]*node{}}
 }
 
-// change notes a change of a directory's names.
+// change records a change of a directory's names.
 func (n *node) change(c ...entry) {
 	n.changes = append(n.changes, c)
 	apply(n.names, c)
@@ -86,7 +86,8 @@ func apply(names map[string]*node, c change) {
 	}
 }
 
-// find returns what a name leads to, or nil, and the directory that it is in: nil for the root and where there is none.
+// find returns the node that a name refers to, or nil, and the directory that contains it. The directory is nil for the root, and
+// if it does not exist.
 func (f *FS) find(name string) (dir, n *node, err error) {
 	switch {
 	case f.ended:
@@ -120,12 +121,12 @@ func (f *FS) Open(name string) (fs.File, error) {
 	return h, nil
 }
 
-// Create makes a file, or empties it if it is there, and opens it for reading and writing.
+// Create makes a file, or empties it if it exists, and opens it for reading and writing.
 func (f *FS) Create(name string) (*File, error) {
 	return f.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
-// OpenFile opens a file with the flags of package os; O_SYNC is not among them. A directory opens for reading only.
+// OpenFile opens a file with the flags of package os, except O_SYNC. A directory can be opened only for reading.
 func (f *FS) OpenFile(name string, flag int) (*File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +177,7 @@ func (f *FS) Mkdir(name string) error {
 	})
 }
 
-// Remove removes a file, or a directory without names. Handles to it stay good.
+// Remove removes a file, or an empty directory. Handles to it stay valid.
 func (f *FS) Remove(name string) error {
 	return f.do("remove", name, func(dir, n *node) error {
 		switch {
@@ -194,7 +195,7 @@ func (f *FS) Remove(name string) error {
 	})
 }
 
-// Rename gives a file another name, in place of the file that has it. A directory keeps its parent, and replaces nothing.
+// Rename gives a file another name, and replaces the file that has that name. A directory keeps its parent, and replaces nothing.
 func (f *FS) Rename(name, to string) error {
 	return f.do("rename", name, func(dir, n *node) error {
 		into, old, err := f.find(to)
@@ -261,7 +262,7 @@ func (f *FS) sync(n *node) error {
 		return nil
 	}
 	writes := n.writes
-	n.writes = nil // also when it fails: they are taken for written, and are not
+	n.writes = nil // even if the sync fails: they count as written, but are not
 	if f.broken() {
 		return f.fault
 	}

@@ -15,7 +15,7 @@ import (
 	"bigset/convergence/crashfs"
 )
 
-// TestSlips has a log-structured replica forget one thing at a time.
+// TestSlips makes a log-structured replica forget one thing at a time.
 func TestSlips(t *testing.T) {
 	for _, slip := range []string{"", "sync", "truncate", "sync before rename", "directory sync", "torn write", "failed sync"} {
 		t.Run(slip, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestIsAFileSystem(t *testing.T) {
 	must(t, fstest.TestFS(cut(f, 1, 4), "a", "dir/b", "dir/sub/c", "empty"))
 }
 
-// TestOnlyTheSyncedIsLeft cuts the power with the least luck.
+// TestOnlyTheSyncedIsLeft cuts the power so that nothing unsynced survives.
 func TestOnlyTheSyncedIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(f *crashfs.FS)
@@ -176,7 +176,7 @@ func TestOnlyTheSyncedIsLeft(t *testing.T) {
 	}
 }
 
-// TestWhatChanceLeaves cuts the power over a write of four blocks and a rename, with many seeds.
+// TestWhatChanceLeaves cuts the power during a write of four blocks and a rename, with many seeds.
 func TestWhatChanceLeaves(t *testing.T) {
 	got := map[string]int{}
 	for seed := range uint64(2000) {
@@ -209,7 +209,7 @@ func TestWhatChanceLeaves(t *testing.T) {
 	}
 }
 
-// TestChangesBuildOnOthers creates, renames and removes: what is left must be what some prefix for each name left.
+// TestChangesBuildOnOthers creates, renames and removes files: the result must be that of some prefix of the changes of each name.
 func TestChangesBuildOnOthers(t *testing.T) {
 	got := map[string]int{}
 	for seed := range uint64(500) {
@@ -360,7 +360,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// TestDisk has a replica's lives share a disk, and a backup not.
+// TestDisk: the lives of a replica share a disk, and a backup does not.
 func TestDisk(t *testing.T) {
 	env := convergence.Env{Rand: rand.New(rand.NewPCG(1, 1))}
 	d, err := crashfs.Open(env)

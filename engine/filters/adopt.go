@@ -11,14 +11,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// Adopt makes a filter that a node has made alone, for one owner, one that several replicas fill: its options have so many owners from then on,
-// and it keeps its generation. The layers that it has stay as they are. Their owner is seat 0, which goes on to fill the last one; all
-// later layers are divided among the owners, at indexes of their own, so that the filter's probability holds over all. When Adopt returns
-// that is on disk. A filter that has so many owners already is left alone.
+// Adopt turns a filter that a node has made alone, for one owner, into one that several replicas fill: from then on its options
+// have the given number of owners. It keeps its generation. Its existing layers stay as they are. Their owner is seat 0, which
+// continues to fill the last one. All later layers are divided among the owners, at indexes of their own, so that the filter's
+// probability holds over all layers. When Adopt returns, this is on disk. A filter that already has that many owners is left alone.
 //
-// Errors are bigset.ErrNoFilter, bloomslice.ErrOptions for more owners than its capacity is enough for, and bigset.ErrRequest for a
-// filter that is in memory only, has another number of owners, or was imported with layers of an owner that is no seat; bigset.ErrCorrupt for one
-// that can't be read. After an error nothing has changed.
+// Errors are bigset.ErrNoFilter; bloomslice.ErrOptions for more owners than its capacity suffices for; bigset.ErrRequest for a
+// filter that is only in memory, has another number of owners, or was imported with layers of an owner that is not a seat; and
+// bigset.ErrCorrupt for one that can't be read. After an error nothing has changed.
 func (fs *Filters) Adopt(ctx context.Context, name []byte, owners uint32) error {
 	if err := fs.db.Enter(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (fs *Filters) adopt(f *Filter, owners uint32) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	unlock := lockParts(parts) // nobody adds a layer meanwhile
+	unlock := lockParts(parts) // no goroutine adds a layer until then
 	defer unlock()
 	batch := fs.db.NewBatch()
 	var err error
@@ -70,7 +70,7 @@ func (fs *Filters) adopt(f *Filter, owners uint32) error {
 		opt := *part.opt.Load()
 		opt.Owners = owners
 		part.opt.Store(f.shared(opt))
-		part.changed() // its digest comes with its options
+		part.changed() // its digest depends on its options
 		if slice := part.slice.Load(); slice != nil {
 			slice.SetOwners(owners)
 		}
@@ -79,7 +79,7 @@ func (fs *Filters) adopt(f *Filter, owners uint32) error {
 	return nil
 }
 
-// mayAdopt returns why a slice can't have so many owners from now on.
+// mayAdopt returns why a slice can't have that many owners.
 func (f *filterSlice) mayAdopt(owners uint32) error {
 	if err := f.loadHead(); err != nil {
 		return err

@@ -26,9 +26,9 @@ func (r *sliceReplica) replicated(t *testing.T, name string) bigset.SliceSpec {
 	return bigset.SliceSpec{Name: []byte(name), Generation: info.Generation, Options: info.Options}
 }
 
-// TestAdopt: a filter that was made alone goes to two other replicas, and all three mark keys in it, also while one is away. No replica denies a key
-// that it has acknowledged, the layers from before stay as they are, others come after them, and keys that are not in it are found no more often
-// than it was made for.
+// TestAdopt: a filter that was made alone is copied to two other replicas, and all three mark keys in it, also while one is away.
+// No replica denies a key that it has acknowledged; the layers from before stay as they are, and new ones follow them; and false
+// positives are no more frequent than the filter was made for.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	for _, parts := range []uint32{1, 2} {
@@ -73,7 +73,7 @@ func TestAdopt(t *testing.T) {
 				by := chunk % 3
 				m, err := r[by].store.Filters().MarkSlice(bg, s, r[by].seat, some, make([]bool, len(some)))
 				must(t, err, "mark")
-				if to := (by + 1) % 3; chunk%5 > 0 || to == 0 { // the third misses it, and is told at the end
+				if to := (by + 1) % 3; chunk%5 > 0 || to == 0 { // the third misses it, and gets it at the end
 					must(t, r[to].store.Filters().ApplyMarks(bg, m, make([]bool, len(some))), "apply")
 				}
 			}
@@ -161,7 +161,7 @@ func TestAdoptCrashes(t *testing.T) {
 	}
 }
 
-// TestAdoptRefused: what can't be adopted stays as it is.
+// TestAdoptRefused: a filter that can't be adopted stays as it is.
 func TestAdoptRefused(t *testing.T) {
 	t.Parallel()
 	r := openReplicas(t, 1)[0]

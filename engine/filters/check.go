@@ -7,25 +7,26 @@ import (
 	"bigset/bloomslice"
 )
 
-// CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
+// CheckSlice reports which keys are in the slice, by their hashes. A slice that this store does not have contains no keys. Errors
+// are those of MarkSlice.
 func (fs *Filters) CheckSlice(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash, present []bool) error {
 	one := [1]SliceCheck{{Slice: spec.Slice, Hashes: hashes, Present: present}}
 	fs.CheckSlices(ctx, spec, one[:])
 	return one[0].Err
 }
 
-// SliceCheck is a question for keys of one slice, and what has come of it.
+// SliceCheck is a check of keys of one slice, and its result.
 type SliceCheck struct {
 	Slice   uint32
 	Hashes  []bloomslice.Hash
-	Present []bool // as long as Hashes; set to which keys are there
+	Present []bool // as long as Hashes; set to which keys are in the slice
 
 	Err error // set to the error that CheckSlice would return
 
 	part *filterSlice
 }
 
-// CheckSlices does what CheckSlice does for several slices of a filter, and sets of each what has come of it. The spec's slice is not looked at.
+// CheckSlices does what CheckSlice does for several slices of a filter, and sets the result of each. It ignores the spec's slice.
 func (fs *Filters) CheckSlices(ctx context.Context, spec bigset.SliceSpec, all []SliceCheck) {
 	err := fs.db.Enter()
 	if err == nil {
@@ -66,8 +67,9 @@ func (fs *Filters) CheckSlices(ctx context.Context, spec bigset.SliceSpec, all [
 	}
 }
 
-// CheckSlicesNow does what CheckSlices does for n slices, where nothing is waited for and nothing is wrong: no page or head has to be read. Else it returns false, and
-// what present has says nothing. keys returns one of the slices, and its keys. present has room for the keys of all, one slice behind the other.
+// CheckSlicesNow does what CheckSlices does for n slices, if it does not have to wait and nothing is wrong: no page or head has to
+// be read. Otherwise it returns false, and present is meaningless. keys returns one of the slices, and its keys. present has room
+// for the keys of all slices, one slice after the other.
 func (fs *Filters) CheckSlicesNow(spec bigset.SliceSpec, n int, keys func(i int) (slice uint32, hashes []bloomslice.Hash), present []bool) bool {
 	if fs.db.Enter() != nil {
 		return false
@@ -108,7 +110,8 @@ func (fs *Filters) CheckSlicesNow(spec bigset.SliceSpec, n int, keys func(i int)
 	return true
 }
 
-// knownNow does what known does, for some keys. It reports false where the slice's head is not in memory, and for what known or CheckHashes refuse.
+// knownNow does what known does, for some keys. It reports false if the slice's head is not in memory, and for what known or
+// CheckHashes refuses.
 func (f *Filter) knownNow(spec *bigset.SliceSpec, hashes []bloomslice.Hash) (part *filterSlice, ok bool) {
 	if int(spec.Slice) >= len(f.slices) || spec.CheckHashes(hashes) != nil {
 		return nil, false

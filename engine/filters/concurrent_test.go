@@ -21,8 +21,8 @@ func allowed(err error) bool {
 	return err == nil || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, bigset.ErrFilterExists) || errors.Is(err, bigset.ErrFilterOpen)
 }
 
-// TestFiltersConcurrently uses filters from all sides while pages go in and out. Of a filter that stays, no key is denied to who has
-// marked it, and each key is added by one of those who mark it.
+// TestFiltersConcurrently uses filters from several goroutines while pages are loaded and evicted. In a filter that stays, a
+// goroutine finds every key that it has marked, and each key counts as added for one of the goroutines that mark it.
 func TestFiltersConcurrently(t *testing.T) {
 	p := newRoom("store")
 	p.opt.FilterCacheBytes = 40 << 10
@@ -126,7 +126,7 @@ func TestFiltersConcurrently(t *testing.T) {
 	p.close(t)
 }
 
-// TestFilterFlushEnds: a flush ends while others mark as fast as they can.
+// TestFilterFlushEnds: a flush ends while other goroutines mark keys as fast as they can.
 func TestFilterFlushEnds(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)
@@ -155,7 +155,7 @@ func TestFilterFlushEnds(t *testing.T) {
 	p.close(t)
 }
 
-// TestFilterDroppedBesideChecks: a check that a drop overtakes fails, and denies nothing.
+// TestFilterDroppedBesideChecks: a check that is overtaken by a drop fails; it does not deny keys.
 func TestFilterDroppedBesideChecks(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)
@@ -183,7 +183,7 @@ func TestFilterDroppedBesideChecks(t *testing.T) {
 	p.close(t)
 }
 
-// TestFilterDroppedWithinCheck: so does one that looks at many keys, whose first has a page that is not in memory yet.
+// TestFilterDroppedWithinCheck: the same holds for a check of many keys, of which the first has a page that is not in memory yet.
 func TestFilterDroppedWithinCheck(t *testing.T) {
 	t.Parallel()
 	p := newRoom("store")
@@ -213,7 +213,8 @@ func TestFilterDroppedWithinCheck(t *testing.T) {
 	p.close(t)
 }
 
-// TestFilterMarkedWithinClose marks a key while a close stores what was marked before: it is not let go with the rest.
+// TestFilterMarkedWithinClose marks a key while a close stores what was marked before: that mark is not discarded with the slice's
+// memory.
 func TestFilterMarkedWithinClose(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)

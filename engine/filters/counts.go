@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// counts count keys. Goroutines that run beside each other count in different cache lines, mostly: one for all would go from
-// processor to processor with each check.
+// counts counts keys. Concurrent goroutines mostly count in different cache lines: a single line would move from processor to
+// processor with each check.
 type counts [8]struct {
 	hits, misses atomic.Uint64
 	_            [48]byte // the rest of a cache line
 }
 
-// add counts keys. Which line it uses follows from where the goroutine's stack is.
+// add counts keys. It chooses the line by the address of the goroutine's stack.
 func (c *counts) add(hits, misses uint64) {
 	var here byte
 	line := &c[uint64(uintptr(unsafe.Pointer(&here)))>>11*0x9E3779B97F4A7C15>>61]
@@ -33,7 +33,7 @@ func (c *counts) sums() (hits, misses uint64) {
 	return hits, misses
 }
 
-// filterCounts are the counts of a filter, which it has when it was used.
+// filterCounts are the counts of a filter, allocated at its first use.
 type filterCounts struct {
 	checks, marks     counts
 	pageIns, pageOuts atomic.Uint64

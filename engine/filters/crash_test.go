@@ -30,7 +30,7 @@ type tagged struct {
 
 type filterStates map[string]tagged
 
-// filterHistory is a script of filters. It tells of each step before it is done and after.
+// filterHistory is a script of filters. It reports each step before and after the step is done.
 type filterHistory struct {
 	p    *room
 	tags int
@@ -118,8 +118,9 @@ func (h *filterHistory) reopen() (err error) {
 	return err
 }
 
-// TestFilterCrashes cuts the power before every operation on the disk of a history of filters: a drop that returned is one, nothing of a
-// dropped filter is in a new one of its name, no flushed key is denied, and what was dropped leaves the disk after the next open.
+// TestFilterCrashes cuts the power before every operation on the disk of a history of filters. A drop that returned stays done,
+// nothing of a dropped filter is in a new one of its name, no flushed key is denied, and the keys of dropped filters leave the disk
+// after the next open.
 func TestFilterCrashes(t *testing.T) {
 	t.Parallel()
 	p := newRoom("history")
@@ -193,8 +194,8 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 	must(t, q.store.Close(), "close")
 }
 
-// TestCreateFilterFails fails every operation on the disk of a create, once: it leaves a filter or nothing. A compaction that goes on beside it is
-// left alone: where it can't write the MANIFEST the process ends.
+// TestCreateFilterFails fails every operation on the disk of a create, once: the create leaves a filter or nothing. A compaction
+// that runs at the same time is left alone, because the process ends if a compaction can't write the MANIFEST.
 func TestCreateFilterFails(t *testing.T) {
 	for n := int64(0); ; n++ {
 		p := newRoom(fmt.Sprintf("operation %d", n))
@@ -263,8 +264,8 @@ func TestFilterFlushAgain(t *testing.T) {
 	must(t, errors.Join(q.store.Close(), p.store.Close()), "close")
 }
 
-// TestFilterLayerFirst ends the process before every operation on the disk of a flush that stores a new layer and its pages as a table: none
-// of them is there without it.
+// TestFilterLayerFirst ends the process before every operation on the disk of a flush that stores a new layer and its pages as a
+// table: no page is there without the layer.
 func TestFilterLayerFirst(t *testing.T) {
 	t.Parallel()
 	p := newRoom("store")

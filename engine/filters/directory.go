@@ -12,7 +12,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// keyGeneration keeps the last generation that was given to a filter, so that none is given twice. It is on disk.
+// keyGeneration stores the last generation that was given to a filter, so that none is given twice. It is on disk.
 var keyGeneration = []byte("fg")
 
 // lastGeneration returns the last generation that was given to a filter.
@@ -27,14 +27,14 @@ func (fs *Filters) lastGeneration() (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// present is an entry of the directory, with how many slices the filter has.
+// present is an entry of the directory, with the number of the filter's slices.
 type present struct {
 	keyscheme.DirectoryEntry
-	slices uint32 // of EntryPresent; 0 where that can't be read
+	slices uint32 // of EntryPresent; 0 if it can't be read
 	bad    error  // why it can't
 }
 
-// entries returns what a part of the directory says.
+// entries returns the entries of a part of the directory.
 func (fs *Filters) entries(b keyscheme.Bounds) (entries []present, err error) {
 	err = fs.eachEntry(b, func(e present) {
 		e.Name = bytes.Clone(e.Name)
@@ -46,7 +46,7 @@ func (fs *Filters) entries(b keyscheme.Bounds) (entries []present, err error) {
 	return entries, nil
 }
 
-// eachEntry calls f for what a part of the directory says, in order. The name is valid during the call.
+// eachEntry calls f for the entries of a part of the directory, in order. The name is valid during the call.
 func (fs *Filters) eachEntry(b keyscheme.Bounds, f func(e present)) error {
 	return fs.db.Each(b, func(raw, value []byte) error {
 		key, err := keyscheme.Decode(raw)
@@ -65,7 +65,8 @@ func (fs *Filters) eachEntry(b keyscheme.Bounds, f func(e present)) error {
 	})
 }
 
-// unlisted returns the filter of a name that is on disk and was cleared, or nil, and entries of the directory that nothing stands behind.
+// unlisted returns the filter of that name that is on disk and was cleared, or nil. It also returns entries of the directory for
+// which no slice exists.
 func (fs *Filters) unlisted(name []byte) (f *Filter, stale []present, err error) {
 	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryPresent, name))
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// Drop takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
-// later. Its error is bigset.ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
+// Drop removes a filter for good: when it returns, that is on disk, and a filter of the same name starts empty. Its pages are
+// removed later. Its error is bigset.ErrNoFilter. A filter that replicas share must be dropped with DropGeneration, or it comes
+// back from them.
 func (fs *Filters) Drop(ctx context.Context, name []byte) error {
 	if err := fs.db.Enter(); err != nil {
 		return err
@@ -30,7 +31,7 @@ func (fs *Filters) Drop(ctx context.Context, name []byte) error {
 			defer fs.life.Unlock()
 			return fs.dropListed(ctx, name, f)
 		}
-		fs.life.Unlock() // who makes or drops others does not wait
+		fs.life.Unlock() // so that other filters can be made or dropped
 		busy.awaitFlush()
 	}
 }
@@ -41,7 +42,7 @@ func (f *filterSlice) awaitFlush() {
 	defer f.flushing.Unlock()
 }
 
-// flushed returns a slice of which pages are being stored, or nil.
+// flushed returns a slice whose pages are being stored, or nil.
 func (f *Filter) flushed() *filterSlice {
 	if f == nil {
 		return nil
@@ -68,10 +69,10 @@ func (fs *Filters) dropListed(ctx context.Context, name []byte, f *Filter) error
 	return nil
 }
 
-// drop commits a batch that takes a filter away, beside what it holds already.
+// drop adds the removal of a filter to a batch, and commits the batch.
 func (fs *Filters) drop(f *Filter, batch *pebble.Batch) error {
 	parts := f.parts()
-	unlock := lockParts(parts) // nothing of it is on its way to disk
+	unlock := lockParts(parts) // nothing of it is being written
 	defer unlock()
 	var err error
 	for _, part := range parts {
@@ -87,7 +88,7 @@ func (fs *Filters) drop(f *Filter, batch *pebble.Batch) error {
 	return nil
 }
 
-// lockParts keeps others from storing pages of slices, and from marking in them. The lock of life is held: one goroutine at a time locks
+// lockParts prevents storing pages of slices, and marking in them. The lock life is held, so only one goroutine at a time locks
 // several.
 func lockParts(parts []*filterSlice) (unlock func()) {
 	for _, part := range parts {
@@ -104,7 +105,7 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 	}
 }
 
-// forget takes a slice off its filter, and the filter off the list if that was the last. Its lock is held.
+// forget removes a slice from its filter, and the filter from the list if that was its last slice. The slice's lock is held.
 func (fs *Filters) forget(part *filterSlice) {
 	part.gone.Store(true)
 	part.count(nil)
@@ -122,7 +123,7 @@ func (fs *Filters) forget(part *filterSlice) {
 	}
 }
 
-// cutRange is Owner.ExciseRange.
+// exciseRange implements Owner.ExciseRange.
 func (fs *Filters) exciseRange(b keyscheme.Bounds, excise func() error) error {
 	fs.life.Lock()
 	defer fs.life.Unlock()
@@ -143,7 +144,7 @@ func (fs *Filters) exciseRange(b keyscheme.Bounds, excise func() error) error {
 	unlock := lockParts(in)
 	defer unlock()
 	for _, part := range in {
-		part.gone.Store(true) // who finds no page asks
+		part.gone.Store(true) // a reader that finds no page checks this
 	}
 	if err == nil {
 		err = excise()
@@ -167,7 +168,7 @@ func (fs *Filters) exciseRange(b keyscheme.Bounds, excise func() error) error {
 	return fs.commit(batch, nil)
 }
 
-// slicesIn returns the slices of listed filters that lie somewhere. Others are not woken.
+// slicesIn returns the slices of listed filters for which within returns true. It does not wake others.
 func (fs *Filters) slicesIn(within func(name []byte, slice uint32) bool) (in []*filterSlice) {
 	for _, f := range fs.list() {
 		for i := range f.slices {
@@ -181,8 +182,9 @@ func (fs *Filters) slicesIn(within func(name []byte, slice uint32) bool) (in []*
 	return in
 }
 
-// unlistedIn returns the entries of the directory, of slices that lie somewhere, that are of no listed filter: of those that were cleared, and
-// what crashes have left. Whole are the names of filters that were cleared, and have no others.
+// unlistedIn returns the entries of the directory for which within returns true and that belong to no listed filter: those of
+// filters that were cleared, and those that crashes have left. whole are the names of filters that were cleared and have no other
+// entries.
 func (fs *Filters) unlistedIn(within func(name []byte, slice uint32) bool) (in []keyscheme.DirectoryEntry, whole []string, err error) {
 	fs.mu.RLock()
 	names := slices.Collect(maps.Keys(fs.cleared))
@@ -203,15 +205,15 @@ func (fs *Filters) unlistedIn(within func(name []byte, slice uint32) bool) (in [
 		}
 	}
 	for _, e := range fs.stray {
-		if within(e.Name, e.Slice) && !slices.Contains(names, string(e.Name)) { // else it was read
+		if within(e.Name, e.Slice) && !slices.Contains(names, string(e.Name)) { // otherwise it was read above
 			in = append(in, e)
 		}
 	}
 	return in, whole, nil
 }
 
-// Clear forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
-// are bigset.ErrNoFilter and bigset.ErrFilterOpen.
+// Clear forgets a closed filter until it is created again or the store is opened again: everything that it has stays on disk. Its
+// errors are bigset.ErrNoFilter and bigset.ErrFilterOpen.
 func (fs *Filters) Clear(name []byte) error {
 	if err := fs.db.Enter(); err != nil {
 		return err
@@ -224,7 +226,7 @@ func (fs *Filters) Clear(name []byte) error {
 		return bigset.ErrNoFilter
 	}
 	parts := f.parts()
-	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
+	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // without waiting for a goroutine that flushes it
 		return bigset.ErrFilterOpen
 	}
 	unlock := lockParts(parts)
@@ -244,7 +246,7 @@ func (fs *Filters) Clear(name []byte) error {
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.bytes.Add(bytes) // they are on disk still
+	fs.bytes.Add(bytes) // they are still on disk
 	fs.cleared[string(name)] = bytes
 	return nil
 }

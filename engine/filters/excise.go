@@ -12,14 +12,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// droppedSlice is a slice of a generation of a filter whose pages are still there.
+// droppedSlice is a slice of a generation of a filter whose pages still exist.
 type droppedSlice struct {
 	name       string
 	slice      uint32
 	generation uint64
 }
 
-// entry returns its key in the directory, which is there until it is excised.
+// entry returns its key in the directory, which exists until it is excised.
 func (d droppedSlice) entry() []byte {
 	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: keyscheme.EntryLeft, Name: []byte(d.name), Slice: d.slice, Generation: d.generation})
 }
@@ -28,7 +28,7 @@ func (d droppedSlice) bounds() keyscheme.Bounds {
 	return keyscheme.NewFilterPrefix([]byte(d.name), d.slice).Generation(d.generation)
 }
 
-// exciser excises the pages of filters that were dropped, in the background: their entry in the directory says so until it is done.
+// exciser excises the pages of dropped filters, in the background: an entry in the directory records each until it is done.
 type exciser struct {
 	fs *Filters
 
@@ -39,7 +39,7 @@ type exciser struct {
 	done    sync.WaitGroup
 }
 
-// add has a generation excised.
+// add schedules a generation to be excised.
 func (c *exciser) add(d droppedSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *exciser) add(d droppedSlice) {
 	c.startLocked()
 }
 
-// start begins with what was found at the open.
+// start begins with what was found when the store was opened.
 func (c *exciser) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,12 +72,12 @@ func (c *exciser) stop() {
 func (c *exciser) run() {
 	for round := c.next(); round != nil; round = c.next() {
 		if err := c.excise(round); err != nil {
-			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be excised, it is tried again after the next open", "cause", err)
+			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be excised; this is tried again after the next open", "cause", err)
 		}
 	}
 }
 
-// next returns what there is to do. With nothing the work has ended.
+// next returns what is to be done. If there is nothing, the work has ended.
 func (c *exciser) next() (round []droppedSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,13 +95,13 @@ func (c *exciser) isStopped() bool {
 	return c.stopped
 }
 
-// excise takes the keys of dropped filters away, and then their entries.
+// excise removes the keys of dropped filters, and then their entries.
 func (c *exciser) excise(round []droppedSlice) error {
 	fs := c.fs
 	if err := fs.db.Writable(); err != nil {
 		return err
 	}
-	if err := fs.db.FlushTables(context.Background()); err != nil { // or each excise would
+	if err := fs.db.FlushTables(context.Background()); err != nil { // otherwise each excise would
 		return err
 	}
 	batch := fs.db.NewBatch()
@@ -128,12 +128,12 @@ func (fs *Filters) excise(b keyscheme.Bounds) error {
 	if empty || err != nil {
 		return err
 	}
-	fs.swapping.RLock() // who reads many sets waits
+	fs.swapping.RLock() // a reader of many sets waits
 	defer fs.swapping.RUnlock()
 	return fs.db.Excise(context.Background(), b)
 }
 
-// isEmpty reports whether there is no key within some bounds.
+// isEmpty reports whether the bounds contain no key.
 func (fs *Filters) isEmpty(b keyscheme.Bounds) (empty bool, err error) {
 	it, err := fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Reader reads a filter as it was at one moment: marks, flushes and a drop beside it change nothing of what it shows. It belongs to
+// Reader reads a filter as it was at one moment: concurrent marks, flushes and a drop do not change what it shows. It belongs to
 // one goroutine, and must be closed.
 type Reader struct {
 	Options bigset.FilterOptions
@@ -26,8 +26,8 @@ type Reader struct {
 	pages keyscheme.Bounds
 }
 
-// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, bigset.ErrCorrupt,
-// and bigset.ErrRequest for a filter of more than one slice.
+// Read flushes the filter and returns a reader of its content at that time. It does not open a closed filter. Errors are those of
+// Flush, bigset.ErrCorrupt, and bigset.ErrRequest for a filter of more than one slice.
 func (f *Filter) Read(ctx context.Context) (*Reader, error) {
 	if len(f.slices) > 1 {
 		return nil, fmt.Errorf("%w: filter %q has %d slices, and is read slice by slice", bigset.ErrRequest, f.name, len(f.slices))
@@ -42,7 +42,7 @@ func (f *Filter) Read(ctx context.Context) (*Reader, error) {
 	return part.reader()
 }
 
-// reader returns a reader of what is stored of the slice.
+// reader returns a reader of the stored content of the slice.
 func (f *filterSlice) reader() (*Reader, error) {
 	if err := f.of.fs.db.Enter(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (r *Reader) open() (err error) {
 	if r.it, err = f.of.fs.db.NewIter(&pebble.IterOptions{LowerBound: layers.Lower, UpperBound: r.pages.Upper}); err != nil {
 		return err
 	}
-	if f.gone.Load() { // its pages may have been on their way out
+	if f.gone.Load() { // its pages may have been about to be removed
 		return bigset.ErrNoFilter
 	}
 	for ok := r.it.First(); ok && comparator.Compare(r.it.Key(), layers.Upper) < 0; ok = r.it.Next() {
@@ -90,8 +90,8 @@ func (r *Reader) open() (err error) {
 	return r.it.Error()
 }
 
-// Pages returns the pages that are stored, by layer, then by number; all others are zero. The bits are good until the next page. After an
-// error, which is bigset.ErrCorrupt or the disk's, there are no more.
+// Pages returns the stored pages, by layer, then by number; all others are zero. The bits are valid until the next page. An error,
+// which is bigset.ErrCorrupt or the disk's, ends the sequence.
 func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		var bits []byte
@@ -111,7 +111,7 @@ func (r *Reader) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// page decodes the page that the iterator is at.
+// page decodes the page at which the iterator is.
 func (r *Reader) page(bits []byte) (p Page, err error) {
 	key, err := keyscheme.Decode(r.it.Key())
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Reader) page(bits []byte) (p Page, err error) {
 	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	from := uint64(fk.Page) * bloomslice.PageBytes
 	if !found || from >= r.Layers[at].Shape.Bytes {
-		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.of.name)
+		return p, fmt.Errorf("%w: page %d of layer %d of filter %q belongs to no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.of.name)
 	}
 	return Page{fk.Layer, fk.Page, bits[:min(bloomslice.PageBytes, r.Layers[at].Shape.Bytes-from)]}, nil
 }

@@ -14,20 +14,21 @@ import (
 	"bigset/keyscheme"
 )
 
-// Filter is a bloom filter of a store: the slices that the store has of it, on a node alone all of them. All its methods may be called by any
-// number of goroutines. Checks take no lock.
+// Filter is a bloom filter of a store: the slices of it that the store has, on a node alone all of them. All its methods may be
+// called by any number of goroutines. Checks take no lock.
 type Filter struct {
 	fs         *Filters
 	name       []byte
 	generation uint64
-	slices     []atomic.Pointer[filterSlice]           // by index; nil where the store does not have it, and idleSlice where it was not used since the open
-	guess      uint64                                  // bytes that the layers of an idle slice are taken to have, see countAll
+	slices     []atomic.Pointer[filterSlice]           // by index; nil if the store does not have it, and idleSlice if it was not used since the open
+	guess      uint64                                  // assumed bytes of the layers of an idle slice, see countAll
 	options    atomic.Pointer[keyscheme.FilterOptions] // of a slice whose head was read
 	idle       atomic.Pointer[idleSums]
 	counts     atomic.Pointer[filterCounts] // nil until it is used
 }
 
-// idleSlice stands for a slice that the store has, and of which nothing is in memory: 8 bytes for each are what a store of very many slices can afford.
+// idleSlice stands for a slice that the store has, but of which nothing is in memory: a store with very many slices can afford only
+// 8 bytes for each.
 var idleSlice filterSlice
 
 func newFilter(fs *Filters, name []byte, generation uint64, slices uint32) *Filter {
@@ -41,7 +42,7 @@ func (f *Filter) add(index uint32) *filterSlice {
 	return part
 }
 
-// at returns a slice, or nil where the store does not have it.
+// at returns a slice, or nil if the store does not have it.
 func (f *Filter) at(index uint32) *filterSlice {
 	if part := f.slices[index].Load(); part != &idleSlice {
 		return part
@@ -49,14 +50,14 @@ func (f *Filter) at(index uint32) *filterSlice {
 	return f.wake(index)
 }
 
-// wake brings what is known of an idle slice into memory.
+// wake loads an idle slice into memory.
 func (f *Filter) wake(index uint32) *filterSlice {
 	part := newFilterSlice(f, index)
 	part.bytes = f.guess
 	if f.slices[index].CompareAndSwap(&idleSlice, part) {
 		return part
 	}
-	return f.slices[index].Load() // another was faster
+	return f.slices[index].Load() // another goroutine was faster
 }
 
 // parts returns the slices that the store has, and wakes them.
@@ -70,7 +71,7 @@ func (f *Filter) parts() []*filterSlice {
 	return parts
 }
 
-// awake returns the slices that were used since the open: of others nothing is in memory.
+// awake returns the slices that were used since the open; nothing of the others is in memory.
 func (f *Filter) awake() (parts []*filterSlice) {
 	for i := range f.slices {
 		if part := f.slices[i].Load(); part != nil && part != &idleSlice {
@@ -90,7 +91,7 @@ func (f *Filter) isEmpty() bool {
 	return true
 }
 
-// part returns the slice that a key belongs to. Its error is bigset.ErrNoFilter where the store does not have it.
+// part returns the slice that a key belongs to. Its error is bigset.ErrNoFilter if the store does not have the slice.
 func (f *Filter) part(h *bloomslice.Hash) (*filterSlice, error) {
 	if part := f.at(h.Slice(uint32(len(f.slices)))); part != nil {
 		return part, nil
@@ -98,7 +99,7 @@ func (f *Filter) part(h *bloomslice.Hash) (*filterSlice, error) {
 	return nil, bigset.ErrNoFilter
 }
 
-// Info is what a store tells of a filter. Counts of what was asked are of this process.
+// Info is what a store reports of a filter. The counts of checks and marks are those of this process.
 type Info struct {
 	Name       []byte
 	Options    bigset.FilterOptions
@@ -106,31 +107,33 @@ type Info struct {
 	bloomslice.Figures
 	Open                   bool   // its bits are in memory, as far as they were needed
 	CheckHits, CheckMisses uint64 // keys that were found, or not
-	MarkHits, MarkMisses   uint64 // keys that were added, or were there
-	PageIns, PageOuts      uint64 // how often it was opened with what it had, and closed
+	MarkHits, MarkMisses   uint64 // keys that were added, or already present
+	PageIns, PageOuts      uint64 // how often it was opened with stored content, and closed
 	SlicesHere             int    // slices that the store has
-	Pages                  uint64 // pages that the bits of its layers take; of them those with a bit are stored
-	Damaged                bool   // damage was met in what is stored of it, see Damage. Where Options are zero, only its name is known
+	Pages                  uint64 // pages that the bits of its layers take; only those with a bit are stored
+	Damaged                bool   // damage was found in what is stored of it, see Damage. If Options are zero, only its name is known
 }
 
 // Name returns the filter's name, which must not be changed.
 func (f *Filter) Name() []byte { return f.name }
 
-// Check reports whether a key is in the filter: false is certain, true is not. It opens a closed filter. Its errors are bigset.ErrNoFilter, also
-// for a key of a slice that the store does not have, bigset.ErrClosed, bigset.ErrCorrupt, and those of the disk; nothing is then known of the key.
+// Check reports whether a key is in the filter: false is certain, true is not. It opens a closed filter. Its errors are
+// bigset.ErrNoFilter, also for a key of a slice that the store does not have, bigset.ErrClosed, bigset.ErrCorrupt, and those of the
+// disk; then nothing is known of the key.
 func (f *Filter) Check(key []byte) (bool, error) {
 	keys, present := [1][]byte{key}, [1]bool{}
 	err := f.CheckAll(keys[:], present[:])
 	return present[0], err
 }
 
-// hashedAtOnce is how many keys are hashed before their bits are looked at, and marked before others get at the filter.
+// hashedAtOnce is how many keys are hashed before their bits are looked at, and how many are marked before other goroutines get the
+// slice.
 const hashedAtOnce = 64
 
-// hashing is room for the hashes of many keys.
+// hashing has room for the hashes of many keys.
 type hashing [hashedAtOnce]bloomslice.Hash
 
-// of hashes the first of some keys, as many as there is room for.
+// of hashes the first of some keys, as many as fit.
 func (h *hashing) of(keys [][]byte) []bloomslice.Hash {
 	n := min(len(keys), hashedAtOnce)
 	for i, key := range keys[:n] {
@@ -144,7 +147,7 @@ func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 	if f.fs.db.Closed() {
 		return bigset.ErrClosed
 	}
-	if len(keys) == 1 { // without the room for many
+	if len(keys) == 1 { // avoids the array for many
 		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
 		return f.checkHashes(h[:], present)
 	}
@@ -177,8 +180,7 @@ func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
 	return nil
 }
 
-// CheckNow does what CheckAll does for as many keys, from the first on, as have their pages in memory, and returns how many. It waits for
-// nothing.
+// CheckNow does what CheckAll does for a prefix of keys whose pages are in memory, and returns its length. It never blocks.
 func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
 	if f.fs.db.Closed() {
 		return 0, bigset.ErrClosed
@@ -217,7 +219,7 @@ func (f *Filter) lookAll(hashes []bloomslice.Hash, present []bool) (n int, err e
 	return n, nil
 }
 
-// step returns how many of so many keys are surely in one slice.
+// step returns how many of the given number of keys are certainly in one slice.
 func (f *Filter) step(keys int) int {
 	if len(f.slices) > 1 {
 		return 1
@@ -225,15 +227,16 @@ func (f *Filter) step(keys int) int {
 	return keys
 }
 
-// Mark adds a key. It reports false when the key is there already, or seems to be, and then changes nothing; that is answered when what it
-// found is as durable as if this call had added it. Errors are those of Check; after one the key may be there or not.
+// Mark adds a key. It reports false, and changes nothing, if the key is already present or seems to be; it then returns only when
+// what it found is as durable as if this call had added it. Errors are those of Check; after one, the key may be present or not.
 func (f *Filter) Mark(ctx context.Context, key []byte) (added bool, err error) {
 	keys, news := [1][]byte{key}, [1]bool{}
 	err = f.MarkAll(ctx, keys[:], news[:])
 	return news[0], err
 }
 
-// MarkAll does what Mark does for many keys, in their order, into added, which is as long as keys. It waits for all of them once.
+// MarkAll does what Mark does for many keys, in their order, into added, which is as long as keys. It waits only once for all of
+// them.
 func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error {
 	fs := f.fs
 	if err := fs.db.Enter(); err != nil {
@@ -285,7 +288,8 @@ func (f *Filter) markMany(keys [][]byte, added []bool) error {
 	return last.waitLogged(position)
 }
 
-// markHashes marks keys by their hashes, and returns up to where the log has to be durable for them, and for those that were found.
+// markHashes marks keys by their hashes. It returns the position up to which the log has to be durable for them, and for those that
+// were found.
 func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) (part *filterSlice, position uint64, err error) {
 	for i, step := 0, f.step(len(hashes)); i < len(hashes); i += step {
 		if part, err = f.part(&hashes[i]); err != nil {
@@ -300,7 +304,8 @@ func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) (part *filte
 	return part, position, nil
 }
 
-// Info returns what is known of the filter. It does not open it. Its error is bigset.ErrNoFilter, or that of a disk that can't be read.
+// Info returns what is known of the filter. It does not open it. Its error is bigset.ErrNoFilter, or that of a disk that can't be
+// read.
 func (f *Filter) Info() (Info, error) {
 	if err := f.fs.db.Enter(); err != nil {
 		return Info{}, err
@@ -309,7 +314,7 @@ func (f *Filter) Info() (Info, error) {
 	return f.info()
 }
 
-// InfoOf is Info with the figures of some slices only. Counts of what was asked are those of the whole filter.
+// InfoOf is Info with the figures of some slices only. The counts of checks and marks are those of the whole filter.
 func (f *Filter) InfoOf(wanted func(slice uint32) bool) (Info, error) {
 	if err := f.fs.db.Enter(); err != nil {
 		return Info{}, err
@@ -324,7 +329,7 @@ func (f *Filter) InfoOf(wanted func(slice uint32) bool) (Info, error) {
 		}
 		part := f.slices[i].Load()
 		if part == &idleSlice {
-			part = newFilterSlice(f, uint32(i)) // its figures alone do not wake it
+			part = newFilterSlice(f, uint32(i)) // reading only its figures does not wake it
 		}
 		if part == nil {
 			continue
@@ -337,7 +342,7 @@ func (f *Filter) InfoOf(wanted func(slice uint32) bool) (Info, error) {
 	return info, err
 }
 
-// addCounts adds the counts of what was asked.
+// addCounts adds the counts of checks and marks.
 func (f *Filter) addCounts(info *Info) {
 	if c := f.counts.Load(); c != nil {
 		info.CheckHits, info.CheckMisses = c.checks.sums()
@@ -346,7 +351,7 @@ func (f *Filter) addCounts(info *Info) {
 	}
 }
 
-// info returns what is known, also with bigset.ErrCorrupt.
+// info returns what is known, even if its error is bigset.ErrCorrupt.
 func (f *Filter) info() (Info, error) {
 	info := Info{Name: f.name, Generation: f.generation}
 	f.addCounts(&info)
@@ -369,7 +374,7 @@ func sortInfos(infos []Info) {
 	slices.SortFunc(infos, func(a, b Info) int { return bytes.Compare(a.Name, b.Name) })
 }
 
-// Flush makes all that was marked so far durable. Of a closed filter that is done.
+// Flush makes all marks so far durable. A closed filter has nothing to flush.
 func (f *Filter) Flush(ctx context.Context) error {
 	fs := f.fs
 	if err := fs.db.Enter(); err != nil {
@@ -392,7 +397,7 @@ func (f *Filter) Flush(ctx context.Context) error {
 	return nil
 }
 
-// isGone reports whether the store has nothing of the filter any more.
+// isGone reports whether the store no longer has anything of the filter.
 func (f *Filter) isGone() bool {
 	for i := range f.slices {
 		if part := f.slices[i].Load(); part != nil && !part.gone.Load() {
@@ -402,13 +407,13 @@ func (f *Filter) isGone() bool {
 	return true
 }
 
-// Close flushes the filter and takes its bits out of memory; the next check or mark opens it again. It reports whether there was
-// anything to do: a closed filter is left alone, and so is one that is in memory only.
+// Close flushes the filter and takes its bits out of memory; the next check or mark opens it again. It reports whether it closed
+// anything: a closed filter is left alone, and so is one that is only in memory.
 func (f *Filter) Close(ctx context.Context) (closed bool, err error) {
 	return f.closeParts(ctx, func(*filterSlice) bool { return true })
 }
 
-// closeParts closes the slices that are wanted.
+// closeParts closes the slices for which want returns true.
 func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (closed bool, err error) {
 	fs := f.fs
 	if err := fs.db.Enter(); err != nil {

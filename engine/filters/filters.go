@@ -19,8 +19,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// Filters are the bloom filters of a store, open and closed. All methods may be called by any number of goroutines; after the store was
-// closed their errors are bigset.ErrClosed.
+// Filters are the bloom filters of a store, open and closed. All methods may be called by any number of goroutines. After the store
+// was closed they return bigset.ErrClosed.
 type Filters struct {
 	db       *lsm.DB
 	opt      Options
@@ -28,26 +28,26 @@ type Filters struct {
 	passes   ReadLocker // see Sets
 	swapping ReadLocker // see Sets
 
-	life lockorder.Mutex[lockorder.FiltersLife] // one at a time makes, drops or clears a filter
+	life lockorder.Mutex[lockorder.FiltersLife] // held while a filter is made, dropped or cleared
 
 	mu          lockorder.RWMutex[lockorder.FiltersMu]
 	byName      map[string]*Filter
 	generations map[uint64]*Filter                  // those of byName
 	cleared     map[string]int64                    // bytes of the layers of filters that were cleared, by name
-	dropped     map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+	dropped     map[string]keyscheme.DirectoryEntry // of names: no replica may bring back their generations up to the one of the entry
 
 	made, madeDurable atomic.Uint64 // batches of slices that were made for replicas, and how many of them are on disk
 
 	owesFlush atomic.Bool // the open found no room for the marks of the log: they are in memory, and its segments stay
 
-	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
+	owed bool // the open found marks in the log that could not be applied: its segments stay until the next open
 
 	generation uint64                     // the last that was given; guarded by life
-	stray      []keyscheme.DirectoryEntry // of slices of which the open has found nothing else to make; guarded by life
+	stray      []keyscheme.DirectoryEntry // of slices for which the open has found nothing else; guarded by life
 	resident   bloomslice.Memory          // of slices whose pages may leave memory
-	pinned     bloomslice.Memory          // of filters that are in memory only
+	pinned     bloomslice.Memory          // of filters that are only in memory
 	ring       ring                       // the open slices, for trim
-	bytes      atomic.Int64               // of the layers of all filters that are known, and of those that were cleared
+	bytes      atomic.Int64               // of the layers of all known filters, including those that were cleared
 	trimming   lockorder.Mutex[lockorder.FiltersTrimming]
 	exciser    exciser
 	log        marklog.Log
@@ -56,7 +56,7 @@ type Filters struct {
 	ingested                 atomic.Uint64 // bytes of tables that were written for them
 }
 
-// open reads which filters there are; their heads are read when they are needed.
+// open reads which filters exist; their heads are read when they are needed.
 func (fs *Filters) open() (err error) {
 	fs.byName, fs.generations = map[string]*Filter{}, map[uint64]*Filter{}
 	fs.dropped, fs.cleared = map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
@@ -76,7 +76,8 @@ func (fs *Filters) open() (err error) {
 	return nil
 }
 
-// found takes an entry of the directory in, and returns the filter that it is of, if it is of one. Last is that of the entry before.
+// found applies an entry of the directory, and returns the filter that it belongs to, if any. last is the filter of the entry
+// before.
 func (fs *Filters) found(last *Filter, e present) *Filter {
 	fs.generation = max(fs.generation, e.Generation)
 	switch e.Kind {
@@ -111,14 +112,15 @@ func (fs *Filters) found(last *Filter, e present) *Filter {
 	return last
 }
 
-// strayOf notes the entries of a filter that has to make room for a later generation while the directory is read: a crash has left them.
+// strayOf records the entries of a filter that is superseded by a later generation while the directory is read: a crash has left
+// them.
 func (fs *Filters) strayOf(f *Filter) {
 	for _, part := range f.parts() {
 		fs.stray = append(fs.stray, part.directoryEntry(keyscheme.EntryPresent))
 	}
 }
 
-// enlist lists a filter, in place of another one of its name.
+// enlist lists a filter, and replaces a listed filter of the same name.
 func (fs *Filters) enlist(f *Filter) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -128,7 +130,7 @@ func (fs *Filters) enlist(f *Filter) {
 	fs.byName[string(f.name)], fs.generations[f.generation] = f, f
 }
 
-// unlistLocked takes a filter off the list. The lock is held.
+// unlistLocked removes a filter from the list. The lock is held.
 func (fs *Filters) unlistLocked(f *Filter) {
 	delete(fs.byName, string(f.name))
 	if fs.generations[f.generation] == f {
@@ -154,7 +156,7 @@ func (fs *Filters) list() []*Filter {
 	return list
 }
 
-// awake returns the slices of all filters that are listed, in no order, but for those that are idle.
+// awake returns the slices of all listed filters, in no order, except those that are idle.
 func (fs *Filters) awake() (all []*filterSlice) {
 	for _, f := range fs.list() {
 		all = append(all, f.awake()...)
@@ -162,8 +164,8 @@ func (fs *Filters) awake() (all []*filterSlice) {
 	return all
 }
 
-// Get returns a filter, open or closed; its error is bigset.ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
-// then says bigset.ErrNoFilter too.
+// Get returns a filter, open or closed; its error is bigset.ErrNoFilter. A Filter stays valid until the filter is dropped or
+// cleared; after that its methods return bigset.ErrNoFilter.
 func (fs *Filters) Get(name []byte) (*Filter, error) {
 	if f := fs.find(name); f != nil {
 		return f, nil
@@ -171,10 +173,11 @@ func (fs *Filters) Get(name []byte) (*Filter, error) {
 	return nil, bigset.ErrNoFilter
 }
 
-// Create makes a filter, and opens it. For a name that exists it returns that filter, unchanged, and bigset.ErrFilterExists. A filter that
-// was cleared comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name, bloomslice.ErrOptions for
-// options that no filter can have, and this package's ErrLimit for a filter that is too large, or one too many. When Create returns, the
-// filter is on disk. After an error it does not exist; after bigset.ErrFailed it may exist at the next open, whole.
+// Create makes a filter, and opens it. For a name that exists it returns the existing filter, unchanged, and
+// bigset.ErrFilterExists. A filter that was cleared comes back with everything that it had, including its old options. Errors are
+// bigset.ErrLimit for the name, bloomslice.ErrOptions for options that no filter can have, and this package's ErrLimit for a filter
+// that is too large, or one too many. When Create returns, the filter is on disk. After an error it does not exist; after
+// bigset.ErrFailed it may exist at the next open, whole.
 func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptions) (*Filter, error) {
 	if err := fs.db.Enter(); err != nil {
 		return nil, err
@@ -186,7 +189,7 @@ func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptio
 	if f := fs.listed(name); f != nil {
 		return f, bigset.ErrFilterExists
 	}
-	fs.passes.RLock() // a sweep does not copy what comes to be between the sets of its span
+	fs.passes.RLock() // a sweep does not copy what is created between the sets of its span
 	defer fs.passes.RUnlock()
 	fs.life.Lock()
 	defer fs.life.Unlock()
@@ -205,7 +208,8 @@ func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptio
 	return f, nil
 }
 
-// listed returns a filter that is listed, and on disk: of one that was in a range when a crash ended its drop, the directory may tell still.
+// listed returns a filter that is listed, and on disk. If a crash ended the drop of its range, the directory may still list a
+// filter that is not.
 func (fs *Filters) listed(name []byte) *Filter {
 	if f := fs.find(name); f != nil && f.onDisk() {
 		return f
@@ -213,7 +217,7 @@ func (fs *Filters) listed(name []byte) *Filter {
 	return nil
 }
 
-// onDisk reports whether any slice of the filter has a head, also one that can't be read.
+// onDisk reports whether any slice of the filter has a head, readable or not.
 func (f *Filter) onDisk() bool {
 	for i := range f.slices {
 		if part := f.at(uint32(i)); part != nil && !errors.Is(part.loadHead(), bigset.ErrNoFilter) {
@@ -223,7 +227,7 @@ func (f *Filter) onDisk() bool {
 	return false
 }
 
-// setDefaults fills in what is 0.
+// setDefaults fills in fields that are 0.
 func setDefaults(o *bigset.FilterOptions) {
 	d := bloomslice.DefaultOptions()
 	o.Capacity = cmp.Or(o.Capacity, d.Capacity)
@@ -234,15 +238,15 @@ func setDefaults(o *bigset.FilterOptions) {
 	o.Owners = cmp.Or(o.Owners, d.Owners)
 }
 
-// LastGeneration returns the largest generation that the store has met: of filters that it has, or had, or was told to drop. A cluster gives the
-// next filter one above those of all members, see bigset.NextGeneration.
+// LastGeneration returns the largest generation that the store knows: of filters that it has, or had, or had to drop. A cluster
+// gives the next filter one above those of all members, see bigset.NextGeneration.
 func (fs *Filters) LastGeneration() uint64 {
 	fs.life.Lock()
 	defer fs.life.Unlock()
 	return fs.generation
 }
 
-// nextGeneration returns a generation that no filter has had. The lock of life is held.
+// nextGeneration returns a generation that no filter has had. The lock life is held.
 func (fs *Filters) nextGeneration() uint64 {
 	return bigset.NextGeneration(fs.generation, fs.opt.Now())
 }
@@ -281,7 +285,7 @@ func (f *Filter) comeBack() (err error) {
 	return err
 }
 
-// make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
+// make stores a new filter and opens it. It removes entries of the directory for which no slice exists.
 func (fs *Filters) make(name []byte, o bigset.FilterOptions, stale []present) (*Filter, error) {
 	f := newFilter(fs, name, fs.nextGeneration(), o.Slices)
 	opt := &keyscheme.FilterOptions{Options: o.Options, Generation: f.generation, InMemory: o.InMemory, Durability: o.Durability}
@@ -309,12 +313,12 @@ func (fs *Filters) make(name []byte, o bigset.FilterOptions, stale []present) (*
 	}
 	fs.generation = f.generation
 	for _, part := range f.parts() {
-		fs.ring.add(part) // not before its head is on disk: a trim may store what it has
+		fs.ring.add(part) // not before its head is on disk: a trim may store its pages
 	}
 	return f, nil
 }
 
-// begin opens a slice that is new.
+// begin opens a new slice.
 func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) {
 	f.opt.Store(opt)
 	f.slice.Store(slice)
@@ -323,7 +327,7 @@ func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slic
 	slice.Bound(f.mayGrow)
 }
 
-// storeNew has a batch bring a slice that is new.
+// storeNew adds a new slice to a batch.
 func (f *filterSlice) storeNew(batch *pebble.Batch, opt *keyscheme.FilterOptions, layers []bloomslice.Layer) error {
 	return errors.Join(
 		batch.Set(f.prefix().AppendHead(nil, f.of.generation), keyscheme.AppendFilterHead(nil, *opt), nil),
@@ -331,7 +335,7 @@ func (f *filterSlice) storeNew(batch *pebble.Batch, opt *keyscheme.FilterOptions
 		f.storeLayers(batch, layers))
 }
 
-// release lets go of what the filter has in memory.
+// release frees what the filter has in memory.
 func (f *Filter) release() {
 	for _, part := range f.awake() {
 		part.count(nil)
@@ -341,7 +345,7 @@ func (f *Filter) release() {
 	}
 }
 
-// commit commits a batch and waits until it is on disk; err is what went wrong while it was made.
+// commit commits a batch and waits until it is on disk; err is an error from making the batch.
 func (fs *Filters) commit(batch *pebble.Batch, err error) error {
 	if err != nil {
 		return errors.Join(err, batch.Close())
@@ -353,7 +357,7 @@ func (fs *Filters) commit(batch *pebble.Batch, err error) error {
 	return wait()
 }
 
-// List lists the filters whose names begin with the prefix, by name. It brings none of them into memory.
+// List lists the filters whose names begin with the prefix, by name. It loads none of them into memory.
 func (fs *Filters) List(prefix []byte) ([]Info, error) {
 	if err := fs.db.Enter(); err != nil {
 		return nil, err
@@ -366,12 +370,12 @@ func (fs *Filters) List(prefix []byte) ([]Info, error) {
 		}
 		info, err := f.info()
 		if errors.Is(err, bigset.ErrNoFilter) {
-			continue // it went meanwhile
+			continue // it was removed since
 		}
 		if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 			return nil, err
 		}
-		infos = append(infos, info) // a damaged one is listed, so that it can be dropped
+		infos = append(infos, info) // a damaged filter is listed, so that it can be dropped
 	}
 	sortInfos(infos)
 	return infos, nil

@@ -15,14 +15,15 @@ import (
 	"bigset/keyscheme"
 )
 
-// Pages of a filter are stored so many in one batch; marks wait while those are taken. As many or more go in as a table, of at most
-// pagesTabled: that is written once, where a batch goes to the log, to a table and on from there.
+// Up to pagesBatched pages of a filter are stored in one batch, and marks wait while these are collected. From that number on they
+// are ingested as a table of at most pagesTabled pages: a table is written once, while a batch is written to the log, then to a
+// table, and again by compactions.
 const (
 	pagesBatched = 256
 	pagesTabled  = 4096
 )
 
-// Flush makes all that was marked so far durable, in all filters. It goes on behind a filter that it can't flush, and returns the
+// Flush makes all marks so far durable, in all filters. If it can't flush a filter, it continues with the others, and returns the
 // errors of all of them.
 func (fs *Filters) Flush(ctx context.Context) error {
 	if err := fs.db.Enter(); err != nil {
@@ -32,14 +33,14 @@ func (fs *Filters) Flush(ctx context.Context) error {
 	return fs.flush(ctx)
 }
 
-// flush flushes all filters. What the log of marks said before is then in pages, and goes.
+// flush flushes all filters. What the log of marks had before is then in pages, and is removed from the log.
 func (fs *Filters) flush(ctx context.Context) error {
 	ended, err := fs.log.Rotate()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	_ = fs.db.Room() // looks at the disk: who marks does not
+	_ = fs.db.Room() // looks at the disk, because marking does not
 	for _, f := range fs.awake() {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
@@ -61,7 +62,7 @@ func (fs *Filters) flush(ctx context.Context) error {
 // shortenLog flushes all filters, because the log of their marks has become long.
 func (fs *Filters) shortenLog() {
 	if err := fs.flush(context.Background()); err != nil {
-		fs.opt.Logger.Error("bigset: filters could not be flushed, their log grows", "dir", fs.db.Dir(), "cause", err)
+		fs.opt.Logger.Error("bigset: filters could not be flushed, and their log grows", "dir", fs.db.Dir(), "cause", err)
 	}
 }
 
@@ -72,7 +73,7 @@ func (f *filterSlice) flush() error {
 	return f.flushLocked()
 }
 
-// flushLocked writes what is dirty, while flushing is held. What becomes dirty meanwhile may stay.
+// flushLocked writes what is dirty. flushing is held. What becomes dirty during the call may stay dirty.
 func (f *filterSlice) flushLocked() error {
 	f.mu.Lock()
 	slice := f.slice.Load()
@@ -103,7 +104,7 @@ func (f *filterSlice) flushLocked() error {
 	return nil
 }
 
-// take takes what is dirty of so many pages, a batch's at a time. Of each layer it has the last count.
+// take takes the dirty data of at most most pages, a batch at a time. For each layer it has the last count.
 func (f *filterSlice) take(taking *bloomslice.Taking, most int) (dirty bloomslice.Dirty) {
 	for {
 		f.mu.Lock()
@@ -122,8 +123,8 @@ func (f *filterSlice) take(taking *bloomslice.Taking, most int) (dirty bloomslic
 	return dirty
 }
 
-// Layers and pages are whole records, never operands: in the order of keys they may come right behind an element of a set that the
-// compaction leaves out, and then Pebble panics where the next key is a merge over a set (its issue 6168).
+// Layers and pages are whole records, never operands: in key order they may come right after an element of a set that the
+// compaction leaves out, and then Pebble panics if the next key is a merge over a set (its issue 6168).
 
 // store writes pages and counts in one batch.
 func (f *filterSlice) store(dirty bloomslice.Dirty) error {
@@ -152,8 +153,8 @@ func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer
 	return err
 }
 
-// ingest writes pages to a table and puts that into the store, behind the counts: no page is ever on disk without its layer. The counts are
-// not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
+// ingest writes pages to a table and ingests it, after the counts: no page is ever on disk without its layer. The counts are not in
+// the table, so that the table overlaps only pages that were stored before; otherwise it would be compacted at once.
 func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	fs := f.of.fs
 	if fs.db.FlushFull() { // Pebble might wait for that flush, and all writers for the table
@@ -185,11 +186,11 @@ func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 		return err
 	}
 	fs.ingested.Add(uint64(files.Bytes))
-	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+	// Pebble treats a MANIFEST that can't be written as fatal here: this is not recovered, and the process ends.
 	return fs.db.IngestOther(context.Background(), []string{path})
 }
 
-// closeRounds is how often a slice that is being closed is flushed beside those who mark, before they wait for it.
+// closeRounds is how often a slice that is being closed is flushed concurrently with marks, before marks have to wait.
 const closeRounds = 3
 
 // close flushes the slice and takes its bits out of memory.
@@ -207,7 +208,7 @@ func (f *filterSlice) close() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slice := f.slice.Load(); slice != nil && !f.gone.Load() {
-		f.dropSums() // what is stored from here on is not noted
+		f.dropSums() // what is stored from here on is not recorded
 		for taking := slice.Take(); ; {
 			dirty := taking.Next(pagesBatched)
 			if dirty.Empty() {
@@ -225,7 +226,7 @@ func (f *filterSlice) close() (bool, error) {
 	return false, nil
 }
 
-// closeClean closes a slice of which nothing is dirty. It reports false, over, where somebody was faster.
+// closeClean closes a slice with nothing dirty. It reports false, over, if another goroutine was faster.
 func (f *filterSlice) closeClean() (closed, over bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,7 +241,7 @@ func (f *filterSlice) closeClean() (closed, over bool) {
 	return true, true
 }
 
-// shut takes the bits of a slice, which are all stored, out of memory. Its lock is held.
+// shut takes the bits of a slice, all of which are stored, out of memory. The slice's lock is held.
 func (f *filterSlice) shut(slice *bloomslice.Slice) {
 	f.remember(slice.Layers())
 	f.slice.Store(nil)
@@ -249,7 +250,8 @@ func (f *filterSlice) shut(slice *bloomslice.Slice) {
 	slice.Release()
 }
 
-// CloseCold closes the filters that were not used since it was last called, but for those in memory only. It returns how many.
+// CloseCold closes the filters that were not used since its last call, except those that are only in memory. It returns their
+// number.
 func (fs *Filters) CloseCold(ctx context.Context) (n int, err error) {
 	for _, f := range fs.list() {
 		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.wasUsed(usedSinceCold) && part.slice.Load() != nil })
@@ -264,14 +266,14 @@ func (fs *Filters) CloseCold(ctx context.Context) (n int, err error) {
 }
 
 const (
-	tablesFew = 8    // where tables take no more than this part of the cache, slices without pages stay open
-	trimShare = 32   // trim frees this part of the cache beyond what is too much, so that the marks of a while need no other one
-	trimLooks = 4096 // how many slices one trim looks at, at most: its caller waits
+	tablesFew = 8    // if tables take no more than this part of the cache, slices without pages stay open
+	trimShare = 32   // trim frees this part of the cache below the limit, so that marks need no other trim for a while
+	trimLooks = 4096 // how many slices one trim looks at, at most, because its caller waits
 )
 
-// trim takes pages out of memory when there are more than there may be. It goes round the open slices: it passes once over one that was used
-// since it last came by, and takes pages from the others. If another goroutine is already trimming, trim
-// returns, unless memory is far over its limit. Pages that can't be written stay.
+// trim takes pages out of memory when they exceed the limit. It goes round the open slices: it skips a slice once if the slice was
+// used since the last visit, and takes pages from the others. If another goroutine is already trimming, trim returns, unless memory
+// is far over its limit. Pages that can't be written stay.
 func (fs *Filters) trim() {
 	most := fs.opt.CacheBytes
 	have := fs.resident.Bytes()
@@ -285,7 +287,7 @@ func (fs *Filters) trim() {
 	}
 	defer fs.trimming.Unlock()
 	if fs.resident.Bytes() <= most {
-		return // another goroutine has trimmed meanwhile
+		return // another goroutine has trimmed
 	}
 	enough := most - most/trimShare
 	failed := false
@@ -298,15 +300,15 @@ func (fs *Filters) trim() {
 		if f.wasUsed(usedSinceTrim) {
 			continue
 		}
-		if err := f.giveWay(want, !failed); err != nil { // the disk, which fails for others too
+		if err := f.giveWay(want, !failed); err != nil { // the disk's error, which concerns others too
 			failed = true
 			fs.unwritable(f, err)
 		}
 	}
 }
 
-// giveWay takes pages of a slice out of memory. One that has none is left alone until it is used again, or closed where tables take much of the
-// memory, unless no other is open. Where it may not write, only what is stored goes.
+// giveWay takes pages of a slice out of memory. A slice without pages is left alone until it is used again; if tables take much of
+// the memory, it is closed instead, unless no other slice is open. If write is false, only stored pages are removed.
 func (f *filterSlice) giveWay(want int64, write bool) error {
 	freed, err := f.evict(want, write)
 	if err != nil || freed >= want || !write {
@@ -321,11 +323,11 @@ func (f *filterSlice) giveWay(want int64, write bool) error {
 }
 
 func (fs *Filters) unwritable(f *filterSlice, err error) {
-	fs.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.of.name), "cause", err)
+	fs.opt.Logger.Error("bigset: a filter's pages could not be written, and stay in memory", "filter", string(f.of.name), "cause", err)
 }
 
-// evict takes pages of an open filter out of memory. Where they are not enough, and it may write, it stores those that have changed and
-// takes them too. It returns how many bytes that frees.
+// evict takes pages of an open filter out of memory. If they are not enough, and write is true, it stores changed pages and takes
+// them as well. It returns how many bytes that frees.
 func (f *filterSlice) evict(want int64, write bool) (freed int64, err error) {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()

@@ -12,7 +12,7 @@ import (
 	"bigset/internal/testkit"
 )
 
-// TestMarkNothing: to mark no keys is fine, also in a filter of which nothing was read yet.
+// TestMarkNothing: marking no keys succeeds, also in a filter of which nothing was read yet.
 func TestMarkNothing(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)

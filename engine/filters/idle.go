@@ -14,8 +14,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// idleSums are the figures of the idle slices of a filter, together. A slice that wakes never falls asleep again, so where there are as many idle
-// ones as there were, they are the same.
+// idleSums are the summed figures of the idle slices of a filter. A slice that wakes never becomes idle again, so if the number of
+// idle slices is unchanged, the slices are the same.
 type idleSums struct {
 	slices int
 	info   Info
@@ -35,8 +35,8 @@ func (f *Filter) awakeAndIdle() (parts []*filterSlice, idle []uint32) {
 	return parts, idle
 }
 
-// addIdle adds the figures of idle slices, which stay idle, and returns how many are there. A slice that something is wrong with is woken, and says
-// so itself.
+// addIdle adds the figures of idle slices, which stay idle, and returns how many of them exist. It wakes a slice with an error,
+// which then reports it.
 func (f *Filter) addIdle(info *Info, idle []uint32) (there int, err error) {
 	if len(idle) == 0 {
 		return 0, nil
@@ -69,14 +69,14 @@ func (f *Filter) addIdle(info *Info, idle []uint32) (there int, err error) {
 	return there + sums.info.SlicesHere, err
 }
 
-// sumIdle reads the figures of idle slices, all through one iterator. It returns those that can't be read so, and wakes them.
+// sumIdle reads the figures of idle slices, all with one iterator. It returns those that can't be read this way, and wakes them.
 func (f *Filter) sumIdle(idle []uint32) (sums *idleSums, wrong []*filterSlice, err error) {
 	upper := keyscheme.SlotRange(0, keyscheme.SlotMax).Upper
 	it, err := f.fs.db.NewIter(&pebble.IterOptions{UpperBound: upper})
 	if err != nil {
 		return nil, nil, lsm.DiskError(err)
 	}
-	defer func() { _ = it.Close() }() // an error is met again by the slice that is woken for it
+	defer func() { _ = it.Close() }() // the slice that is woken for an error meets it again
 	sums = &idleSums{slices: len(idle)}
 	for _, i := range idle {
 		part := newFilterSlice(f, i)
@@ -89,7 +89,7 @@ func (f *Filter) sumIdle(idle []uint32) (sums *idleSums, wrong []*filterSlice, e
 	return sums, wrong, nil
 }
 
-// readIdle adds what the head and the layers of a slice say. It reports false where they are not there, or can't be read.
+// readIdle adds the figures in the head and the layers of a slice. It reports false if they do not exist, or can't be read.
 func (f *filterSlice) readIdle(it *pebble.Iterator, info *Info) bool {
 	prefix := f.prefix()
 	head := prefix.AppendHead(nil, f.of.generation)

@@ -39,8 +39,8 @@ func (r *room) awake(t *testing.T, want int, what string) {
 	}
 }
 
-// TestIdleSlices: an open, a list and a flush leave slices idle, and say of them what they said when they were in memory; what asks for a slice wakes
-// that one.
+// TestIdleSlices: an open, a list and a flush leave slices idle, and report of them what they reported when they were in memory; an
+// operation on a slice wakes that slice only.
 func TestIdleSlices(t *testing.T) {
 	t.Parallel()
 	r := newRoom("idle")
@@ -101,7 +101,7 @@ func TestIdleSlices(t *testing.T) {
 	r.close(t)
 }
 
-// TestIdleSlicesGo: idle slices go with their filter, or with the range that they lie in, and with nothing else.
+// TestIdleSlicesGo: idle slices are removed with their filter, or with the range that they lie in, and with nothing else.
 func TestIdleSlicesGo(t *testing.T) {
 	t.Parallel()
 	name := []byte("f")
@@ -178,7 +178,7 @@ func TestIdleSlicesGo(t *testing.T) {
 	}
 }
 
-// TestIdleReplay: after a crash the open wakes the slices that the log of marks has keys of, and no others.
+// TestIdleReplay: after a crash the open wakes the slices of which the log of marks has keys, and no others.
 func TestIdleReplay(t *testing.T) {
 	t.Parallel()
 	r := &sliceReplica{room: newRoom("replay")}
@@ -210,8 +210,8 @@ func TestIdleReplay(t *testing.T) {
 	r.close(t)
 }
 
-// TestIdleSlicesCount: with a limit to the bytes of all filters an open reads one slice of each, and the others count as if they were as large, until
-// they are opened.
+// TestIdleSlicesCount: with a limit on the bytes of all filters an open reads one slice of each, and the others count as if they
+// were as large until they are opened.
 func TestIdleSlicesCount(t *testing.T) {
 	t.Parallel()
 	r := newRoom("counted")
@@ -246,7 +246,7 @@ func TestIdleSlicesCount(t *testing.T) {
 	r.close(t)
 }
 
-// TestWakeOnce: of several goroutines that have found a slice idle one brings it into memory, and all get that.
+// TestWakeOnce: if several goroutines have found a slice idle, one of them brings it into memory, and all get that slice.
 func TestWakeOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoom("woken")

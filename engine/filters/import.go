@@ -21,15 +21,16 @@ import (
 type Page struct {
 	Layer bloomslice.LayerID
 	Page  uint32
-	Bits  []byte // at most bloomslice.PageBytes; bit 0 is the most significant of the first byte, and what lacks at the end is zero
+	Bits  []byte // at most bloomslice.PageBytes; bit 0 is the most significant of the first byte, and missing bytes at the end are zero
 }
 
-// Import makes a filter of layers and pages that were made elsewhere. It is there when all of it is on disk, and not before: after an
-// error, or a crash, there is nothing of it, but for pages that go in the background or after the next open. The filter is closed.
+// Import makes a filter from layers and pages that were made elsewhere. The filter exists when all of it is on disk, and not
+// before: after an error, or a crash, nothing of it is left except pages that are removed in the background or after the next open.
+// The filter is closed.
 //
-// Layers come in their order; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
-// again when the next one is asked for. Until the last has come no range is dropped and no small set is rewritten: pages must not make filters
-// of the store. Errors are those of Create, that of pages, and bigset.ErrRequest for a page or layer that can't be.
+// Layers come in their order; pages by layer, then by number; missing pages are zero. A page belongs to the caller again when the
+// next one is requested. Until the last page has come, no range is dropped and no small set is rewritten, so pages must not make
+// filters of the store. Errors are those of Create, that of pages, and bigset.ErrRequest for an invalid page or layer.
 func (fs *Filters) Import(ctx context.Context, name []byte, o bigset.FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[Page, error]) (*Filter, error) {
 	if err := fs.db.Enter(); err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func (fs *Filters) Import(ctx context.Context, name []byte, o bigset.FilterOptio
 	if err := errors.Join(bigset.CheckFilterName(name), o.Check(), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
-	fs.passes.RLock() // no range is excised meanwhile
+	fs.passes.RLock() // no range is excised until then
 	defer fs.passes.RUnlock()
 	im := &importing{fs: fs, name: name, layers: layers}
 	err := im.begin(ctx, o)
@@ -77,8 +78,8 @@ func checkImport(o bigset.FilterOptions, layers []bloomslice.Layer) error {
 	return nil
 }
 
-// importing is one import. Its pages are written under a generation that the directory says is dropped, until the batch that says
-// otherwise: the one that brings the head.
+// importing is one import. Its pages are written under a generation that the directory lists as dropped, until the batch that
+// brings the head changes that.
 type importing struct {
 	fs     *Filters
 	name   []byte
@@ -87,13 +88,13 @@ type importing struct {
 	opt    keyscheme.FilterOptions
 	layers []bloomslice.Layer
 	gone   droppedSlice
-	last   *Page // whose place the next page must be behind; nil at first
+	last   *Page // the next page must come after it; nil at first
 	batch  *pebble.Batch
 	in     int // pages in the batch
 	key    []byte
 }
 
-// begin takes a generation and notes in the directory that what will be of it is to be excised.
+// begin takes a generation and records in the directory that its data is to be excised.
 func (im *importing) begin(ctx context.Context, o bigset.FilterOptions) error {
 	fs := im.fs
 	fs.life.Lock()
@@ -119,7 +120,7 @@ func (im *importing) begin(ctx context.Context, o bigset.FilterOptions) error {
 	return nil
 }
 
-// mustBeNew returns bigset.ErrFilterExists where there is a filter of the name, also one that was cleared.
+// mustBeNew returns bigset.ErrFilterExists if a filter of the name exists, including one that was cleared.
 func (im *importing) mustBeNew() error {
 	if im.fs.listed(im.name) != nil {
 		return bigset.ErrFilterExists
@@ -155,12 +156,12 @@ func (im *importing) run(ctx context.Context, pages iter.Seq2[Page, error]) (err
 // add writes a page.
 func (im *importing) add(p Page) error {
 	if im.last != nil && (bigset.PagePlace{Layer: im.last.Layer, Page: im.last.Page}).Compare(bigset.PagePlace{Layer: p.Layer, Page: p.Page}) >= 0 {
-		return fmt.Errorf("%w: page %d of layer %d comes late", bigset.ErrRequest, p.Page, p.Layer.Index)
+		return fmt.Errorf("%w: page %d of layer %d, out of order", bigset.ErrRequest, p.Page, p.Layer.Index)
 	}
 	im.last = &Page{Layer: p.Layer, Page: p.Page}
 	at, found := slices.BinarySearchFunc(im.layers, p.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	if !found || uint64(p.Page)*bloomslice.PageBytes+uint64(len(p.Bits)) > im.layers[at].Shape.Bytes {
-		return fmt.Errorf("%w: page %d of layer %d of %q is beyond what there is", bigset.ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
+		return fmt.Errorf("%w: page %d of layer %d of %q does not exist", bigset.ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
 	}
 	if len(bytes.TrimLeft(p.Bits, "\x00")) == 0 {
 		return nil
@@ -183,7 +184,7 @@ func (im *importing) add(p Page) error {
 	return nil
 }
 
-// write commits the batch. The sync of the last one is a sync of all.
+// write commits the batch. The sync of the last batch syncs all.
 func (im *importing) write() error {
 	batch := im.batch
 	im.batch, im.in = nil, 0
@@ -191,7 +192,7 @@ func (im *importing) write() error {
 	return err
 }
 
-// finish has the filter be there.
+// finish makes the filter visible.
 func (im *importing) finish() error {
 	fs, f := im.fs, im.f
 	fs.life.Lock()

@@ -24,7 +24,7 @@ type elsewhere struct {
 
 func filterKey(i int) []byte { return fmt.Appendf(nil, "key-%d", i) }
 
-// newElsewhere makes a filter of so many keys. Above 10,001 it has two layers.
+// newElsewhere makes a filter with a number of keys. Above 10,001 it has two layers.
 func newElsewhere(t *testing.T, keys int) *elsewhere {
 	t.Helper()
 	e := &elsewhere{opt: bloomslice.Options{Capacity: 10_001, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}}
@@ -57,7 +57,7 @@ func newElsewhere(t *testing.T, keys int) *elsewhere {
 
 func (e *elsewhere) all() iter.Seq2[filters.Page, error] { return pagesThen(e.pages, nil) }
 
-// pagesThen returns pages, and an error behind them if there is one.
+// pagesThen returns pages, and after them an error if there is one.
 func pagesThen(pages []filters.Page, err error) iter.Seq2[filters.Page, error] {
 	return func(yield func(filters.Page, error) bool) {
 		for _, p := range pages {
@@ -102,7 +102,8 @@ func (e *elsewhere) equals(t *testing.T, label string, f *filters.Filter, every 
 	}
 }
 
-// TestImportFilter: what comes in answers as it did elsewhere, at once and after an open, grows on, and goes out as it came in.
+// TestImportFilter: an imported filter answers as it did elsewhere, at once and after an open; it grows on, and is exported as it
+// was imported.
 func TestImportFilter(t *testing.T) {
 	t.Parallel()
 	p := newRoom("store")
@@ -163,7 +164,7 @@ func TestImportFilter(t *testing.T) {
 	p.close(t)
 }
 
-// TestImportFilterRefused: what can't be whole is not there at all, and its pages go.
+// TestImportFilterRefused: a filter that can't be imported whole is not imported at all, and its pages are removed.
 func TestImportFilterRefused(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)

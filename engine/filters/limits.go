@@ -10,23 +10,24 @@ import (
 )
 
 // ErrLimit is returned for a filter, or a key, that Options.Limits does not allow: *LimitError says which limit it is.
-var ErrLimit = errors.New("engine: over a limit of filters")
+var ErrLimit = errors.New("engine: limit of filters exceeded")
 
-// Limits bound what filters may take, for a store whose clients are not trusted with its memory and its disk. They hold for Create,
-// and for a key that makes a filter grow; 0 is no limit. Filters that exist are served, whatever they have, and a key that is there is
-// found: what is refused is a new filter, or a new key that needs more room.
+// Limits bound what filters may take, for a store that does not trust its clients with its memory and its disk. They apply to
+// Create, and to a key that makes a filter grow; 0 is no limit. Existing filters are served, whatever they have, and a key that is
+// present is found: only a new filter, or a new key that needs more room, is refused.
 type Limits struct {
-	// Capacity is the largest capacity, in keys, that a filter may be made with.
+	// Capacity is the largest capacity, in keys, with which a filter may be made.
 	Capacity uint64
-	// Filters is how many filters there may be, with those that were cleared.
+	// Filters is the largest number of filters, including those that were cleared.
 	Filters int
-	// Bytes is how large the layers of one filter may be together, in bytes of their bits. Where a filter has several slices, each has its part.
+	// Bytes is the largest sum of the layers of one filter, in bytes of their bits. If a filter has several slices, each has its
+	// part.
 	Bytes uint64
-	// TotalBytes is how large the layers of all filters may be together, also of those that were cleared. The open of a store then reads
-	// the layers of one slice of each filter, and takes the others to be as large until they are opened.
+	// TotalBytes is the largest sum of the layers of all filters, including those that were cleared. With this limit, opening a
+	// store reads the layers of one slice of each filter, and assumes that the others are as large until they are opened.
 	TotalBytes uint64
-	// MemoryBytes is what filters that are in memory only may take there together: pages that have a bit, and 8 bytes for each page that their
-	// layers have room for. Marks of several filters that come at one time may go over it by the pages of a key each.
+	// MemoryBytes is the most that filters that are only in memory may take together: pages that have a bit, and 8 bytes for each
+	// page that their layers have room for. Concurrent marks of several filters may exceed it by the pages of one key each.
 	MemoryBytes int64
 }
 
@@ -45,18 +46,18 @@ const (
 // LimitError says which limit refused a filter or a key. errors.Is finds ErrLimit in it.
 type LimitError struct {
 	Limit     Limit
-	Want, Max uint64 // what there would be of it, and the most that there may be
+	Want, Max uint64 // what the new total would be, and the maximum
 }
 
 // Error implements error.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%v: %d %s, the most is %d", ErrLimit, e.Want, e.Limit, e.Max)
+	return fmt.Sprintf("%v: %d %s, at most %d", ErrLimit, e.Want, e.Limit, e.Max)
 }
 
 // Unwrap makes errors.Is find ErrLimit.
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
-// within returns an error where there would be more than the limit.
+// within returns an error if want exceeds the limit.
 func within(limit Limit, want, most uint64) error {
 	if most > 0 && want > most {
 		return &LimitError{limit, want, most}
@@ -64,12 +65,13 @@ func within(limit Limit, want, most uint64) error {
 	return nil
 }
 
-// MayCreate returns which limit a new filter would pass that several stores are to hold, *LimitError, where there are so many already.
+// MayCreate returns a *LimitError if a new filter that several stores are to hold would exceed a limit, given the number of
+// existing filters.
 func (fs *Filters) MayCreate(o bigset.FilterOptions, filters int) error {
 	return fs.mayAdd(&o, filters)
 }
 
-// mayCreate returns which limit a new filter would pass. The lock of life is held.
+// mayCreate returns the limit that a new filter would exceed. The lock life is held.
 func (fs *Filters) mayCreate(o *bigset.FilterOptions) error {
 	fs.mu.RLock()
 	n := len(fs.byName) + len(fs.cleared)
@@ -77,7 +79,7 @@ func (fs *Filters) mayCreate(o *bigset.FilterOptions) error {
 	return fs.mayAdd(o, n)
 }
 
-// mayAdd returns which limit a filter would pass, where there are so many others.
+// mayAdd returns the limit that a filter would exceed, given the number n of others.
 func (fs *Filters) mayAdd(o *bigset.FilterOptions, n int) error {
 	shape, err := o.Shape(0)
 	if err != nil {
@@ -100,12 +102,13 @@ func (fs *Filters) mayAdd(o *bigset.FilterOptions, n int) error {
 	return nil
 }
 
-// mayPin returns an error where filters that are in memory only may not take so many bytes more.
+// mayPin returns an error if filters that are only in memory may not take that many bytes more.
 func (fs *Filters) mayPin(bytes int64) error {
 	return within(LimitMemoryBytes, uint64(max(0, fs.pinned.Bytes())+bytes), uint64(fs.opt.Limits.MemoryBytes))
 }
 
-// mayGrow counts a layer that is about to be added for a new key, or returns which limit it would pass. The slice's lock is held.
+// mayGrow counts a layer that is about to be added for a new key, or returns the limit that it would exceed. The slice's lock is
+// held.
 func (f *filterSlice) mayGrow(next bloomslice.Shape) error {
 	most, opt := &f.of.fs.opt.Limits, f.opt.Load()
 	if err := within(LimitBytes, (f.bytes+next.Bytes)*uint64(max(1, opt.Slices)), most.Bytes); err != nil {
@@ -125,7 +128,7 @@ func (f *filterSlice) mayGrow(next bloomslice.Shape) error {
 	return nil
 }
 
-// mayMark returns an error where the key that was admitted last needs pages that filters in memory only may not take.
+// mayMark returns an error if the key that was admitted last needs pages that filters that are only in memory may not take.
 func (f *filterSlice) mayMark(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) error {
 	if !opt.InMemory || f.of.fs.opt.Limits.MemoryBytes == 0 {
 		return nil
@@ -136,8 +139,8 @@ func (f *filterSlice) mayMark(opt *keyscheme.FilterOptions, slice *bloomslice.Sl
 	return nil
 }
 
-// count counts the layers of the slice to the bytes of all filters, instead of those that were counted. The slice's lock is held, or nobody
-// else knows the slice.
+// count adds the layers of the slice to the bytes of all filters, in place of those that were counted before. The slice's lock is
+// held, or no other goroutine knows the slice.
 func (f *filterSlice) count(layers []bloomslice.Layer) {
 	bytes := uint64(0)
 	for i := range layers {
@@ -147,8 +150,8 @@ func (f *filterSlice) count(layers []bloomslice.Layer) {
 	f.bytes = bytes
 }
 
-// countAll counts the layers of all filters, where there is a limit to them. Of each it reads one slice: keys are spread evenly over all, so the
-// others are taken to be as large until they are opened. A filter that can't be read counts nothing until then.
+// countAll counts the layers of all filters, if they are limited. It reads one slice of each filter: keys are spread evenly, so the
+// others are assumed to be as large until they are opened. A filter that can't be read counts nothing until then.
 func (fs *Filters) countAll() {
 	if fs.opt.Limits.TotalBytes == 0 {
 		return

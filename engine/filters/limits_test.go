@@ -41,7 +41,7 @@ func fillTo(t *testing.T, f *filters.Filter, capacity uint64) {
 	}
 }
 
-// TestFilterLimits: each limit refuses what passes it, names itself, and lets through what just fits.
+// TestFilterLimits: each limit refuses what exceeds it, names itself, and allows what just fits.
 func TestFilterLimits(t *testing.T) {
 	t.Parallel()
 	o := testkit.SmallFilter()
@@ -105,7 +105,7 @@ func TestFilterLimits(t *testing.T) {
 	}
 }
 
-// TestFilterGrowthLimits: a filter that may not grow refuses new keys, and denies none that it has, also when it was opened again.
+// TestFilterGrowthLimits: a filter that may not grow refuses new keys, and denies none that it has, also after it was opened again.
 func TestFilterGrowthLimits(t *testing.T) {
 	t.Parallel()
 	o := testkit.SmallFilter()
@@ -159,8 +159,8 @@ func TestFilterGrowthLimits(t *testing.T) {
 	}
 }
 
-// TestFilterMemoryLimit: filters that are in memory only have no more bytes there than they may, by any way of marking, deny no key that they
-// took, and give room back when they go.
+// TestFilterMemoryLimit: filters in memory only take no more bytes than the limit allows, however they are marked. They deny no key
+// that they accepted, and give room back when they are dropped.
 func TestFilterMemoryLimit(t *testing.T) {
 	t.Parallel()
 	const most = 60 << 10

@@ -17,8 +17,8 @@ import (
 // markers is how many goroutines mark at a time.
 const markers = 64
 
-// BenchmarkMarkSync has many goroutines mark new keys under bigset.FilterSync, beside as many that append so many bytes to a plain file, with
-// one write and one sync for all that wait.
+// BenchmarkMarkSync: many goroutines mark new keys under bigset.FilterSync. For comparison, as many goroutines append the same
+// number of bytes to a plain file, with one write and one sync for all that wait.
 func BenchmarkMarkSync(b *testing.B) {
 	for name, d := range map[string]bigset.FilterDurability{"log": bigset.FilterLog, "sync": bigset.FilterSync, "interval": bigset.FilterInterval} {
 		b.Run(name, func(b *testing.B) {

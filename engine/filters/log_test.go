@@ -19,7 +19,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestReplayOfManyPages: a log that sets bits in more pages than one batch holds is replayed as one of few.
+// TestReplayOfManyPages: a log that sets bits in more pages than one batch holds is replayed like one with few pages.
 func TestReplayOfManyPages(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
@@ -68,8 +68,8 @@ func (c *markCrash) check(t *testing.T, opt options) {
 }
 
 // TestMarksSurviveCrashes ends the process, and the machine, before every operation on the disk of a history. A key that was
-// acknowledged is there after the next open if marks of its filter are that durable, and nothing of a filter that was dropped is in
-// another one of its name. It crashes again while the log is replayed.
+// acknowledged is there after the next open if marks of its filter are that durable, and nothing of a dropped filter is in another
+// one of its name. The test crashes again while the log is replayed.
 func TestMarksSurviveCrashes(t *testing.T) {
 	t.Parallel()
 	m := newMarking("history")
@@ -113,7 +113,7 @@ func TestMarksSurviveCrashes(t *testing.T) {
 	}
 }
 
-// TestRestoreTakesMarks: what is restored from a folder that a crash has left has what its log of marks says.
+// TestRestoreTakesMarks: a store that is restored from a folder that a crash has left has what the folder's log of marks says.
 func TestRestoreTakesMarks(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
@@ -148,9 +148,9 @@ func (m *marking) crashesAgain(t *testing.T, c *markCrash) {
 	}
 }
 
-// TestMarksAcknowledgedTogether has many goroutines mark the same keys, by Yes or by No. Each key is one Yes. At a crash before any
-// write, what was acknowledged, either way, is there: when the process ended for filters of durability log, when the machine did for
-// those of durability sync.
+// TestMarksAcknowledgedTogether: many goroutines mark the same keys, and are answered Yes or No. Each key gets one Yes. After a
+// crash before any write, every key that was acknowledged, either way, is there: for filters of durability log if the process
+// ended, for those of durability sync also if the machine did.
 func TestMarksAcknowledgedTogether(t *testing.T) {
 	t.Parallel()
 	for _, d := range []bigset.FilterDurability{bigset.FilterLog, bigset.FilterSync} {
@@ -170,7 +170,7 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 		stop := testkit.Crashing[map[string]*marked]{
 			Rates: []int{percent},
 			Fits: func(errorfs.Op) bool {
-				time.Sleep(200 * time.Microsecond) // those who are wrongly told get the time to say so
+				time.Sleep(200 * time.Microsecond) // goroutines that are acknowledged too early get the time to report it
 				n := operations.Add(1)
 				return n%3 == 0 && n/3 <= int64(tier.Times(60))
 			},
@@ -222,7 +222,7 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 	}
 }
 
-// TestFoundMarkWaits: a key that was found is acknowledged when the mark that it found is.
+// TestFoundMarkWaits: a key that was found is acknowledged when the mark that set its bits is.
 func TestFoundMarkWaits(t *testing.T) {
 	t.Parallel()
 	for _, d := range []bigset.FilterDurability{bigset.FilterLog, bigset.FilterSync} {
@@ -363,8 +363,8 @@ func (m *marking) faultyHistory(t *testing.T) {
 	m.mark(t, "log", 60, 61)
 }
 
-// TestMarksFlipped changes each byte of a log of marks that a crash has left. The store says what is damaged, or has all that was
-// acknowledged but the last mark: nothing tells it from what a crash takes back.
+// TestMarksFlipped changes each byte of a log of marks that a crash has left. The store reports what is damaged, or has all that
+// was acknowledged except the last mark, because damage there looks like what a crash takes back.
 func TestMarksFlipped(t *testing.T) {
 	t.Parallel()
 	m := newMarking("store")
@@ -422,7 +422,7 @@ func TestMarksFlipped(t *testing.T) {
 	}
 }
 
-// TestLongSegmentIsFlushed: a segment that has become long is flushed and goes, without anybody asking.
+// TestLongSegmentIsFlushed: a segment that has become long is flushed and removed without a request.
 func TestLongSegmentIsFlushed(t *testing.T) {
 	m := newMarking("store")
 	m.opt.segmentBytes = 2 << 10
@@ -479,5 +479,5 @@ func TestMarkLoggedAllocates(t *testing.T) {
 	must(t, m.store.Close(), "close")
 }
 
-// onMarks says which operations are on the log of marks.
+// onMarks reports which operations are on the log of marks.
 func onMarks(op errorfs.Op) bool { return strings.Contains(op.Path, "filters-") }

@@ -14,15 +14,15 @@ import (
 	"bigset/keyscheme"
 )
 
-// making is a slice that another replica speaks of: it is found, or made with first layers.
+// making is a slice in a request of another replica: it is found, or made with its first layers.
 type making struct {
 	spec   *bigset.SliceSpec
-	layers []bloomslice.Layer // the first layers, without keys; nil is one of the owner's
+	layers []bloomslice.Layer // the first layers, without keys; nil is one layer of the owner
 	owner  string
 
-	nothing bool         // is asked of the slice: it is left as it is
+	nothing bool         // the request has no effect on the slice, which is left as it is
 	part    *filterSlice // the slice, unless there is an error
-	err     error        // one that is set before is left alone
+	err     error        // an error that is set before is left alone
 }
 
 // first adds the first layers to a slice that is made.
@@ -33,7 +33,8 @@ func (m *making) first(slice *bloomslice.Slice) error {
 	return restoreShapes(slice, m.layers)
 }
 
-// madeSlices finds slices, and makes those that the store does not have, all in one batch. What it makes is not on disk before awaitMade.
+// madeSlices finds slices, and makes those that the store does not have, all in one batch. What it makes is not on disk before
+// awaitMade returns.
 func (fs *Filters) madeSlices(all []making) {
 	unknown := 0
 	var f *Filter // of the last slice
@@ -59,7 +60,7 @@ func (fs *Filters) madeSlices(all []making) {
 	if unknown == 0 {
 		return
 	}
-	fs.passes.RLock() // as Create
+	fs.passes.RLock() // as in Create
 	defer fs.passes.RUnlock()
 	fs.life.Lock()
 	defer fs.life.Unlock()
@@ -72,15 +73,15 @@ func (fs *Filters) madeSlices(all []making) {
 	r.commit()
 }
 
-// madeSlice is madeSlices for one.
+// madeSlice is madeSlices for one slice.
 func (fs *Filters) madeSlice(spec *bigset.SliceSpec, layers []bloomslice.Layer) (*filterSlice, error) {
 	all := [1]making{{spec: spec, layers: layers}}
 	fs.madeSlices(all[:])
 	return all[0].part, all[0].err
 }
 
-// awaitMade returns when all slices that were made so far are on disk. Nothing about a slice is acknowledged before. One sync does it for all
-// goroutines that wait.
+// awaitMade returns when all slices that were made so far are on disk. Nothing about a slice is acknowledged before. One sync
+// serves all goroutines that wait.
 func (fs *Filters) awaitMade() error {
 	made := fs.made.Load()
 	if fs.madeDurable.Load() >= made {
@@ -97,7 +98,7 @@ func (fs *Filters) awaitMade() error {
 	}
 }
 
-// makingRound is one batch of slices that are made. The lock of life is held.
+// makingRound is one batch of slices that are made. The lock life is held.
 type makingRound struct {
 	fs     *Filters
 	batch  *pebble.Batch
@@ -118,7 +119,7 @@ type madeKey struct {
 	generation uint64
 }
 
-// stagedSlice is a slice that comes with the batch.
+// stagedSlice is a slice that the batch creates.
 type stagedSlice struct {
 	asked []*making
 	part  *filterSlice
@@ -129,11 +130,11 @@ type stagedSlice struct {
 // madeName is what a round has read of a name.
 type madeName struct {
 	f     *Filter
-	stale []present // entries of the directory that nothing stands behind, and that the batch does not take away yet
-	left  []present // slices that were dropped, and are still to be excised
+	stale []present // entries of the directory for which no slice exists, and that the batch does not remove yet
+	left  []present // slices that were dropped, but are not excised yet
 }
 
-// make finds a slice, or has the batch make it.
+// make finds a slice, or adds it to the batch.
 func (r *makingRound) make(m *making) {
 	if m.part, m.err = r.fs.knownSlice(m.spec); m.part != nil || m.err != nil {
 		return
@@ -160,8 +161,8 @@ func makingError(spec *bigset.SliceSpec, err error) error {
 	return fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, lsm.DiskError(err))
 }
 
-// stage has the batch make a slice, or bring back one that was cleared: then it finds it, and returns nil. A filter of an earlier generation
-// goes before.
+// stage adds the creation of a slice to the batch. If the slice was cleared, it brings the slice back and returns nil. It first
+// drops a filter of an earlier generation.
 func (r *makingRound) stage(m *making) (*stagedSlice, error) {
 	fs, spec := r.fs, m.spec
 	name, older, err := r.filterOf(spec)
@@ -174,17 +175,17 @@ func (r *makingRound) stage(m *making) (*stagedSlice, error) {
 		if m.part, err = fs.knownSlice(spec); m.part != nil || err != nil {
 			return nil, err
 		}
-		name.stale = append(name.stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
+		name.stale = append(name.stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left only the entry
 	}
 	if slices.ContainsFunc(name.left, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }) {
-		return nil, fmt.Errorf("%w: generation %d was dropped here, and is still to be excised", bigset.ErrSliceAway, spec.Generation)
+		return nil, fmt.Errorf("%w: generation %d was dropped here, and is not excised yet", bigset.ErrSliceAway, spec.Generation)
 	}
 	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
 	s := &stagedSlice{part: newFilterSlice(f, spec.Slice), opt: opt}
 	if s.slice, err = s.part.newSlice(opt, nil); err != nil {
 		return nil, err
 	}
-	if err = m.first(s.slice); err == nil && older != nil { // what can be refused is refused before
+	if err = m.first(s.slice); err == nil && older != nil { // everything that can be refused is refused before
 		if err = fs.drop(older, fs.db.NewBatch()); err == nil {
 			r.names[string(spec.Name)] = name
 		}
@@ -197,7 +198,7 @@ func (r *makingRound) stage(m *making) (*stagedSlice, error) {
 	return s, nil
 }
 
-// write has the batch bring a slice.
+// write adds a slice to the batch.
 func (r *makingRound) write(name *madeName, s *stagedSlice) {
 	if r.batch == nil {
 		r.batch = r.fs.db.NewBatch()
@@ -209,10 +210,10 @@ func (r *makingRound) write(name *madeName, s *stagedSlice) {
 	r.err = errors.Join(r.err, s.part.storeNew(r.batch, s.opt, s.slice.Layers()))
 }
 
-// filterOf returns the filter that a slice is to be made in, and one of an earlier generation that has to go before.
+// filterOf returns the filter in which a slice is to be made, and one of an earlier generation that has to be dropped before.
 func (r *makingRound) filterOf(spec *bigset.SliceSpec) (name *madeName, older *Filter, err error) {
 	if name = r.names[string(spec.Name)]; name != nil && name.f.generation < spec.Generation {
-		r.commit() // what comes with it makes room again
+		r.commit() // the filters in the batch free room
 		name = nil
 	}
 	if name == nil {
@@ -229,7 +230,7 @@ func (r *makingRound) filterOf(spec *bigset.SliceSpec) (name *madeName, older *F
 	}
 	switch f := name.f; {
 	case f.generation > spec.Generation:
-		return nil, nil, fmt.Errorf("%w: generation %d is over", bigset.ErrNoFilter, spec.Generation)
+		return nil, nil, fmt.Errorf("%w: generation %d was dropped or replaced", bigset.ErrNoFilter, spec.Generation)
 	case len(f.slices) != int(spec.Options.Slices):
 		return nil, nil, differs(spec)
 	}
@@ -250,7 +251,7 @@ func (r *makingRound) findFilter(spec *bigset.SliceSpec, name *madeName) (older 
 	}
 	if f == nil {
 		if other := r.ofGeneration(spec.Generation); other != nil {
-			return nil, fmt.Errorf("%w: generation %d is that of filter %q", bigset.ErrRequest, spec.Generation, other.name)
+			return nil, fmt.Errorf("%w: generation %d belongs to filter %q", bigset.ErrRequest, spec.Generation, other.name)
 		}
 		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
 	}
@@ -281,7 +282,7 @@ func (r *makingRound) commit() {
 		err = errors.Join(err, r.batch.Close())
 	} else {
 		_, err = fs.db.Commit(r.batch, false)
-		fs.made.Add(1) // before anybody finds them
+		fs.made.Add(1) // before any other goroutine can find them
 	}
 	*r = *newMakingRound(fs)
 	for _, s := range staged {

@@ -41,7 +41,8 @@ func markings(spec bigset.SliceSpec, hashes [][]bloomslice.Hash) (all []filters.
 	return all
 }
 
-// openOthers opens stores in which a slice was marked, so that they have their mark and have noted what marks promise, with room for a batch in memory.
+// openOthers opens stores in which a slice was marked, so that their mark and the record of what marks promise are on disk, with
+// room for a batch in memory.
 func openOthers(t *testing.T, n int) (replicas []*sliceReplica) {
 	for i := range n {
 		r := &sliceReplica{room: newRoom(fmt.Sprint("replica ", i))}
@@ -71,8 +72,8 @@ func (r *sliceReplica) syncs() (stop func() int64) {
 	}
 }
 
-// TestManySlicesAtOnce: the first marks in all slices of a filter make them with one sync, and wait for the log of marks once; what another
-// replica has decided of them does, too. Power cuts take nothing back that was acknowledged.
+// TestManySlicesAtOnce: the first marks in all slices of a filter make the slices with one sync, and wait for the log of marks
+// once; so do marks that another replica has decided. Power cuts take back nothing that was acknowledged.
 func TestManySlicesAtOnce(t *testing.T) {
 	t.Parallel()
 	const parts = 64
@@ -118,8 +119,8 @@ func TestManySlicesAtOnce(t *testing.T) {
 	}
 }
 
-// TestSlicesMadeSideBySide: goroutines that make slices wait for the disk together, not one after the other, and so do those that find a slice
-// which another has made and is not on disk yet.
+// TestSlicesMadeSideBySide: goroutines that make slices wait for the disk together, not one after the other, and so do those that
+// find a slice that another goroutine has made and that is not on disk yet.
 func TestSlicesMadeSideBySide(t *testing.T) {
 	t.Parallel()
 	const parts = 32
@@ -174,7 +175,8 @@ func TestSlicesMadeSideBySide(t *testing.T) {
 	r.close(t)
 }
 
-// TestEachSliceForItself: what goes wrong with one of several slices is its error, and nothing of it is marked; the others are.
+// TestEachSliceForItself: a problem with one of several slices is an error of that slice, and nothing of it is marked; the others
+// are marked.
 func TestEachSliceForItself(t *testing.T) {
 	t.Parallel()
 	spec, hashes := manySlices(4, bigset.FilterSync)
@@ -199,7 +201,7 @@ func TestEachSliceForItself(t *testing.T) {
 		named("b", 0, 3), other, // other options in one slice: it stands for itself
 		named("a2", 0, 2),                  // a generation of another filter
 		named("a", 2, 5), named("a", 1, 5), // a later one takes its place
-		named("a", 3, 2),                   // which is over by then
+		named("a", 3, 2),                   // which was replaced by then
 		named("d", 4, 9), named("d", 0, 9), // no such slice
 		named("e", 0, 10), named("e", 0, 10), // twice
 	)
@@ -245,7 +247,7 @@ func TestEachSliceForItself(t *testing.T) {
 	r.close(t)
 }
 
-// ending is a context that ends after it was asked so often.
+// ending is a context that ends after Err was called a number of times.
 type ending struct {
 	context.Context
 	left int

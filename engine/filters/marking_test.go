@@ -177,7 +177,7 @@ func segments(t *testing.T, disk vfs.FS, dir string) (names []string) {
 	return names
 }
 
-// markHistory does all that the log of marks meets.
+// markHistory does everything that the log of marks has to handle.
 func (m *marking) markHistory(t *testing.T, rounds int) {
 	act := func(what string, err error) {
 		t.Helper()

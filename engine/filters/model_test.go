@@ -18,7 +18,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// filterModel is what a filter must be: a slice of its own that never leaves memory gives the answers, false positives too, and the figures.
+// filterModel is what a filter must be: a slice of its own that never leaves memory gives the answers, false positives included,
+// and the figures.
 type filterModel struct {
 	opt     bigset.FilterOptions
 	slice   *bloomslice.Slice // nil after a crash that may have taken marks back: only what was flushed is sure then
@@ -83,7 +84,7 @@ func drawKeys(t *rapid.T) [][]byte {
 	return keys
 }
 
-// filter draws a name, and returns the store's filter and the model of it; both are nil where there is none.
+// filter draws a name, and returns the store's filter and its model; both are nil if there is none.
 func (m *filterMachine) filter(t *rapid.T) (string, *filters.Filter, *filterModel) {
 	name := rapid.SampledFrom(filterNames).Draw(t, "name")
 	f, err := m.p.store.Filters().Get([]byte(name))
@@ -102,7 +103,7 @@ func (m *filterMachine) filter(t *rapid.T) (string, *filters.Filter, *filterMode
 	return name, f, model
 }
 
-// short has the model follow where a filter was closed because even what it takes without any page was too much.
+// short makes the model follow if a filter was closed because it took too much memory even without any page.
 func (m *filterMachine) short(model *filterModel, got filters.Info) {
 	if m.p.opt.FilterCacheBytes < 1<<20 && !model.opt.InMemory {
 		model.open, model.info.PageIns, model.info.PageOuts = got.Open, got.PageIns, got.PageOuts
@@ -306,7 +307,7 @@ func (m *filterMachine) dropRange(t *rapid.T) {
 	}
 }
 
-// look compares what is told of a filter with the model.
+// look compares the reported state of a filter with the model.
 func (m *filterMachine) look(t *rapid.T, name string) {
 	f, err := m.p.store.Filters().Get([]byte(name))
 	must(t, err, "filter")
@@ -417,7 +418,7 @@ func (m *filterMachine) verify(t *rapid.T) {
 	}
 }
 
-// TestFiltersModel does to filters of a store what may be done to them, and compares every answer and figure with a model.
+// TestFiltersModel performs all operations on the filters of a store, and compares every answer and figure with a model.
 func TestFiltersModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

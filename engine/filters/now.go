@@ -5,9 +5,9 @@ import (
 	"bigset/bloomslice"
 )
 
-// MarkNow does what MarkAll does for as many keys, from the first on, as need to wait neither for the disk nor for who may be waiting for
-// it, and returns how many: none where marks are answered when they are in the log, where the store is short of disk or of memory, or where
-// another marks the filter now; fewer where a page is not in memory.
+// MarkNow marks a prefix of keys without blocking and returns its length. It stops at the first key whose page is not in memory. It
+// marks none if marks are answered only after they are in the log, if the store is short of disk or memory, or if another goroutine
+// is marking the filter.
 func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
 	fs := f.fs
 	if err := fs.db.Enter(); err != nil {
@@ -20,7 +20,7 @@ func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
 	if fs.db.Full() || f.fs.resident.Bytes() > fs.opt.CacheBytes {
 		return 0, nil
 	}
-	if len(keys) == 1 { // without the room for many
+	if len(keys) == 1 { // avoids the array for many
 		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
 		return f.markNow(h[:], added)
 	}
@@ -52,7 +52,7 @@ func (f *Filter) markNow(hashes []bloomslice.Hash, added []bool) (n int, err err
 	return n, nil
 }
 
-// MarksWait reports whether marks are answered when they are in the log or on disk, so that MarkNow marks nothing.
+// MarksWait reports whether marks are answered only after they are in the log or on disk, in which case MarkNow marks nothing.
 func (f *Filter) MarksWait() bool {
 	for i := range f.slices {
 		if part := f.slices[i].Load(); part != nil && part != &idleSlice {
@@ -67,7 +67,8 @@ func (f *filterSlice) marksWait() bool {
 	return opt != nil && f.durability(opt) != bigset.FilterInterval
 }
 
-// lockTries is how often MarkNow looks whether who marks the slice has done: that takes a microsecond or two, unless it waits.
+// lockTries is how often MarkNow tries the lock of a slice that another goroutine is marking: marking takes a microsecond or two,
+// unless it waits.
 const lockTries = 100
 
 func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
@@ -82,7 +83,7 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 		return 0
 	}
 	opt := f.opt.Load()
-	if !f.of.fs.db.Promised(f.promise(opt)) { // which is a write
+	if !f.of.fs.db.Promised(f.promise(opt)) { // making the promise is a write
 		return 0
 	}
 	f.use()

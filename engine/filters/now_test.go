@@ -10,7 +10,7 @@ import (
 	"bigset/internal/testkit"
 )
 
-// TestMarkNow: marks that need not wait are done, those that would are left.
+// TestMarkNow: marks that need not wait are done, and those that would wait are left.
 func TestMarkNow(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)

@@ -9,13 +9,14 @@ import (
 	"bigset/bloomslice"
 )
 
-// pageSums are the hashes of the pages that are stored of an open slice, by layer, in order. What compares slices again and again would else read
-// all pages of a slice of which a few have changed. They take 8 bytes for each page that the layers have room for, and go when the slice is closed.
+// pageSums are the hashes of the stored pages of an open slice, by layer, in order. Without them, repeated comparisons of slices
+// would read all pages of a slice of which only a few have changed. They take 8 bytes for each page that the layers have room for,
+// and are freed when the slice is closed.
 type pageSums []layerSums
 
 type layerSums struct {
 	id    bloomslice.LayerID
-	pages []uint64 // by page; 0 is none that is stored
+	pages []uint64 // by page; 0 is a page that is not stored
 }
 
 // layer returns the hashes of a layer, and makes room for them.
@@ -27,7 +28,7 @@ func (s *pageSums) layer(id bloomslice.LayerID, shape bloomslice.Shape) []uint64
 	return (*s)[at].pages
 }
 
-// bytes returns what they take in memory.
+// bytes returns how much memory they take.
 func (s pageSums) bytes() (n int64) {
 	for i := range s {
 		n += 8 * int64(len(s[i].pages))
@@ -35,7 +36,7 @@ func (s pageSums) bytes() (n int64) {
 	return n
 }
 
-// clone returns a copy that does not change.
+// clone returns a copy that does not change with the original.
 func (s pageSums) clone() pageSums {
 	c := slices.Clone(s)
 	for i := range c {
@@ -44,7 +45,7 @@ func (s pageSums) clone() pageSums {
 	return c
 }
 
-// each calls yield for the pages behind a place, nil is the start, until it returns false. It reports whether there are no more.
+// each calls yield for the pages after a place (nil is the start) until it returns false. It reports whether it reached the end.
 func (s pageSums) each(after *bigset.PagePlace, yield func(bigset.PageSum) bool) (done bool) {
 	for i := range s {
 		from := 0
@@ -66,14 +67,14 @@ func (s pageSums) each(after *bigset.PagePlace, yield func(bigset.PageSum) bool)
 	return true
 }
 
-// keepSums has an open slice keep the hashes of its stored pages. Its lock is held.
+// keepSums stores the hashes of the stored pages in an open slice. The slice's lock is held.
 func (f *filterSlice) keepSums(sums pageSums) {
 	f.dropSums()
 	f.rest = &sliceRest{sums: sums}
 	f.of.fs.resident.Tables.Add(sums.bytes())
 }
 
-// dropSums lets go of them. The lock is held.
+// dropSums frees them. The lock is held.
 func (f *filterSlice) dropSums() {
 	if f.rest != nil && f.rest.sums != nil {
 		f.of.fs.resident.Tables.Add(-f.rest.sums.bytes())
@@ -81,7 +82,7 @@ func (f *filterSlice) dropSums() {
 	}
 }
 
-// stored notes pages that have come to disk.
+// stored records pages that have been written to disk.
 func (f *filterSlice) stored(pages []bloomslice.DirtyPage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *filterSlice) stored(pages []bloomslice.DirtyPage) {
 		p := &pages[i]
 		sum := xxhash.Sum64(p.Value)
 		sums.layer(p.ID, shapes[p.ID])[p.Page] = sum
-		if sum == 0 { // which stands for none
+		if sum == 0 { // 0 stands for no page
 			f.dropSums()
 			return
 		}
@@ -108,9 +109,9 @@ func (f *filterSlice) stored(pages []bloomslice.DirtyPage) {
 	f.of.fs.resident.Tables.Add(sums.bytes() - before)
 }
 
-// summing is a reading of all pages whose hashes may be kept.
+// summing is a pass over all pages whose hashes may be kept.
 type summing struct {
-	of   *bloomslice.Slice // open from the beginning to the end; nil where they are not kept
+	of   *bloomslice.Slice // open from the beginning to the end; nil if they are not kept
 	sums pageSums
 }
 
@@ -126,7 +127,7 @@ func (f *filterSlice) beginSums() (s summing) {
 	return s
 }
 
-// endSums keeps what was collected, if it is whole and no page was stored meanwhile.
+// endSums keeps what was collected, if it is complete and no page was stored in the meantime.
 func (f *filterSlice) endSums(s *summing, whole bool) {
 	if s.of == nil {
 		return
@@ -139,7 +140,7 @@ func (f *filterSlice) endSums(s *summing, whole bool) {
 	}
 }
 
-// add takes a hash in.
+// add records a hash.
 func (s *summing) add(p bigset.PageSum, layers []bloomslice.Layer) {
 	if s.of == nil {
 		return
@@ -150,8 +151,8 @@ func (s *summing) add(p bigset.PageSum, layers []bloomslice.Layer) {
 	}
 }
 
-// eachSum calls yield for the hashes of the stored pages behind a place, nil is the start, until it returns false. What was marked before is in them. It
-// returns all layers, and whether there are no more pages.
+// eachSum calls yield for the hashes of the stored pages after a place (nil is the start) until it returns false. They include
+// marks from before the call. It returns all layers, and whether it reached the end.
 func (f *filterSlice) eachSum(after *bigset.PagePlace, yield func(bigset.PageSum) bool) (layers []bloomslice.Layer, done bool, err error) {
 	if err := f.flush(); err != nil {
 		return nil, false, f.readError(err)
@@ -176,9 +177,9 @@ func (f *filterSlice) eachSum(after *bigset.PagePlace, yield func(bigset.PageSum
 	})
 }
 
-// knownSums returns the hashes that are kept, with the layers as they are stored beside these pages; nil where none are kept.
+// knownSums returns the hashes that are kept, with the layers as they are stored with these pages; nil if none are kept.
 func (f *filterSlice) knownSums() (sums pageSums, layers []bloomslice.Layer, err error) {
-	f.flushing.Lock() // nothing is stored meanwhile
+	f.flushing.Lock() // nothing is stored until the end of the call
 	defer f.flushing.Unlock()
 	f.mu.Lock()
 	if f.rest != nil && f.rest.sums != nil {

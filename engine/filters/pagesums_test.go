@@ -17,8 +17,8 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestSumsKept changes a slice in all ways that there are. After each the digest and the hashes of pages that it works out of what it has kept are those
-// that it works out of what is stored.
+// TestSumsKept changes a slice in every possible way. After each change the digest and the hashes of pages computed from what the
+// slice has kept are those computed from what is stored.
 func TestSumsKept(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(tier.Times(4)) {
@@ -97,7 +97,7 @@ func TestSumsKept(t *testing.T) {
 	}
 }
 
-// TestSumsMidway: pages that are stored while hashes are collected are in what is kept.
+// TestSumsMidway: pages that are stored while hashes are collected are included in what is kept.
 func TestSumsMidway(t *testing.T) {
 	t.Parallel()
 	r := openReplicas(t, 1)[0]
@@ -125,7 +125,7 @@ func TestSumsMidway(t *testing.T) {
 	r.close(t)
 }
 
-// TestSumsAfterFailedClose: a close that could not store all pages has stored none that the kept hashes do not know of.
+// TestSumsAfterFailedClose: if a close could not store all pages, the kept hashes know of every page that it has stored.
 func TestSumsAfterFailedClose(t *testing.T) {
 	t.Parallel()
 	r := openReplicas(t, 1)[0]

@@ -8,8 +8,8 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// TestMarksPromise: before marks of slices are acknowledged the disk says what a crash may take back of them; of several filters at once, all that
-// there is of it.
+// TestMarksPromise: before marks of slices are acknowledged, the disk says what a crash may take back of them; if several filters
+// are marked at once, it says so for each.
 func TestMarksPromise(t *testing.T) {
 	t.Parallel()
 	const memory, log = lsm.PromiseFiltersMemory, lsm.PromiseFiltersLog

@@ -12,8 +12,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestFilterRecordsWhole: whatever is done to filters, none of their records is a merge operand. Behind an element of a set that the filter
-// leaves out Pebble would panic (its issue 6168), and operands to pages would not be joined.
+// TestFilterRecordsWhole: whatever is done to filters, none of their records is a merge operand. After an element of a set that the
+// filter leaves out Pebble would panic (its issue 6168), and operands to pages would not be joined.
 func TestFilterRecordsWhole(t *testing.T) {
 	p := newRoom("whole")
 	var operands atomic.Int64

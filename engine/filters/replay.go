@@ -11,8 +11,8 @@ import (
 	"bigset/engine/internal/marklog"
 )
 
-// replay brings what the log of marks has into the filters, flushes them, and takes the log away: it is a crash that has left it. Marks of
-// generations that are not there any more are left out. To do it twice, or over pages that were flushed, changes nothing.
+// replay applies the log of marks that a crash has left to the filters, flushes them, and removes the log. It skips marks of
+// generations that no longer exist. Replaying twice, or over pages that were flushed, changes nothing.
 func (fs *Filters) replay() error {
 	found, err := fs.log.Find()
 	if err != nil || found == 0 {
@@ -37,7 +37,7 @@ func (fs *Filters) replay() error {
 	return err
 }
 
-// storeReplayed flushes what was brought in, and takes it out of memory, as it is after any other open.
+// storeReplayed flushes what was applied, and takes it out of memory, so that the state is as after any other open.
 func (fs *Filters) storeReplayed() error {
 	if err := fs.db.Held(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (fs *Filters) storeReplayed() error {
 		}
 	}
 	for _, f := range fs.list() {
-		f.counts.Store(nil) // nobody has asked for it yet
+		f.counts.Store(nil) // the filter was not used yet
 	}
 	return fs.flush(context.Background())
 }
@@ -81,7 +81,7 @@ func (fs *Filters) replayChunk(records []byte) (err error) {
 	return nil
 }
 
-// replay sets the bits that a record tells of.
+// replay sets the bits of a record.
 func (f *filterSlice) replay(r *marklog.Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *filterSlice) replay(r *marklog.Record) error {
 	}
 }
 
-// whole returns why filters would deny keys, if what they were asked for were not an error.
+// whole returns an error if filters would deny keys, except that requests on them fail.
 func (fs *Filters) whole() error {
 	if !fs.owed {
 		return nil
@@ -111,17 +111,17 @@ func (fs *Filters) whole() error {
 	return err
 }
 
-// damage has all that is asked of the slice fail, until it is dropped: it would deny keys that only the log of marks has. The log stays
+// damage makes all requests on the slice fail until it is dropped: it would deny keys that only the log of marks has. The log stays
 // until then.
 func (f *filterSlice) damage(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.damaged() == nil {
-		f.damagedBy(fmt.Errorf("%w; what the log of marks has of it could not be brought in: drop the filter, or bring it back from a copy", err))
+		f.damagedBy(fmt.Errorf("%w; its marks in the log could not be applied: drop the filter, or restore it from a copy", err))
 		f.met(f.damaged())
 	}
 	f.of.fs.owed = true
-	if slice := f.slice.Swap(nil); slice != nil { // what was brought in before is in the log, too
+	if slice := f.slice.Swap(nil); slice != nil { // what was applied before is in the log, too
 		f.of.fs.ring.remove(f)
 		slice.Release()
 	}

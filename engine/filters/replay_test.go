@@ -17,8 +17,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestReplayMeetsDamage: where the log of marks can't be brought in, because a page is damaged, the filter denies nothing, and the log stays
-// until the filter is dropped. Another filter is as it was.
+// TestReplayMeetsDamage: if the log of marks can't be replayed, because a page is damaged, the filter denies nothing, and the log
+// stays until the filter is dropped. Another filter is as it was.
 func TestReplayMeetsDamage(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
@@ -37,7 +37,7 @@ func TestReplayMeetsDamage(t *testing.T) {
 	left := m.disk.CrashClone(0, 1)
 	must(t, m.store.Close(), "close")
 	m.disk = left
-	po := lsm.BaselineOptions(1 << 20)
+	po := lsm.BaselineOptions(1<<20, lsm.Tuning{})
 	po.FS, po.Logger = m.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")
@@ -87,7 +87,7 @@ func TestReplayMeetsDamage(t *testing.T) {
 	must(t, m.store.Close(), "close")
 }
 
-// TestReplayLeavesDropped: marks of a filter that was dropped are not brought into one that has its name.
+// TestReplayLeavesDropped: marks of a dropped filter are not replayed into a filter that has its name.
 func TestReplayLeavesDropped(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)

@@ -2,9 +2,9 @@ package filters
 
 import "bigset/engine/internal/lockorder"
 
-// ring holds the open slices that may have pages which can leave memory, in a ring. Its hand stays where the last trim ended, so that
-// trim pays for the slices that it looks at, and not for all that are open. Every call takes constant time. Any number of goroutines may call
-// it.
+// ring holds the open slices that may have pages that can leave memory, in a ring. Its hand stays where the last trim ended, so
+// that the cost of trim depends on the slices that it looks at, not on all that are open. Every call takes constant time. Any
+// number of goroutines may call it.
 type ring struct {
 	mu    lockorder.Mutex[lockorder.RingMu]
 	parts []*filterSlice // each knows its place
@@ -12,7 +12,8 @@ type ring struct {
 	looks uint64         // calls of next
 }
 
-// add puts an open slice into the ring, if it is not there. Pages of one that is in memory only never leave it, so it stays outside.
+// add puts an open slice into the ring, if it is not in it. Pages of a filter that is only in memory never leave it, so its slices
+// stay outside.
 func (r *ring) add(f *filterSlice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,14 +24,14 @@ func (r *ring) add(f *filterSlice) {
 	f.place = int32(len(r.parts))
 }
 
-// remove takes a slice out that was closed just now.
+// remove removes a slice that was just closed.
 func (r *ring) remove(f *filterSlice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.take(f)
 }
 
-// rest takes an open slice out that has no pages, until it is used again. One that was used since trim looked at it stays.
+// rest removes an open slice without pages until it is used again. A slice that was used since trim looked at it stays.
 func (r *ring) rest(f *filterSlice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +40,7 @@ func (r *ring) rest(f *filterSlice) {
 	}
 }
 
-// take takes a slice out, if it is in the ring. The last one moves to its place. The lock is held.
+// take removes a slice, if it is in the ring. The last one moves to its place. The lock is held.
 func (r *ring) take(f *filterSlice) {
 	if f.place == 0 {
 		return
@@ -51,7 +52,7 @@ func (r *ring) take(f *filterSlice) {
 	r.parts = r.parts[:end]
 }
 
-// next returns the slice at the hand, and moves the hand on. It returns nil where no slice is open.
+// next returns the slice at the hand, and advances the hand. It returns nil if no slice is open.
 func (r *ring) next() *filterSlice {
 	r.mu.Lock()
 	defer r.mu.Unlock()

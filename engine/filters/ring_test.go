@@ -8,8 +8,8 @@ import (
 	"bigset/internal/testkit"
 )
 
-// filtersUsed makes so many filters, with one key in each, as a server does it: at once where that can be, else with a wait. It returns the
-// filters, and how many marks had to wait.
+// filtersUsed makes a number of filters, each with one key, as a server does: without waiting if that is possible, otherwise with a
+// wait. It returns the filters, and how many marks had to wait.
 func filtersUsed(t *testing.T, s *store, n int, most uint64, beside func()) (all []*filters.Filter, waited int) {
 	t.Helper()
 	for i := range n {
@@ -33,8 +33,8 @@ func filtersUsed(t *testing.T, s *store, n int, most uint64, beside func()) (all
 	return all, waited
 }
 
-// TestTrimManyFilters: what a key costs in one of many filters, of which few fit into memory, does not grow with the number of filters that are
-// open. Few keys wait, few slices are looked at, and memory stays within its bound.
+// TestTrimManyFilters: the cost of a key in one of many filters, of which few fit into memory, does not grow with the number of
+// open filters. Few keys wait, few slices are looked at, and memory stays within its bound.
 func TestTrimManyFilters(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{500, 1500} {

@@ -16,44 +16,45 @@ import (
 	"bigset/keyscheme"
 )
 
-// filterSlice is one slice of a filter: open, with its bits in memory as far as they were needed, or closed. Its methods may be called by any
-// number of goroutines. Checks take no lock.
+// filterSlice is one slice of a filter: open, with its bits in memory as far as they were needed, or closed. Its methods may be
+// called by any number of goroutines. Checks take no lock.
 //
-// A store may have very many, of which each was looked at once: so it is kept at 96 bytes, and what a closed one seldom has is apart.
+// A store may have very many slices that were used once, so a slice takes only 96 bytes, and what a closed one rarely has is kept
+// separately.
 type filterSlice struct {
 	of *Filter
 
 	slice atomic.Pointer[bloomslice.Slice]        // nil while it is closed
 	opt   atomic.Pointer[keyscheme.FilterOptions] // shared by the slices of a filter; nil until the head was read
-	used  atomic.Uint32                           // bits of what has happened to it lately: usedSinceCold and so on
+	used  atomic.Uint32                           // bits that record its recent use: usedSinceCold and so on
 	gone  atomic.Bool                             // dropped or cleared
 	place int32                                   // in filters.ring, from 1; 0 is none. Guarded by the ring's lock
 	index uint16                                  // below bloomslice.SlicesMax
 	flags sliceFlags                              // guarded by mu
 
-	flushing lockorder.Mutex[lockorder.SliceFlushing] // one at a time stores pages, or lets them go
-	mu       lockorder.Mutex[lockorder.SliceMu]       // one at a time marks, opens or closes
+	flushing lockorder.Mutex[lockorder.SliceFlushing] // held while pages are stored or released
+	mu       lockorder.Mutex[lockorder.SliceMu]       // held while marking, opening or closing
 
-	bytes  uint64        // of its layers, as filters.bytes has them. Guarded by mu
-	logged atomic.Uint64 // where the log has the last mark of which a bit is set, or later
+	bytes  uint64        // of its layers, as counted in filters.bytes. Guarded by mu
+	logged atomic.Uint64 // the log position of the last mark whose bits are set, or later
 	rest   *sliceRest    // guarded by mu
 	sum    [16]byte      // with flagDigested: the digest. Guarded by mu
 }
 
 // sliceRest is what few slices have.
 type sliceRest struct {
-	layers  []bloomslice.Layer // of a closed one, as they are stored; nil until they are read
-	damaged error              // what the log of marks has of it could not be brought in
-	sums    pageSums           // of an open one that was compared
+	layers  []bloomslice.Layer // of a closed slice, as they are stored; nil until they are read
+	damaged error              // why marks of the log could not be applied
+	sums    pageSums           // of an open slice that was compared
 }
 
-// sliceFlags are bits of what a slice remembers.
+// sliceFlags are bits of the state of a slice.
 type sliceFlags uint8
 
 const (
-	flagMerged    sliceFlags = 1 << iota // pages of another replica were joined, which the log does not tell of
+	flagMerged    sliceFlags = 1 << iota // pages of another replica were joined, which the log does not contain
 	flagDigested                         // sum is the digest of what it has
-	flagDigesting                        // a goroutine works the digest out
+	flagDigesting                        // a goroutine is computing the digest
 	flagQuiet                            // with flagDigesting: nothing has changed since that goroutine began
 	flagSumming                          // a goroutine collects the hashes of its pages
 	flagStored                           // with flagSumming: a page was stored since that goroutine began
@@ -63,15 +64,15 @@ func newFilterSlice(of *Filter, index uint32) *filterSlice {
 	return &filterSlice{of: of, index: uint16(index)}
 }
 
-// prefix returns what the keys of the slice begin with.
+// prefix returns the prefix of the keys of the slice.
 func (f *filterSlice) prefix() keyscheme.FilterPrefix {
 	return keyscheme.NewFilterPrefix(f.of.name, uint32(f.index))
 }
 
-// changed notes that bits or counts have changed. The lock is held.
+// changed records that bits or counts have changed. The lock is held.
 func (f *filterSlice) changed() { f.flags &^= flagDigested | flagQuiet }
 
-// damaged returns why nothing can be asked of the slice, or nil. The lock is held.
+// damaged returns why requests on the slice fail, or nil. The lock is held.
 func (f *filterSlice) damaged() error {
 	if f.rest == nil {
 		return nil
@@ -79,7 +80,7 @@ func (f *filterSlice) damaged() error {
 	return f.rest.damaged
 }
 
-// damagedBy has all that is asked of the slice fail. The lock is held, or nobody else knows the slice.
+// damagedBy makes all requests on the slice fail. The lock is held, or no other goroutine knows the slice.
 func (f *filterSlice) damagedBy(err error) {
 	f.dropSums()
 	f.rest = &sliceRest{damaged: err}
@@ -114,7 +115,7 @@ func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) erro
 	return err
 }
 
-// present checks keys by their hashes, and returns how many are there.
+// present checks keys by their hashes, and returns how many are in the slice.
 func (f *filterSlice) present(hashes []bloomslice.Hash, present []bool) (hits uint64, err error) {
 	if n := f.look(hashes, present); n < len(hashes) {
 		if err := f.read(hashes[n:], present[n:]); err != nil {
@@ -133,7 +134,8 @@ func (f *filterSlice) checked(present []bool) error {
 	return err
 }
 
-// hits returns how many keys that were looked at are there. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
+// hits returns how many of the keys that were looked at are in the slice. Its error is bigset.ErrNoFilter if the filter, and its
+// bits with it, have been removed since.
 func (f *filterSlice) hits(present []bool) (hits uint64, err error) {
 	if f.gone.Load() {
 		return 0, bigset.ErrNoFilter
@@ -146,8 +148,8 @@ func (f *filterSlice) hits(present []bool) (hits uint64, err error) {
 	return hits, nil
 }
 
-// look checks keys until it needs a page that is not in memory, and returns how many that were. It asks nothing of the store, which may be
-// closing meanwhile.
+// look checks keys until it needs a page that is not in memory, and returns how many it has checked. It does not use the store,
+// which may be closing.
 func (f *filterSlice) look(hashes []bloomslice.Hash, present []bool) int {
 	slice := f.slice.Load()
 	if slice == nil {
@@ -184,7 +186,8 @@ func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
 	return nil
 }
 
-// markHashes marks keys by their hashes, in layers of an owner. report, if it is not nil, is called for each key with the layer that has its bits.
+// markHashes marks keys by their hashes, in layers of an owner. If report is not nil, it is called for each key with the layer that
+// has its bits.
 func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added []bool, report func(i int, in bloomslice.Layer)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +202,7 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 	for i := range hashes {
 		var to bloomslice.Layer
 		if to, added[i], err = slice.Admit(&hashes[i], owner); err != nil {
-			f.changed() // a layer may have come
+			f.changed() // a layer may have been added
 			return err
 		}
 		if report != nil {
@@ -224,7 +227,7 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 	return nil
 }
 
-// log has the log of marks tell of a mark, before its bits are set: who finds them waits for it.
+// log appends a mark to the log of marks before its bits are set, so that a goroutine that finds the bits can wait for it.
 func (f *filterSlice) log(to *bloomslice.Layer, h *bloomslice.Hash) error {
 	position, err := f.of.fs.log.Append(f.of.generation, to, h)
 	if err != nil {
@@ -234,7 +237,7 @@ func (f *filterSlice) log(to *bloomslice.Layer, h *bloomslice.Hash) error {
 	return nil
 }
 
-// durability returns when marks of the filter are answered.
+// durability returns the durability that marks of the filter have when they are answered.
 func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDurability {
 	switch {
 	case opt.InMemory:
@@ -245,7 +248,8 @@ func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDura
 	return opt.Durability
 }
 
-// promise returns what an answer about marks of the filter promises that a crash may take back. Filters that are in memory only promise nothing.
+// promise returns the kind of promise that an acknowledged mark of the filter makes and that a crash may break. Filters that are
+// only in memory promise nothing.
 func (f *filterSlice) promise(opt *keyscheme.FilterOptions) lsm.Promise {
 	switch d := f.durability(opt); {
 	case opt.InMemory || d == bigset.FilterSync:
@@ -256,8 +260,8 @@ func (f *filterSlice) promise(opt *keyscheme.FilterOptions) lsm.Promise {
 	return lsm.PromiseFiltersLog
 }
 
-// waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be, and when the disk says what may be
-// lost of it nevertheless.
+// waitLogged returns when everything up to a position of the log is as durable as the filter's marks must be, and when the disk
+// records what may nevertheless be lost.
 func (f *filterSlice) waitLogged(position uint64) error {
 	d, err := f.durabilityNow(), f.of.fs.db.Promise(f.promise(f.opt.Load()))
 	if err != nil || d == bigset.FilterInterval {
@@ -288,9 +292,9 @@ const (
 	usedLately    = usedSinceCold | usedSinceTrim | usedInRing
 )
 
-// use notes that the filter is in use.
+// use records that the filter is in use.
 func (f *filterSlice) use() {
-	if f.used.Load() == usedLately { // or each check would write what all checks read
+	if f.used.Load() == usedLately { // otherwise each check would write what all checks read
 		return
 	}
 	if f.used.Swap(usedLately)&usedInRing == 0 {
@@ -298,7 +302,7 @@ func (f *filterSlice) use() {
 	}
 }
 
-// wasUsed takes a bit of used away, and reports whether it was set.
+// wasUsed clears a bit of used, and reports whether it was set.
 func (f *filterSlice) wasUsed(bit uint32) bool { return f.used.And(^bit)&bit != 0 }
 
 func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
@@ -327,7 +331,7 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	}
 	slice, err := f.newSlice(opt, layers)
 	if err == nil && opt.InMemory {
-		err = slice.AddLayer("") // it begins anew
+		err = slice.AddLayer("") // it starts again
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.of.name, err)
@@ -343,7 +347,7 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	return slice, nil
 }
 
-// newSlice returns a slice with layers that are stored, or, of a filter in memory only, without.
+// newSlice returns a slice with layers that are stored, or without layers for a filter that is only in memory.
 func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice.Layer) (*bloomslice.Slice, error) {
 	if opt.InMemory {
 		return bloomslice.New(opt.Options, nil, nil, &f.of.fs.pinned)
@@ -351,7 +355,7 @@ func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice
 	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.of.fs.resident)
 }
 
-// loadHead reads the filter's options, if it has not been done. Its errors are bigset.ErrNoFilter and bigset.ErrCorrupt.
+// loadHead reads the filter's options, unless they were read before. Its errors are bigset.ErrNoFilter and bigset.ErrCorrupt.
 func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
@@ -383,7 +387,7 @@ func (f *filterSlice) decodeHead(value []byte) (opt keyscheme.FilterOptions, err
 	return opt, err
 }
 
-// shared returns options that all slices of the filter share, where theirs are the same.
+// shared returns options that all slices of the filter share, if theirs are equal.
 func (f *Filter) shared(opt keyscheme.FilterOptions) *keyscheme.FilterOptions {
 	if known := f.options.Load(); known != nil && *known == opt {
 		return known
@@ -432,7 +436,7 @@ func (f *filterSlice) decodeLayer(raw, value []byte) (l bloomslice.Layer, err er
 // pageSource reads the pages of a filter.
 type pageSource struct{ f *filterSlice }
 
-// keyBuffers has room for keys that are looked up.
+// keyBuffers has buffers for keys that are looked up.
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
 
 // Page implements bloomslice.Source.
@@ -450,14 +454,14 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	case errors.Is(err, pebble.ErrNotFound):
 		value, err = nil, nil
 	}
-	if p.f.gone.Load() { // its pages may have been on their way out
+	if p.f.gone.Load() { // its pages may have been about to be removed
 		return nil, bigset.ErrNoFilter
 	}
 	p.f.of.fs.faults.Add(1)
 	return value, err
 }
 
-// readError names the filter, calls damage by its name, and notes it.
+// readError adds the filter's name to an error, marks damage as such, and records it.
 func (f *filterSlice) readError(err error) error {
 	switch {
 	case errors.Is(err, bigset.ErrNoFilter), errors.Is(err, bigset.ErrFailed), errors.Is(err, bigset.ErrClosed), errors.Is(err, bigset.ErrCorrupt):
@@ -470,14 +474,14 @@ func (f *filterSlice) readError(err error) error {
 	return err
 }
 
-// met notes damage of the filter, if err is that.
+// met records damage of the filter, if err is damage.
 func (f *filterSlice) met(err error) { f.of.fs.damages.Met(f.of.damaged(), err) }
 
 func (f *Filter) damaged() lsm.Damaged {
 	return lsm.Damaged{Name: string(f.name), Generation: f.generation}
 }
 
-// addTo adds what is known of the slice, also with bigset.ErrCorrupt.
+// addTo adds what is known of the slice, even if its error is bigset.ErrCorrupt.
 func (f *filterSlice) addTo(info *Info) error {
 	info.SlicesHere++
 	f.mu.Lock()

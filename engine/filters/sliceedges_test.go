@@ -23,7 +23,7 @@ func (r *sliceReplica) markSlice(t *testing.T, spec bigset.SliceSpec, hashes []b
 	return m, added
 }
 
-// TestFoundAfterMerge: a key whose bits came as pages from another replica is marked again, and acknowledged by what was found. It is then
+// TestFoundAfterMerge: a key whose bits came as pages from another replica is marked again, and acknowledged as found. It is then
 // as durable as the filter promises, though the pages are not stored yet.
 func TestFoundAfterMerge(t *testing.T) {
 	for _, c := range []struct {
@@ -50,8 +50,8 @@ func TestFoundAfterMerge(t *testing.T) {
 	}
 }
 
-// TestRefusedChangesNothing: what another replica can't mean is refused before anything of it is done or logged, so that the next open
-// finds nothing wrong.
+// TestRefusedChangesNothing: a request that no correct replica sends is refused before anything of it is done or logged, so that
+// the next open finds nothing wrong.
 func TestRefusedChangesNothing(t *testing.T) {
 	r := &sliceReplica{room: newRoom("replica")}
 	r.open(t)
@@ -102,7 +102,7 @@ func TestRefusedChangesNothing(t *testing.T) {
 	r.close(t)
 }
 
-// TestCreateFindsFirst: a filter that is there, or was cleared, is found whatever options it is created with.
+// TestCreateFindsFirst: a filter that exists, or was cleared, is found whatever options it is created with.
 func TestCreateFindsFirst(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)

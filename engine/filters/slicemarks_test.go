@@ -35,7 +35,7 @@ func (r *sliceReplica) marks(t *testing.T, spec bigset.SliceSpec, hashes []bloom
 	return m, added
 }
 
-// applies applies what another has decided.
+// applies applies what another replica has decided.
 func (r *sliceReplica) applies(t *testing.T, m bigset.Marks) []bool {
 	t.Helper()
 	added := make([]bool, len(m.Marks))
@@ -67,8 +67,8 @@ func (r *sliceReplica) verified(t *testing.T, what string) {
 	}
 }
 
-// TestMarksConverge: two replicas that have done each other's marks are equal, also where both had a key before; each has layers of its
-// own. The marks tell of keys that were found, too.
+// TestMarksConverge: two replicas that have applied each other's marks are equal, also if both had a key before; each has layers of
+// its own. The marks include keys that were found.
 func TestMarksConverge(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	r := openReplicas(t, 3)
@@ -100,7 +100,7 @@ func TestMarksConverge(t *testing.T) {
 	}
 }
 
-// TestMarksAckedAreDurable cuts the power behind the first and the second marks: the first make the slice.
+// TestMarksAckedAreDurable cuts the power after the first and after the second marks: the first make the slice.
 func TestMarksAckedAreDurable(t *testing.T) {
 	spec := sliceSpec(1, 7, bigset.FilterSync)
 	r := openReplicas(t, 2)
@@ -119,7 +119,8 @@ func TestMarksAckedAreDurable(t *testing.T) {
 	}
 }
 
-// TestDropOfEarlier: to drop a generation leaves a later one as it is, and is remembered where nothing of the filter was.
+// TestDropOfEarlier: the drop of a generation leaves a later one as it is, and is remembered also by a store that had nothing of
+// the filter.
 func TestDropOfEarlier(t *testing.T) {
 	r := openReplicas(t, 1)[0]
 	spec := sliceSpec(0, 7, bigset.FilterSync)
@@ -146,7 +147,7 @@ func TestDropOfEarlier(t *testing.T) {
 	r.close(t)
 }
 
-// TestOtherOptions: what asks for a filter of other options is refused, and changes nothing.
+// TestOtherOptions: a request for a filter of other options is refused, and changes nothing.
 func TestOtherOptions(t *testing.T) {
 	r := openReplicas(t, 1)[0]
 	spec := sliceSpec(0, 7, bigset.FilterSync)
@@ -202,7 +203,7 @@ func TestLaterGeneration(t *testing.T) {
 	r.close(t)
 }
 
-// TestMadeAgainAfterDrop: a slice is not made again in a generation whose keys are still to be excised, or they would be in it.
+// TestMadeAgainAfterDrop: a slice is not made again in a generation whose keys are not excised yet, because it would contain them.
 func TestMadeAgainAfterDrop(t *testing.T) {
 	r := openReplicas(t, 1)[0]
 	spec := sliceSpec(0, 7, bigset.FilterSync)
@@ -238,7 +239,7 @@ func twoSlices(t *testing.T) (r *sliceReplica, specs [2]bigset.SliceSpec, hashes
 	return r, specs, hashes
 }
 
-// TestExcisedSlice: with a range goes the slice that lies in it, and no other.
+// TestExcisedSlice: when a range is excised, the slice in it is removed, and no other.
 func TestExcisedSlice(t *testing.T) {
 	for cut := range 2 {
 		r, specs, hashes := twoSlices(t)
@@ -312,8 +313,8 @@ func (r *sliceReplica) layersOf(t *testing.T, spec bigset.SliceSpec) []bloomslic
 	return allSums(t, spec, r).Layers
 }
 
-// TestCountsAreStored: counts and layers that come without a bit are stored, by a flush and by a close; by one within whose flush they came,
-// too.
+// TestCountsAreStored: counts and layers that come without a bit are stored, by a flush and by a close, also if they came during a
+// flush.
 func TestCountsAreStored(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterSync)
 	spec.Options.Capacity = 12_000_000 // its pages go in as a table

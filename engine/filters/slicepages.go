@@ -19,9 +19,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by name. What
-// was marked before its turn is in the digest of a slice. It holds nothing open between them. A slice that can't be read comes with its
-// error, which wraps bigset.ErrCorrupt, and the list goes on.
+// SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by
+// name. The digest of a slice includes what was marked before its turn. Between slices it keeps no resources open. A slice that
+// can't be read comes with its error, which wraps bigset.ErrCorrupt, and the list continues.
 func (fs *Filters) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
 	return func(yield func(bigset.SliceDigest, error) bool) {
 		if err := fs.db.Enter(); err != nil {
@@ -34,7 +34,7 @@ func (fs *Filters) SliceDigests(ctx context.Context, first, last keyscheme.Slot)
 			if err == nil && l.of != nil {
 				part := l.of.at(l.Slice)
 				if part == nil {
-					continue // it went meanwhile
+					continue // it was removed since
 				}
 				if d, err = part.digestNow(); errors.Is(err, bigset.ErrNoFilter) {
 					continue
@@ -87,20 +87,20 @@ func (fs *Filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 	return all
 }
 
-// spec returns what others need to speak of the slice. Its head is read.
+// spec returns the spec by which others refer to the slice. Its head must have been read.
 func (f *filterSlice) spec() bigset.SliceSpec {
 	opt := f.opt.Load()
 	return bigset.SliceSpec{Name: f.of.name, Slice: uint32(f.index), Generation: f.of.generation, Options: bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}}
 }
 
-// digestNow returns the digest of what the slice has now.
+// digestNow returns the digest of the current content of the slice.
 func (f *filterSlice) digestNow() (bigset.SliceDigest, error) {
 	d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.of.name, Slice: uint32(f.index), Generation: f.of.generation}}
 	if err := f.loadHead(); err != nil {
 		return d, err
 	}
 	d.SliceSpec = f.spec()
-	if d.Options.InMemory { // nothing of it is stored: replicas have no business with it
+	if d.Options.InMemory { // nothing of it is stored, so it is not shared with replicas
 		return d, bigset.ErrNoFilter
 	}
 	known, mine, err := f.beginDigest(&d.Sum)
@@ -114,7 +114,7 @@ func (f *filterSlice) digestNow() (bigset.SliceDigest, error) {
 	return d, err
 }
 
-// beginDigest returns the digest that is known, or notes that it is worked out, unless another goroutine is at it.
+// beginDigest returns the digest if it is known. Otherwise it records that the caller computes it, unless another goroutine does.
 func (f *filterSlice) beginDigest(sum *[16]byte) (known, mine bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *filterSlice) beginDigest(sum *[16]byte) (known, mine bool, err error) {
 	return false, mine, nil
 }
 
-// endDigest keeps a digest that was worked out, if nothing has changed meanwhile.
+// endDigest keeps a digest that was computed, if nothing has changed in the meantime.
 func (f *filterSlice) endDigest(sum *[16]byte, mine, done bool) {
 	if !mine {
 		return
@@ -146,7 +146,7 @@ func (f *filterSlice) endDigest(sum *[16]byte, mine, done bool) {
 	f.flags &^= flagDigesting | flagQuiet
 }
 
-// digestPages works a digest out of what is stored.
+// digestPages computes a digest from what is stored.
 func (f *filterSlice) digestPages(d *bigset.SliceDigest) error {
 	hash := sha256.New()
 	var buf []byte
@@ -171,8 +171,8 @@ func appendPlace(dst []byte, p bigset.PagePlace) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, p.Layer.Owner...), p.Page)
 }
 
-// eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false, with all layers. It returns
-// those, and whether there are no more pages.
+// eachPage calls yield with the stored pages of a slice after a place (nil is the start), and all layers, until it returns false.
+// It returns the layers, and whether it reached the end.
 func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, layers []bloomslice.Layer) bool) (layers []bloomslice.Layer, done bool, err error) {
 	r, err := f.reader()
 	if err != nil {
@@ -204,8 +204,9 @@ func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.Page
 	return r.Layers, true, nil
 }
 
-// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is bigset.PageSumsMax. What was marked
-// before the call is in them. A slice that is not here has no pages and no layers. bigset.ErrNoFilter is a generation that is over.
+// PageSums returns hashes of the stored pages of a slice after a place (nil is the start), at most most of them; 0 is
+// bigset.PageSumsMax. They include marks from before the call. A slice that this store does not have has no pages and no layers. It
+// returns bigset.ErrNoFilter if the generation has been dropped or replaced.
 func (fs *Filters) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, error) {
 	if err := fs.db.Enter(); err != nil {
 		return bigset.PageSums{}, err
@@ -229,8 +230,8 @@ func (fs *Filters) PageSums(ctx context.Context, spec bigset.SliceSpec, after *b
 	return sums, fs.goneFor(&spec, err)
 }
 
-// Pages returns the pages of a slice at some places, at most bigset.PagesMax, in order, with all layers. Those that are not stored are left out.
-// Errors are those of PageSums.
+// Pages returns the pages of a slice at the given places, at most bigset.PagesMax, in order, with all layers. It omits pages that
+// are not stored. Errors are those of PageSums.
 func (fs *Filters) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, error) {
 	if err := fs.db.Enter(); err != nil {
 		return bigset.SlicePages{}, err
@@ -283,18 +284,18 @@ func (f *filterSlice) pagesAt(spec bigset.SliceSpec, places []bigset.PagePlace) 
 	return pages, nil
 }
 
-// pageBits checks the page that the iterator is at.
+// pageBits returns the bits of the page at which the iterator is, and checks the page.
 func (r *Reader) pageBits(buf []byte) ([]byte, error) {
 	p, err := r.page(buf[:0])
 	return p.Bits, err
 }
 
-// pagesMerged is how many pages are joined before others get at the slice.
+// pagesMerged is how many pages are joined before other goroutines get the slice.
 const pagesMerged = 16
 
-// MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. A slice that is not here is
-// made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and bigset.ErrCorrupt for pages that are damaged;
-// then some may have been joined.
+// MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. It makes a slice that
+// this store does not have. The result is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and
+// bigset.ErrCorrupt for damaged pages; then some pages may have been joined.
 func (fs *Filters) MergePages(ctx context.Context, p bigset.SlicePages) error {
 	if err := fs.db.Enter(); err != nil {
 		return err
@@ -353,7 +354,7 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 	return err
 }
 
-// FlushSlice makes durable what has come to a slice so far. One that is not here is nothing.
+// FlushSlice makes the current content of a slice durable. For a slice that this store does not have it does nothing.
 func (fs *Filters) FlushSlice(ctx context.Context, spec bigset.SliceSpec) error {
 	if err := fs.db.Enter(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// TestDigestChanges: whatever comes to a slice changes its digest, nothing else does, and a restart does not.
+// TestDigestChanges: every change of a slice changes its digest, nothing else does, and a restart does not.
 func TestDigestChanges(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterSync)
 	r := openReplicas(t, 2)
@@ -57,7 +57,7 @@ func TestDigestChanges(t *testing.T) {
 	}
 }
 
-// TestDigestOfPlaces: the same page in another place is another digest.
+// TestDigestOfPlaces: the same page in another place gives another digest.
 func TestDigestOfPlaces(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterSync)
 	shape, err := spec.Options.Shape(2)
@@ -78,8 +78,8 @@ func TestDigestOfPlaces(t *testing.T) {
 	}
 }
 
-// TestPageSums: runs of hashes, also of one, have every page once, in order; what was marked before is in them, and in pages; a page that
-// is not stored does not come.
+// TestPageSums: runs of hashes, also runs of one, have every page once, in order; they and the pages include what was marked
+// before; a page that is not stored is left out.
 func TestPageSums(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	r := openReplicas(t, 2)
@@ -143,7 +143,7 @@ func pagesOf(t *testing.T, spec bigset.SliceSpec) (bigset.SlicePages, []bloomsli
 	return pages, r.acked
 }
 
-// TestMergeRefused: of pages that can't be joined the counts are not raised, and no slice is made for pages without their layers.
+// TestMergeRefused: if pages can't be joined, their counts are not raised, and no slice is made for pages without their layers.
 func TestMergeRefused(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterSync)
 	pages, hashes := pagesOf(t, spec)
@@ -179,7 +179,7 @@ func TestMergeRefused(t *testing.T) {
 	r.close(t)
 }
 
-// TestMergeHalfway: where a merge ends halfway, pages of a new layer have left memory: they are stored with their layer.
+// TestMergeHalfway: if a merge ends halfway after pages of a new layer have left memory, these are stored with their layer.
 func TestMergeHalfway(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	spec.Options.Capacity = 600_000

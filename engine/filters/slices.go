@@ -12,20 +12,21 @@ import (
 	"bigset/keyscheme"
 )
 
-// MarkSlice marks keys, by their hashes, in layers of a seat, and returns the marks for the other replicas: those of keys that were
-// there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
-// are as durable as the filter promises. A slice that is not here is made. bigset.ErrNoFilter is a generation that is over, bigset.ErrRequest a request
-// that can't be. After any other error keys may be marked, or not.
+// MarkSlice marks keys, by their hashes, in layers of a seat. It returns the marks for the other replicas, including those of keys
+// that were already present, which name the layer in which they were found. added, as long as hashes, is set to which keys were
+// new. When MarkSlice returns, the marks are as durable as the filter promises. It makes a slice that this store does not have. It
+// returns bigset.ErrNoFilter if the generation has been dropped or replaced, and bigset.ErrRequest if the request is invalid. After
+// any other error keys may be marked, or not.
 func (fs *Filters) MarkSlice(ctx context.Context, spec bigset.SliceSpec, seat bloomslice.Seat, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
 	one := [1]SliceMarking{{Spec: spec, Seat: seat, Hashes: hashes, Added: added}}
 	fs.MarkSlices(ctx, one[:])
 	return one[0].Marks, one[0].Err
 }
 
-// SliceMarking is a request to mark keys of one slice, and what has come of it.
+// SliceMarking is a request to mark keys of one slice, and its result.
 type SliceMarking struct {
 	Spec   bigset.SliceSpec
-	Seat   bloomslice.Seat // whose layers take new keys; below Spec.Options.Owners
+	Seat   bloomslice.Seat // the seat whose layers take new keys; below Spec.Options.Owners
 	Hashes []bloomslice.Hash
 	Added  []bool // as long as Hashes; set to which keys were new
 
@@ -34,8 +35,8 @@ type SliceMarking struct {
 	Err   error        // set to the error that MarkSlice would return
 }
 
-// MarkSlices does what MarkSlice does for several slices, and sets of each what has come of it. Slices that are not here are made in one batch,
-// and it waits for the disk once, for all of them.
+// MarkSlices does what MarkSlice does for several slices, and sets the result of each. It makes missing slices in one batch, and
+// waits for the disk once, for all of them.
 func (fs *Filters) MarkSlices(ctx context.Context, all []SliceMarking) {
 	makings, keys := make([]making, len(all)), 0
 	for i := range all {
@@ -64,8 +65,8 @@ func (m *SliceMarking) check() error {
 	return m.Spec.CheckSeat(m.Seat)
 }
 
-// eachMade finds or makes slices and calls mark for each, then waits until all is as durable as the filters promise. What goes wrong with one is
-// its error.
+// eachMade finds or makes slices and calls mark for each, then waits until everything is as durable as the filters promise. An
+// error of one slice is set in its making.
 func (fs *Filters) eachMade(ctx context.Context, all []making, mark func(i int, part *filterSlice) error) {
 	err := fs.db.Enter()
 	if err == nil {
@@ -99,7 +100,7 @@ func (fs *Filters) eachMade(ctx context.Context, all []making, mark func(i int, 
 	}
 }
 
-// markSlice marks the keys of a request. It has room for their marks.
+// markSlice marks the keys of a request. room has room for their marks.
 func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking, room []bigset.Mark) error {
 	owner := r.Seat.Owner()
 	m := bigset.Marks{SliceSpec: r.Spec, Marks: room}
@@ -118,7 +119,7 @@ func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking, room []bigset.M
 	return nil
 }
 
-// waits is what marks of several slices wait for: how far the log of marks has to be, by the durability of the filters.
+// waits is what marks of several slices wait for: positions of the log of marks, by the durability of the filters.
 type waits struct {
 	any     bool
 	upTo    [bigset.FilterSync + 1]uint64
@@ -132,11 +133,11 @@ func (w *waits) add(part *filterSlice) {
 	w.upTo[d] = max(w.upTo[d], part.logged.Load())
 }
 
-// durabilityNow returns when marks of a slice are answered whose head was read.
+// durabilityNow returns the durability of a slice whose head was read.
 func (f *filterSlice) durabilityNow() bigset.FilterDurability { return f.durability(f.opt.Load()) }
 
-// await returns, when all is as durable as the filters promise, and the disk says what may be lost of it nevertheless, by their durability why it
-// is not.
+// await returns when everything is as durable as the filters promise, and the disk records what may nevertheless be lost. errs has
+// the errors by durability.
 func (w *waits) await(fs *Filters) (errs [bigset.FilterSync + 1]error) {
 	if !w.any {
 		return errs
@@ -155,7 +156,7 @@ func (w *waits) await(fs *Filters) (errs [bigset.FilterSync + 1]error) {
 	return errs
 }
 
-// layerIn returns the place of a layer among those that the marks name, with its count raised.
+// layerIn returns the index of a layer in m.Layers, and raises its count.
 func layerIn(m *bigset.Marks, l bloomslice.Layer) int {
 	for i := range m.Layers {
 		if m.Layers[i].ID == l.ID {
@@ -167,16 +168,16 @@ func layerIn(m *bigset.Marks, l bloomslice.Layer) int {
 	return len(m.Layers) - 1
 }
 
-// ApplyMarks does what another replica has decided: each key's bits are set in the layer that the mark names, whatever is here of the key.
-// added, as long as m.Marks, is told which keys were not here before. When it returns the marks are as durable as the filter promises.
-// Errors are those of MarkSlice.
+// ApplyMarks applies what another replica has decided: it sets each key's bits in the layer that the mark names, whatever this
+// store has of the key. added, as long as m.Marks, is set to which keys were not here before. When it returns, the marks are as
+// durable as the filter promises. Errors are those of MarkSlice.
 func (fs *Filters) ApplyMarks(ctx context.Context, m bigset.Marks, added []bool) error {
 	one := [1]SliceMarks{{Marks: m, Added: added}}
 	fs.ApplyMarksOf(ctx, one[:])
 	return one[0].Err
 }
 
-// SliceMarks are marks of one slice that another replica has decided, and what has come of them.
+// SliceMarks are marks of one slice that another replica has decided, and the result of applying them.
 type SliceMarks struct {
 	Marks bigset.Marks
 	Added []bool // as long as Marks.Marks; set to which keys were not here before
@@ -185,8 +186,8 @@ type SliceMarks struct {
 	Err   error // set to the error that ApplyMarks would return
 }
 
-// ApplyMarksOf does what ApplyMarks does for several slices, and sets of each what has come of it. Slices that are not here are made in one
-// batch, and it waits for the disk once, for all of them.
+// ApplyMarksOf does what ApplyMarks does for several slices, and sets the result of each. It makes missing slices in one batch, and
+// waits for the disk once, for all of them.
 func (fs *Filters) ApplyMarksOf(ctx context.Context, all []SliceMarks) {
 	makings := make([]making, len(all))
 	for i := range all {
@@ -216,7 +217,7 @@ func (fs *Filters) applySlice(part *filterSlice, r *SliceMarks) error {
 	return nil
 }
 
-// restoreShapes adds layers that another replica has. Their counts are raised when their bits are here.
+// restoreShapes adds layers that another replica has. Their counts are raised when their bits are set here.
 func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
 	for _, l := range layers {
 		l.Count = 0
@@ -235,7 +236,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 	if err != nil {
 		return err
 	}
-	if err := restoreShapes(slice, layers); err != nil { // before the log tells of them
+	if err := restoreShapes(slice, layers); err != nil { // before the log refers to them
 		return err
 	}
 	logs := f.durability(f.opt.Load()) != bigset.FilterInterval
@@ -263,7 +264,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 	return nil
 }
 
-// goneFor returns what to tell a replica of an error: that a slice has gone meanwhile says nothing of its generation.
+// goneFor returns the error to send to a replica: the removal of a slice says nothing about its generation.
 func (fs *Filters) goneFor(spec *bigset.SliceSpec, err error) error {
 	if !errors.Is(err, bigset.ErrNoFilter) {
 		return err
@@ -274,7 +275,7 @@ func (fs *Filters) goneFor(spec *bigset.SliceSpec, err error) error {
 	return fmt.Errorf("%w: slice %d of filter %q", bigset.ErrSliceAway, spec.Slice, spec.Name)
 }
 
-// knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
+// knownSlice returns a slice in a request of another replica, or nil if the store does not have it. It allocates nothing.
 func (fs *Filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	f, err := fs.knownFilter(spec)
 	if f == nil || err != nil {
@@ -283,13 +284,13 @@ func (fs *Filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	return f.known(spec)
 }
 
-// knownFilter returns the filter of a slice that another replica speaks of, or nil where the store has none of the generation.
+// knownFilter returns the filter of a slice in a request of another replica, or nil if the store has none of the generation.
 func (fs *Filters) knownFilter(spec *bigset.SliceSpec) (*Filter, error) {
 	fs.mu.RLock()
 	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
 	fs.mu.RUnlock()
 	if dropped > 0 && spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
-		return nil, fmt.Errorf("%w: generation %d of filter %q is over", bigset.ErrNoFilter, spec.Generation, spec.Name)
+		return nil, fmt.Errorf("%w: generation %d of filter %q was dropped or replaced", bigset.ErrNoFilter, spec.Generation, spec.Name)
 	}
 	if f == nil || f.generation < spec.Generation {
 		return nil, nil
@@ -297,7 +298,7 @@ func (fs *Filters) knownFilter(spec *bigset.SliceSpec) (*Filter, error) {
 	return f, nil
 }
 
-// known returns a slice of the filter, of its generation, or nil where the store does not have it.
+// known returns a slice of the filter, of its generation, or nil if the store does not have it.
 func (f *Filter) known(spec *bigset.SliceSpec) (*filterSlice, error) {
 	if int(spec.Slice) >= len(f.slices) {
 		return nil, differs(spec)
@@ -328,8 +329,8 @@ func (fs *Filters) put(f *Filter) {
 	fs.generation = max(fs.generation, f.generation)
 }
 
-// DropGeneration takes all slices of a filter away, of the generation and of those before, and sees to it that none comes back from
-// another replica. When it returns that is on disk. To do it twice changes nothing. Parts is how many slices the filter has.
+// DropGeneration removes all slices of a filter, of the given generation and of those before, and ensures that none comes back from
+// another replica. When it returns, that is on disk. Dropping twice changes nothing. parts is the number of the filter's slices.
 func (fs *Filters) DropGeneration(ctx context.Context, name []byte, parts uint32, generation uint64) error {
 	if err := fs.db.Enter(); err != nil {
 		return err
@@ -352,7 +353,7 @@ func (fs *Filters) DropGeneration(ctx context.Context, name []byte, parts uint32
 	return nil
 }
 
-// dropGeneration drops what an entry of the directory says, and makes the entry.
+// dropGeneration drops the generations that an entry of the directory names, and stores the entry.
 func (fs *Filters) dropGeneration(e keyscheme.DirectoryEntry) error {
 	f := fs.find(e.Name)
 	if f == nil {

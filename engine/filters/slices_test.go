@@ -14,8 +14,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestFilterOfSlices: a filter that is cut has its keys, each in its slice, through flushes, closes, restarts, clear and drop, and its
-// figures are the sums.
+// TestFilterOfSlices: a filter that is cut into slices has its keys, each in its slice, through flushes, closes, restarts, clear
+// and drop, and its figures are the sums.
 func TestFilterOfSlices(t *testing.T) {
 	t.Parallel()
 	for _, d := range []bigset.FilterDurability{bigset.FilterInterval, bigset.FilterSync} {
@@ -95,7 +95,7 @@ func TestFilterOfSlices(t *testing.T) {
 	}
 }
 
-// sliceSpec is a filter that replicas have the same of.
+// sliceSpec is a filter that replicas share.
 func sliceSpec(slice uint32, generation uint64, d bigset.FilterDurability) bigset.SliceSpec {
 	return bigset.SliceSpec{Name: []byte("f"), Slice: slice, Generation: generation, Options: bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 10_001, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 2, Owners: 3},
@@ -132,14 +132,14 @@ func (r *sliceReplica) denies(t *testing.T, spec bigset.SliceSpec, what string) 
 	}
 }
 
-// crash leaves the replica with what of its disk survives: all that was synced, and so much of the rest.
+// crash leaves the replica with what of its disk survives: all that was synced, and a share of the rest.
 func (r *sliceReplica) crash(percent int) {
 	left := r.disk.CrashClone(percent, 1)
 	_ = r.store.Close() // of the past
 	r.disk = left
 }
 
-// pull brings what one replica has of a slice to another, as an exchange does.
+// pull brings a slice of one replica to another, as an exchange does.
 func pull(t *testing.T, spec bigset.SliceSpec, from, to *sliceReplica) (pages int) {
 	t.Helper()
 	there := map[bigset.PagePlace]uint64{}
@@ -178,7 +178,7 @@ func allSums(t *testing.T, spec bigset.SliceSpec, r *sliceReplica) (all bigset.P
 	return all
 }
 
-// digestOf returns what a replica's digests say of a slice.
+// digestOf returns the digest of a slice among those of a replica.
 func (r *sliceReplica) digestOf(t *testing.T, spec bigset.SliceSpec) (found *bigset.SliceDigest) {
 	t.Helper()
 	for d, err := range r.store.Filters().SliceDigests(bg, spec.Slot(), spec.Slot()) {
@@ -190,9 +190,9 @@ func (r *sliceReplica) digestOf(t *testing.T, spec bigset.SliceSpec) (found *big
 	return found
 }
 
-// TestSliceReplicas marks keys at three replicas side by side; marks go to the others late, twice, in any order or not at all; pages go
-// over in between, stores are closed, crash, flush. No replica ever denies what it has acknowledged, and when all have told each other they
-// are equal: digests, layers, counts.
+// TestSliceReplicas marks keys at three replicas at the same time. Marks reach the others late, twice, in any order or not at all;
+// pages are exchanged in between; stores are closed, crash, flush. No replica ever denies what it has acknowledged, and when all
+// have exchanged everything they are equal: digests, layers, counts.
 func TestSliceReplicas(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(tier.Times(12)) {
@@ -284,8 +284,8 @@ func TestSliceReplicas(t *testing.T) {
 	}
 }
 
-// TestDropGeneration: what was dropped is refused, for good, also after a restart, and is listed as dropped; a later generation takes its
-// place, and takes the place of an earlier one that was never dropped.
+// TestDropGeneration: a dropped generation is refused, for good, also after a restart, and is listed as dropped; a later generation
+// takes its place, and also that of an earlier one that was never dropped.
 func TestDropGeneration(t *testing.T) {
 	r := &sliceReplica{room: newRoom("replica")}
 	r.open(t)
@@ -369,7 +369,8 @@ func TestDropGeneration(t *testing.T) {
 	r.close(t)
 }
 
-// TestCheckSlicesNow: it knows what is in memory, and nothing that has to be read, that is of another slice, or that was dropped.
+// TestCheckSlicesNow: CheckSlicesNow answers for keys in memory, and for nothing that has to be read, that belongs to another
+// slice, or that was dropped.
 func TestCheckSlicesNow(t *testing.T) {
 	t.Parallel()
 	p := newRoom("now")

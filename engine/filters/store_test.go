@@ -24,7 +24,7 @@ import (
 
 var bg = context.Background()
 
-// silent is a logger for stores whose troubles are made by the test.
+// silent is a logger for stores whose errors are caused by the test.
 var silent = slog.New(slog.DiscardHandler)
 
 func must(t rapid.TB, err error, what string) {
@@ -34,7 +34,7 @@ func must(t rapid.TB, err error, what string) {
 	}
 }
 
-// options are those of a store of filters. What is zero has the value that a store of sets gives it.
+// options are those of a store of filters. A field that is zero has the value that a store of sets gives it.
 type options struct {
 	FS               vfs.FS
 	MemTableBytes    int
@@ -47,7 +47,7 @@ type options struct {
 	segmentBytes     int64
 }
 
-// Tune makes the store run Pebble with what f changes.
+// Tune makes the store run Pebble with the changes of f.
 func (o *options) Tune(f func(*pebble.Options)) { o.tune = f }
 
 // store owns filters, and nothing else.
@@ -120,7 +120,7 @@ func (s *store) Failed() error { return s.db.Writable() }
 
 func (s *store) Dir() string { return s.db.Dir() }
 
-// Flush moves all that was written from memory to tables.
+// Flush moves everything written from memory to tables.
 func (s *store) Flush(ctx context.Context) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -135,14 +135,14 @@ func (s *store) Flush(ctx context.Context) error {
 // FlushTables is Pebble's flush.
 func (s *store) FlushTables() error { return s.db.Pebble().Flush() }
 
-// CompactTables compacts all that Pebble has.
+// CompactTables compacts all tables of Pebble.
 func (s *store) CompactTables(ctx context.Context) error {
 	s.db.EndRest()
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	return s.db.Pebble().Compact(ctx, b.Lower, b.Upper, true)
 }
 
-// Stats returns figures by the names that a store of sets gives them.
+// Stats returns figures under the names that a store of sets gives them.
 func (s *store) Stats() (st struct{ Filters, FiltersOpen, BytesFilters, FilterPagesRead, FilterPagesOut, FilterPagesStored uint64 }, err error) {
 	f := s.own.Stats()
 	st.Filters, st.FiltersOpen, st.BytesFilters = f.Filters, f.Open, f.Bytes
@@ -185,7 +185,7 @@ func restore(src, dest string, fs vfs.FS) (lsm.RestoreReport, error) {
 	return lsm.Restore(bg, src, dest, lsm.RestoreOptions{FS: fs, IsFile: filters.IsFile, Progress: func(lsm.RestoreReport) {}})
 }
 
-// report is what verify has found.
+// report is the result of Verify.
 type report struct {
 	filters.Counts
 	Problems []string
@@ -193,7 +193,7 @@ type report struct {
 
 func (r *report) OK() bool { return len(r.Problems) == 0 }
 
-// Verify tells a Verifier of all keys.
+// Verify passes all keys to a Verifier.
 func (s *store) Verify() (rep report, err error) {
 	problem := func(filter []byte, what string) {
 		rep.Problems = append(rep.Problems, fmt.Sprintf("%q: %s", filter, what))
@@ -266,7 +266,7 @@ type room struct {
 	store *store
 }
 
-// newRoom returns a room whose store is not open yet. Little data has the shape of much in it.
+// newRoom returns a room whose store is not open yet. Its options give little data the shape of much.
 func newRoom(label string) *room {
 	r := &room{label: label, disk: testkit.NewDisk(), opt: options{MemTableBytes: 64 << 10, Logger: silent}}
 	r.opt.Tune(testkit.SmallTables)
@@ -297,7 +297,7 @@ func (r *room) close(t rapid.TB) {
 	must(t, r.store.Close(), "close "+r.label)
 }
 
-// closeWithin closes a store that has failed; the error is of no account, but it must end.
+// closeWithin closes a store that has failed; the error does not matter, but the close must end.
 func closeWithin(t *testing.T, s *store, label string) {
 	t.Helper()
 	done := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Counts are what a Verifier has met. Filters that were dropped and are still to be excised are checked, and not counted.
+// Counts are what a Verifier has found. Filters that were dropped but are not excised yet are checked, but not counted.
 type Counts struct {
 	Filters      int    `json:"filters"`
 	FilterSlices int    `json:"filter_slices"` // of them in this store
@@ -19,36 +19,36 @@ type Counts struct {
 	FilterBytes  uint64 `json:"filter_bytes"`  // of the pages, as they are stored before tables compress them
 }
 
-// Findings are what a Verifier reports to, as it goes.
+// Findings are the receivers of a Verifier's reports.
 type Findings struct {
 	Counts *Counts
-	// Problem is told what is wrong with a filter, or, without a name, with what belongs to none.
+	// Problem is called with what is wrong with a filter, or, without a name, with data that belongs to no filter.
 	Problem func(filter []byte, what string)
-	// Unread gets the generations of which something can't be read, with the file that is damaged.
+	// Unread gets the generations with unreadable data, with the damaged file.
 	Unread map[lsm.Damaged]string
 }
 
-// Verifier checks the keys of filters as they come, those of one generation in a row: pages decode and lie within a layer, layers
-// follow one another, a generation has a head, and the directory tells of it. An entry of the directory without a filter is no damage:
-// a crash in the middle of DropRange leaves one. One goroutine uses it.
+// Verifier checks the keys of filters in order, those of one generation consecutively: pages decode and lie within a layer, layers
+// follow one another, a generation has a head, and the directory lists it. An entry of the directory without a filter is not
+// damage: a crash in the middle of DropRange leaves one. One goroutine uses it.
 type Verifier struct {
 	fs    *Filters
 	rep   Findings
 	blind bool            // the directory can't be read
-	last  uint64          // the last generation that was given when it began
+	last  uint64          // the last generation that had been given when it began
 	known map[string]bool // entries of the directory when it began, and when it ended
 
-	at     *sliceOf // the slice and generation at hand, nil before the first
+	at     *sliceOf // the current slice and generation, nil before the first
 	torn   bool     // some of it can't be read
-	left   bool     // it was dropped, and is still to be excised
+	left   bool     // it was dropped, but is not excised yet
 	head   bool
-	owners bool                                     // replicas fill it: a layer may come before those that are below it
-	memory bool                                     // it is in memory only
-	layers map[bloomslice.LayerID]*bloomslice.Layer // nil where it can't be read. Its count may be ahead of its pages
+	owners bool                                     // replicas fill it: a layer may come before those below it
+	memory bool                                     // it is only in memory
+	layers map[bloomslice.LayerID]*bloomslice.Layer // nil if it can't be read. Its count may be ahead of its pages
 	seen   []*sliceOf
 }
 
-// sliceOf names a slice of a generation of a filter, which need not be one that there can be.
+// sliceOf names a slice of a generation of a filter, which need not be valid.
 type sliceOf struct {
 	of    *Filter
 	index uint32
@@ -64,7 +64,7 @@ func (s *sliceOf) entry(kind keyscheme.EntryKind) string {
 	return string(keyscheme.AppendDirectoryKey(nil, e))
 }
 
-// Verify begins to verify all filters. The store's keys are then told to Key, in order, and at the end Finish.
+// Verify begins to verify all filters. Then the store's keys must be passed to Key, in order, and at the end Finish must be called.
 func (o *Owner) Verify(rep Findings) (*Verifier, error) {
 	fs := o.fs
 	fs.life.Lock()
@@ -73,7 +73,7 @@ func (o *Owner) Verify(rep Findings) (*Verifier, error) {
 	return v, v.directory(false)
 }
 
-// Unit is a slice of a filter that lies in a store, and what its keys are within.
+// Unit is a slice of a filter in a store, and the bounds of its keys.
 type Unit struct {
 	Bounds keyscheme.Bounds
 	Slot   keyscheme.Slot
@@ -93,7 +93,7 @@ func (v *Verifier) Units() (units []Unit) {
 	return units
 }
 
-// Unreadable notes that some of a slice can't be read.
+// Unreadable records that a part of a slice can't be read.
 func (v *Verifier) Unreadable(u Unit, damage error) error {
 	if err := v.begin(u.of.name, u.of.generation, u.index); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (v *Verifier) Unreadable(u Unit, damage error) error {
 	return nil
 }
 
-// Over ends the slice at hand: the next key is of something else.
+// Over ends the current slice: the next key belongs to something else.
 func (v *Verifier) Over() error {
 	err := v.end()
 	v.at = nil
@@ -113,13 +113,13 @@ func (v *Verifier) problem(name []byte, format string, args ...any) {
 	v.rep.Problem(name, fmt.Sprintf(format, args...))
 }
 
-// bad is a problem that keeps the slice at hand from being read.
+// bad reports a problem that makes the current slice unreadable.
 func (v *Verifier) bad(format string, err error) {
 	v.rep.Unread[v.at.of.damaged()] = lsm.TableOf(err)
 	v.problem(v.at.of.name, format, err)
 }
 
-// directory takes the directory in, and at the end reports what is wrong with it.
+// directory reads the directory, and at the end reports what is wrong with it.
 func (v *Verifier) directory(report bool) error {
 	err := lsm.DiskError(v.readDirectory(report))
 	if errors.Is(err, bigset.ErrCorrupt) && !v.blind {
@@ -149,14 +149,14 @@ func (v *Verifier) readDirectory(report bool) error {
 	})
 }
 
-// Key takes a key that is a slot's own.
+// Key takes a key of a slot's own.
 func (v *Verifier) Key(k *keyscheme.Key, value []byte) error {
 	if k.Kind != keyscheme.KindSlotBloom {
 		return nil
 	}
 	f, ok := keyscheme.DecodeFilterKey(k.Rest)
 	if !ok {
-		v.problem(nil, "%x in slot %08x is no key of a filter", k.Rest, k.Slot)
+		v.problem(nil, "%x in slot %08x is not a key of a filter", k.Rest, k.Slot)
 		return nil
 	}
 	index := keyscheme.SliceAt(keyscheme.PartitionFilter, f.Name, k.Slot)
@@ -173,7 +173,7 @@ func (v *Verifier) Key(k *keyscheme.Key, value []byte) error {
 	return v.takePage(&f, value)
 }
 
-// begin ends the slice at hand and begins another, if it is another.
+// begin ends the current slice and begins another, if it differs.
 func (v *Verifier) begin(name []byte, generation uint64, index uint32) error {
 	if v.at != nil && v.at.of.generation == generation && v.at.index == index && bytes.Equal(v.at.of.name, name) {
 		return nil
@@ -194,7 +194,7 @@ func (v *Verifier) begin(name []byte, generation uint64, index uint32) error {
 	return nil
 }
 
-// unreadable notes that some of the slice at hand can't be read.
+// unreadable records that a part of the current slice can't be read.
 func (v *Verifier) unreadable(damage error) {
 	if !v.torn {
 		v.torn = true
@@ -240,7 +240,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		v.rep.Counts.FilterBytes += uint64(len(value))
 	}
 	l, known := v.layers[k.Layer]
-	if !known { // a scrub may have passed before there was one
+	if !known { // a scrub may have passed before it existed
 		stored, err := v.get(v.at.prefix().AppendLayer(nil, v.at.of.generation, k.Layer))
 		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
@@ -250,12 +250,12 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		if err != nil {
 			return err
 		}
-		if stored == nil && v.left { // an import brings its layers last
+		if stored == nil && v.left { // an import writes its layers last
 			v.layers[k.Layer] = nil
 			return nil
 		}
 		if stored == nil {
-			v.problem(v.at.of.name, "page %d of layer %d, which is gone", k.Page, k.Layer.Index)
+			v.problem(v.at.of.name, "page %d of layer %d, which does not exist", k.Page, k.Layer.Index)
 			v.layers[k.Layer] = nil
 			return nil
 		}
@@ -263,7 +263,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		l = v.layers[k.Layer]
 	}
 	if v.memory {
-		v.problem(v.at.of.name, "page %d of layer %d, and it is in memory only", k.Page, k.Layer.Index)
+		v.problem(v.at.of.name, "page %d of layer %d, although the filter is only in memory", k.Page, k.Layer.Index)
 	}
 	page, err := bloomslice.DecodePage(nil, value)
 	if err != nil {
@@ -279,13 +279,13 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	return nil
 }
 
-// get returns a value, nil where there is none.
+// get returns a value, or nil if there is none.
 func (v *Verifier) get(key []byte) ([]byte, error) {
 	value, _, err := v.fs.db.Get(key)
 	return value, lsm.DiskError(err)
 }
 
-// end checks what can be said only of a whole generation.
+// end checks what can be checked only for a whole generation.
 func (v *Verifier) end() error {
 	if v.at == nil {
 		return nil
@@ -294,7 +294,7 @@ func (v *Verifier) end() error {
 	if v.torn && !v.head && v.at.index == 0 && !v.left {
 		v.rep.Counts.Filters++
 	}
-	if !v.head { // as of a layer
+	if !v.head { // as for a layer: a scrub may have passed before it existed
 		stored, err := v.get(v.at.prefix().AppendHead(nil, v.at.of.generation))
 		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
@@ -313,14 +313,14 @@ func (v *Verifier) end() error {
 	}
 	for i := range max(1, len(indexes)) {
 		if !indexes[uint16(i)] && !v.owners {
-			v.problem(v.at.of.name, "layer %d is gone", i)
+			v.problem(v.at.of.name, "layer %d is missing", i)
 			break
 		}
 	}
 	return nil
 }
 
-// Finish checks the last generation, and that the directory tells of all.
+// Finish checks the last generation, and that the directory lists all.
 func (v *Verifier) Finish() error {
 	if err := errors.Join(v.end(), v.directory(true)); err != nil {
 		return err
@@ -335,7 +335,7 @@ func (v *Verifier) Finish() error {
 		case !present && !dropped && f.of.generation <= v.last:
 			v.problem(f.of.name, "generation %d is not in the directory", f.of.generation)
 		case twice && other != f.of.generation && present && !dropped:
-			v.problem(f.of.name, "generations %d and %d are there", other, f.of.generation)
+			v.problem(f.of.name, "generations %d and %d both exist", other, f.of.generation)
 		case present && !dropped:
 			listed[string(f.of.name)] = f.of.generation
 		}

@@ -9,16 +9,17 @@ import (
 	"bigset/bloomslice"
 )
 
-// Config is a filter's config.ini. bloomd rewrites it when a filter is made, flushed or closed, so its figures may be older than the files.
+// Config is a filter's config.ini. bloomd rewrites it when a filter is made, flushed or closed, so its figures may be older than
+// the files.
 type Config struct {
-	bloomslice.Options // the probability has six decimals of what it was, which may be none
+	bloomslice.Options // the probability is rounded to six decimals, which may all be zero
 	InMemory           bool
 	Size               uint64 // keys
 	Keys               uint64 // capacity of all layers
 	Bytes              uint64 // of all files
 }
 
-// ParseConfig reads the text of a config.ini. Its error is ErrDamaged, where a value lacks or is no number.
+// ParseConfig reads the text of a config.ini. Its error is ErrDamaged if a value is missing or not a number.
 func ParseConfig(text string) (c Config, err error) {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -29,14 +30,14 @@ func ParseConfig(text string) (c Config, err error) {
 	number := func(key string) (n uint64) {
 		n, e := strconv.ParseUint(values[key], 10, 64)
 		if e != nil && err == nil {
-			err = damaged("config.ini: %s = %q is no number", key, values[key])
+			err = damaged("config.ini: %s = %q is not a number", key, values[key])
 		}
 		return n
 	}
 	fraction := func(key string) (f float64) {
 		f, e := strconv.ParseFloat(values[key], 64)
 		if (e != nil || math.IsNaN(f)) && err == nil {
-			err = damaged("config.ini: %s = %q is no number", key, values[key])
+			err = damaged("config.ini: %s = %q is not a number", key, values[key])
 		}
 		return f
 	}

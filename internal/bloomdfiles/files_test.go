@@ -39,7 +39,7 @@ func must(t testing.TB, err error, what string) {
 	}
 }
 
-// layersOf returns the first n layers, each with so many keys.
+// layersOf returns the first n layers, each with the given number of keys.
 func layersOf(t testing.TB, o bloomslice.Options, n int, keys uint64) (layers []bloomslice.Layer) {
 	for i := range n {
 		shape, err := o.Shape(i)
@@ -49,7 +49,7 @@ func layersOf(t testing.TB, o bloomslice.Options, n int, keys uint64) (layers []
 	return layers
 }
 
-// write writes a filter whose layers have no pages but those given.
+// write writes a filter whose layers have only the given pages.
 func write(t testing.TB, dir, name string, o bloomslice.Options, layers []bloomslice.Layer, pages ...Page) string {
 	t.Helper()
 	w, err := Create(dir, name, o, false, layers)
@@ -125,7 +125,7 @@ bytes = 30469
 	}
 }
 
-// TestLostProbability: what six decimals do not hold is derived, with as few digits as will do.
+// TestLostProbability: digits that six decimals do not hold are derived, as few as suffice.
 func TestLostProbability(t *testing.T) {
 	for _, c := range []struct {
 		p     float64
@@ -149,7 +149,7 @@ func TestLostProbability(t *testing.T) {
 	}
 }
 
-// TestGrownByDefault has a filter that grew after a restart, by which its bloomd had lost the probability.
+// TestGrownByDefault has a filter that grew after a restart in which its bloomd had lost the probability.
 func TestGrownByDefault(t *testing.T) {
 	dir, o := t.TempDir(), options(10_001, 1e-7)
 	layers := layersOf(t, o, 2, 0)
@@ -162,7 +162,7 @@ func TestGrownByDefault(t *testing.T) {
 	}
 }
 
-// TestDamaged changes one thing at a time of a good filter.
+// TestDamaged changes one thing at a time in a good filter.
 func TestDamaged(t *testing.T) {
 	data := func(n int, change func(b []byte) []byte) func(dir string) error {
 		return func(dir string) error {
@@ -247,7 +247,7 @@ func readAll(dir string) error {
 	return nil
 }
 
-// TestOlderConfig: a bloomd that was killed after a layer was added has written less in its text than its files have.
+// TestOlderConfig: a bloomd that was killed after it added a layer has a text that lists less than its files have.
 func TestOlderConfig(t *testing.T) {
 	dir, o := t.TempDir(), options(10_001, 0.01)
 	path := write(t, dir, "f", o, layersOf(t, o, 2, 0))
@@ -277,7 +277,7 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestCreateRefuses: nothing is written over, nothing out of the folder, and an abort leaves nothing.
+// TestCreateRefuses: Create overwrites nothing, writes nothing outside the folder, and an abort leaves nothing.
 func TestCreateRefuses(t *testing.T) {
 	dir, o := t.TempDir(), options(10_001, 0.01)
 	layers := layersOf(t, o, 1, 0)

@@ -18,7 +18,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// ErrDamaged is what errors about a filter's files are that can't be what a bloomd has written.
+// ErrDamaged is wrapped by errors about a filter's files that bloomd cannot have written like that.
 var ErrDamaged = errors.New("bloomdfiles: damaged")
 
 func damaged(format string, args ...any) error {
@@ -33,7 +33,7 @@ const (
 
 func dataName(layer int) string { return fmt.Sprintf("data.%03d.mmap", layer) }
 
-// Names returns the names of the filters of a data folder, by bytes.
+// Names returns the names of the filters in a data folder, sorted bytewise.
 func Names(dataDir string) (names []string, err error) {
 	entries, err := os.ReadDir(dataDir)
 	for _, e := range entries {
@@ -44,19 +44,19 @@ func Names(dataDir string) (names []string, err error) {
 	return names, err
 }
 
-// Filter is a filter on disk whose files have been checked, but for their bits.
+// Filter is a filter on disk whose files have been checked, except for their bits.
 type Filter struct {
 	Name    string
 	Config  Config
-	Options bloomslice.Options // the config's, with the probability that the filter was made with
+	Options bloomslice.Options // the config's, with the probability with which the filter was made
 	Derived bool               // that probability is derived: the config has lost it
-	Layers  []bloomslice.Layer // by index; none of a filter in memory only
+	Layers  []bloomslice.Layer // by index; none for a filter that is only in memory
 
 	dir   string
 	files []fs.FileInfo
 }
 
-// Open reads a filter's options and the heads of its files. Its error is ErrDamaged where they do not agree.
+// Open reads a filter's options and the heads of its files. Its error is ErrDamaged if they do not agree.
 func Open(dataDir, name string) (*Filter, error) {
 	f := &Filter{Name: name, dir: filepath.Join(dataDir, folderPrefix+name)}
 	text, err := os.ReadFile(filepath.Join(f.dir, configName))
@@ -88,13 +88,13 @@ func (f *Filter) openFiles() error {
 		return err
 	}
 	if len(paths) == 0 {
-		return damaged("there is no %s", dataName(0))
+		return damaged("%s is missing", dataName(0))
 	}
 	var heads []found
 	total, agrees := uint64(0), false
 	for i := range paths {
 		if !slices.Contains(paths, filepath.Join(f.dir, dataName(i))) {
-			return damaged("there is no %s, of %d files", dataName(i), len(paths))
+			return damaged("%s is missing, of %d files", dataName(i), len(paths))
 		}
 		head, info, err := readHead(filepath.Join(f.dir, dataName(i)))
 		if err != nil {
@@ -107,12 +107,12 @@ func (f *Filter) openFiles() error {
 	if f.Options, f.Layers, f.Derived, err = fit(f.Config, heads); err != nil {
 		return err
 	}
-	if !agrees { // layers behind those that it counts are of a bloomd that was killed
+	if !agrees { // layers that it does not count are from a bloomd that was killed
 		return damaged("config.ini counts %d bytes, the files have %d: one was cut short, or is missing", f.Config.Bytes, total)
 	}
 	for _, l := range f.Layers {
 		if l.Count > l.Shape.Capacity {
-			return damaged("%s counts %d keys, its layer has room for %d", dataName(int(l.ID.Index)), l.Count, l.Shape.Capacity)
+			return damaged("%s counts %d keys, but its layer has room for %d", dataName(int(l.ID.Index)), l.Count, l.Shape.Capacity)
 		}
 	}
 	return nil
@@ -157,8 +157,8 @@ type Page struct {
 	Bits  []byte // bloomslice.PageBytes, fewer at the layer's end
 }
 
-// Pages returns all pages, by layer, then by number. The bits are good until the next one. An error is the last: ErrDamaged where a layer
-// has fewer bits than its keys set, or a file has changed since it was opened.
+// Pages returns all pages, by layer, then by number. The bits are valid until the next page. An error comes last: it is ErrDamaged
+// if a layer has fewer bits than its keys set, or if a file has changed since it was opened.
 func (f *Filter) Pages() iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for i := range f.Layers {
@@ -212,13 +212,13 @@ func (f *Filter) unchanged(i int, file *os.File) error {
 	return nil
 }
 
-// enough returns ErrDamaged where a layer has clearly fewer bits than so many keys set: some of them are lost.
+// enough returns ErrDamaged if a layer has clearly fewer bits than its count of keys sets: some of them are lost.
 func enough(l bloomslice.Layer, ones int) error {
 	k := float64(l.Shape.K)
 	run := float64(l.Shape.Bytes * 8 / uint64(l.Shape.K))
 	expected := k * run * -math.Expm1(-float64(l.Count)/run)
 	if float64(ones) < 0.95*expected-k {
-		return damaged("%s has %d bits set, its %d keys set about %.0f", dataName(int(l.ID.Index)), ones, l.Count, expected)
+		return damaged("%s has %d bits set, but its %d keys set about %.0f", dataName(int(l.ID.Index)), ones, l.Count, expected)
 	}
 	return nil
 }

@@ -14,9 +14,10 @@ type found struct {
 	count uint64
 }
 
-// fit returns the options and layers that the files are of. The options are those of the text, unless its probability has lost so many
-// digits that the files are of another: then that one is derived from the first file. A filter that was read with the lost probability may
-// have grown by the text's, or bloomd's default. Its error is ErrDamaged where the files are of no options.
+// fit returns the options and layers that match the files. The options are those of the text, unless its probability has lost so
+// many digits that the files have another one: then that one is derived from the first file. If bloomd has read the filter with the
+// lost probability, the filter may have grown with the probability of the text, or bloomd's default. The error is ErrDamaged if no
+// options match the files.
 func fit(c Config, files []found) (o bloomslice.Options, layers []bloomslice.Layer, derived bool, err error) {
 	o = c.Options
 	if layers = shapes(o, nil, files); layers != nil {
@@ -31,7 +32,8 @@ func fit(c Config, files []found) (o bloomslice.Options, layers []bloomslice.Lay
 	return o, nil, false, misfit(c, files)
 }
 
-// shapes returns the layers if the files have the shapes that the options say, or, all but the first, that other probabilities do.
+// shapes returns the layers if the files have the shapes that the options give. All files but the first may instead have the shapes
+// that one of the other probabilities gives.
 func shapes(o bloomslice.Options, others []float64, files []found) (layers []bloomslice.Layer) {
 	if o.Validate() != nil {
 		return nil
@@ -54,11 +56,11 @@ func shapes(o bloomslice.Options, others []float64, files []found) (layers []blo
 
 func (f found) has(s bloomslice.Shape) bool { return f.bytes == s.Bytes && f.k == s.K }
 
-// sixDecimals is half of what the last of the text's decimals stands for.
+// sixDecimals is half of the last decimal of the text.
 const sixDecimals = 0.5e-6
 
-// derive returns the probability with the fewest digits that six decimals print as the text has it, and that gives the first layer its
-// size, and the others theirs as far as that goes.
+// derive returns the probability with the fewest digits that prints as the text with six decimals, and that gives the first layer
+// its size, and as far as possible the others theirs.
 func derive(o bloomslice.Options, files []found) (p float64, ok bool) {
 	if o.Capacity == 0 || !(o.Reduction > 0 && o.Reduction < 1) {
 		return 0, false
@@ -83,7 +85,7 @@ func derive(o bloomslice.Options, files []found) (p float64, ok bool) {
 	return 0, false
 }
 
-// span returns the bounds of the probabilities by which a layer has so many bytes.
+// span returns the bounds of the probabilities with which a layer has the given number of bytes.
 func span(o bloomslice.Options, i int, bytes uint64) (low, high float64) {
 	capacity := float64(o.Capacity) * math.Pow(float64(o.Scale), float64(i))
 	of := func(bytes float64) float64 {
@@ -92,7 +94,7 @@ func span(o bloomslice.Options, i int, bytes uint64) (low, high float64) {
 	return of(float64(bytes)), of(float64(bytes) - 1)
 }
 
-// misfit says how the files differ from what they should be.
+// misfit reports how the files differ from what they should be.
 func misfit(c Config, files []found) error {
 	if err := c.Validate(); err != nil {
 		return damaged("config.ini: %w; data.000.mmap has %d bytes of bits and %d bits a key", err, files[0].bytes, files[0].k)
@@ -107,5 +109,5 @@ func misfit(c Config, files []found) error {
 				i, f.bytes, f.k, shape.Capacity, c.Capacity, c.Probability, c.Scale, c.Reduction, shape.Bytes, shape.K)
 		}
 	}
-	return damaged("the files are of no options")
+	return damaged("no options match the files")
 }

@@ -12,10 +12,10 @@ import (
 	"bigset/bloomslice"
 )
 
-// ErrName is what the error about a name is that no bloomd's filter can have.
+// ErrName is returned for a name that no filter in bloomd can have.
 var ErrName = errors.New("bloomdfiles: bad name")
 
-// ErrLayers is what the error about layers is that no bloomd's filter can have.
+// ErrLayers is returned for layers that no filter in bloomd can have.
 var ErrLayers = errors.New("bloomdfiles: bad layers")
 
 // Writer writes one filter. It belongs to one goroutine.
@@ -25,11 +25,11 @@ type Writer struct {
 	files          []*os.File
 }
 
-// Create begins a filter in a data folder, which is made if need be. The filter is there when Finish returns. Errors are ErrName,
-// ErrLayers, and fs.ErrExist where the filter is there.
+// Create begins a filter in a data folder, which it makes if necessary. The filter exists once Finish returns. Errors are ErrName,
+// ErrLayers, and fs.ErrExist if the filter exists.
 func Create(dataDir, name string, o bloomslice.Options, inMemory bool, layers []bloomslice.Layer) (_ *Writer, err error) {
 	if name == "" || strings.ContainsAny(name, "/\x00 \t\r\n") {
-		return nil, fmt.Errorf("%w: bloomd has no filter %q", ErrName, name)
+		return nil, fmt.Errorf("%w: bloomd does not allow the name %q", ErrName, name)
 	}
 	for i, l := range layers {
 		if l.ID != (bloomslice.LayerID{Index: uint16(i)}) {
@@ -45,7 +45,7 @@ func Create(dataDir, name string, o bloomslice.Options, inMemory bool, layers []
 	}
 	sums := bloomslice.Sums(layers)
 	w.config = Config{Options: o, InMemory: inMemory, Size: sums.Size, Keys: sums.Capacity, Bytes: sums.Storage}
-	if w.temporary, err = os.MkdirTemp(dataDir, ".bigset-"); err != nil { // what bloomd does not look at
+	if w.temporary, err = os.MkdirTemp(dataDir, ".bigset-"); err != nil { // bloomd does not look at such names
 		return nil, err
 	}
 	if inMemory {
@@ -72,10 +72,10 @@ func (w *Writer) create(l bloomslice.Layer) error {
 	return errors.Join(err, file.Truncate(int64(bloomslice.HeaderBytes+l.Shape.Bytes)))
 }
 
-// Config returns what config.ini says.
+// Config returns the content of config.ini.
 func (w *Writer) Config() Config { return w.config }
 
-// Write writes a page. Those that are not written are zero.
+// Write writes a page. Pages that are not written are zero.
 func (w *Writer) Write(p Page) error {
 	if p.Layer >= len(w.files) {
 		return fmt.Errorf("%w: a page of layer %d", ErrLayers, p.Layer)
@@ -84,7 +84,7 @@ func (w *Writer) Write(p Page) error {
 	return err
 }
 
-// Finish puts all on disk, and then in its place. After an error there is nothing.
+// Finish syncs everything to disk, and then moves it into place. After an error nothing is left.
 func (w *Writer) Finish() error {
 	err := os.WriteFile(filepath.Join(w.temporary, configName), AppendConfig(nil, w.config), 0o644)
 	for _, f := range w.files {
@@ -109,7 +109,7 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Abort takes away what was written, before Finish was called.
+// Abort removes what was written, if Finish was not called.
 func (w *Writer) Abort() error {
 	var err error
 	for _, f := range w.files {

@@ -1,4 +1,4 @@
-// Package faultdisk is a file system in memory that loses power and fails when it is told to.
+// Package faultdisk is a file system in memory that loses power and fails on request.
 package faultdisk
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// Disk is an in-memory file system that can lose power, fail, and tell what is done to it.
+// Disk is an in-memory file system that can lose power and fail, and that reports operations on it to hooks.
 type Disk struct {
 	vfs.FS
 	mem *cloneable
@@ -23,8 +23,8 @@ type Disk struct {
 	hooks atomic.Pointer[map[string]Hook]
 }
 
-// Hook is called before each operation of a Disk, in the goroutine that does it; an error is the operation's. It may take
-// crash clones.
+// Hook is called before each operation of a Disk, in the goroutine of the operation. An error that it returns is the operation's
+// error. It may take crash clones.
 type Hook func(op errorfs.Op) error
 
 // New returns an empty disk.
@@ -36,7 +36,7 @@ func newDisk(mem *vfs.MemFS) *Disk {
 	return d
 }
 
-// cloneable keeps a MemFS from deadlocks: some of its operations take its locks in another order than CrashClone does, or
+// cloneable protects a MemFS from deadlocks: some of its operations take its locks in another order than CrashClone does, or take
 // one of them twice.
 type cloneable struct {
 	*vfs.MemFS
@@ -109,7 +109,7 @@ func (d *Disk) before(op errorfs.Op) error {
 	return nil
 }
 
-// ReuseForWrite wraps the file that errorfs gives out bare: logs are recycled, and hooks must see what is done to them.
+// ReuseForWrite wraps the file that errorfs returns unwrapped: logs are recycled, and hooks must see the operations on them.
 func (d *Disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := d.FS.ReuseForWrite(oldname, newname, category)
 	if err != nil {
@@ -121,8 +121,8 @@ func (d *Disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCate
 	})), nil
 }
 
-// SetShortWrites sets a function that is called before each write to a file, in the goroutine that does it. With an error half
-// of the bytes are written, and the error is the write's. Nil takes it away.
+// SetShortWrites sets a function that is called before each write to a file, in the goroutine of the write. If it returns an error,
+// half of the bytes are written, and the write returns the error. Nil removes the function.
 func (d *Disk) SetShortWrites(short func(path string) error) {
 	if short == nil {
 		d.mem.short.Store(nil)
@@ -131,8 +131,8 @@ func (d *Disk) SetShortWrites(short func(path string) error) {
 	d.mem.short.Store(&short)
 }
 
-// FailWrites makes writes to files of which the name ends so fail, all but the next few of them, until Heal. It returns the number of
-// those that have failed so far.
+// FailWrites makes writes to files whose names end in suffix fail with cause, except the next after writes, until Heal. It returns
+// the count of writes that have failed so far.
 func (d *Disk) FailWrites(suffix string, after int, cause error) (failed *atomic.Int64) {
 	var n atomic.Int64
 	failed = new(atomic.Int64)
@@ -146,11 +146,11 @@ func (d *Disk) FailWrites(suffix string, after int, cause error) (failed *atomic
 	return failed
 }
 
-// Fill makes all operations that need room fail with ENOSPC, all but the next few of them, until Heal. It returns the number of those
-// that have failed so far.
+// Fill makes all operations that need room fail with ENOSPC, except the next after operations, until Heal. It returns the count of
+// operations that have failed so far.
 func (d *Disk) Fill(after int64) (failed *atomic.Int64) { return d.FillFor(after, NeedsRoom) }
 
-// FillFor is Fill for operations that fit.
+// FillFor is Fill for the operations that fit.
 func (d *Disk) FillFor(after int64, fits func(errorfs.Op) bool) (failed *atomic.Int64) {
 	var n atomic.Int64
 	failed = new(atomic.Int64)
@@ -176,10 +176,10 @@ func NeedsRoom(op errorfs.Op) bool {
 // Heal ends FailWrites and Fill.
 func (d *Disk) Heal() { d.SetHook("fail", nil) }
 
-// SetUsage sets what the disk says of its free space; before, it can't tell.
+// SetUsage sets what the disk reports as its free space; before the first call it reports none.
 func (d *Disk) SetUsage(u vfs.DiskUsage) { d.mem.TestingSetDiskUsage(u) }
 
-// SetHook sets the hook of that name; nil takes it away.
+// SetHook sets the hook of that name; nil removes it.
 func (d *Disk) SetHook(name string, h Hook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,16 +195,16 @@ func (d *Disk) SetHook(name string, h Hook) {
 	d.hooks.Store(&next)
 }
 
-// CrashClone returns the disk as it may look after a power cut at this moment: what was synced, and of the rest each block
-// and directory entry with the given probability in percent.
+// CrashClone returns the disk as it may look after a power cut at this moment: what was synced, and each other block and directory
+// entry with the given probability in percent.
 func (d *Disk) CrashClone(unsyncedPercent int, seed uint64) *Disk {
 	d.mem.mu.Lock()
 	defer d.mem.mu.Unlock()
 	return newDisk(d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 1))}))
 }
 
-// CrashAt takes a crash clone before the n-th operation from now on, counting from 0, that writes. The function that it
-// returns ends the wait, and returns the clone, or nil when there were fewer.
+// CrashAt takes a crash clone before the n-th write operation from now on, counting from 0. The returned function ends the wait and
+// returns the clone, or nil if there were fewer operations.
 func (d *Disk) CrashAt(n int64, unsyncedPercent int, seed uint64) func() *Disk {
 	var mu sync.Mutex
 	var left *Disk
@@ -230,8 +230,8 @@ func (d *Disk) CrashAt(n int64, unsyncedPercent int, seed uint64) func() *Disk {
 // IsWrite reports whether an operation changes the disk.
 func IsWrite(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
 
-// CrashEverywhere takes crash clones, one for each percentage, before every operation from now on that writes. The
-// function that it returns takes the last ones, and returns all.
+// CrashEverywhere takes crash clones, one for each percentage, before every write operation from now on. The returned function
+// takes the last ones, and returns all.
 func (d *Disk) CrashEverywhere(unsyncedPercents ...int) func() []*Disk {
 	var mu sync.Mutex
 	var left []*Disk

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Kind is which promise an answer breaks. The package comment says what they mean.
+// Kind is the promise that an answer breaks. The package comment explains the kinds.
 type Kind string
 
 // The kinds.
@@ -18,17 +18,18 @@ const (
 	Denied      Kind = "denied"
 )
 
-// Violation is an answer that breaks a promise. There is at most one of a kind for each element or key: the first that was found.
+// Violation is an answer that breaks a promise. A report has at most one of each kind for each element or key: the first that was
+// found.
 type Violation struct {
 	Kind   Kind
 	Name   string // of the set or the filter
 	Item   string // the element or the key
 	answer *Op
-	why    *Op   // the add, or the remove, that the answer should have seen
+	why    *Op   // the add or remove that the answer should have seen
 	around []*Op // operations on the item, by their beginning
 }
 
-// Check judges the history. All clients have stopped.
+// Check judges the history. All clients must have stopped.
 func (r *Recorder) Check() *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,32 +64,32 @@ type checker struct {
 	report Report
 }
 
-// group is everything of one set or filter.
+// group has the operations on one set or filter.
 type group struct {
 	groupName
 	ids     map[string]*item
 	items   []*item
 	reads   []*Op // whole reads that were answered, by their beginning
-	partial []*Op // reads that broke off
+	partial []*Op // reads that were interrupted
 	ends    leastOf
 	dropped []*Op
 	wide    takers
 	drops   settledOps // dropped
 }
 
-// item is everything of one element or key.
+// item has the operations on one element or key.
 type item struct {
 	name    string
 	adds    []*Op // that did not fail
-	removes []*Op // the same; those of the whole set that showed the item in their context, too
+	removes []*Op // the same; includes removes of the whole set whose context showed the item
 	shown   []int // indexes in reads
 	present []*Op // other answers that have it
-	absent  []*Op // other answers that lack it
-	last    *Op   // the read that was taken last, to see duplicates
+	absent  []*Op // other answers without it
+	last    *Op   // the read that was recorded last, to detect duplicates
 	twice   *Op
 }
 
-// take files an operation where it belongs.
+// take assigns an operation to its group and items.
 func (c *checker) take(o *Op) {
 	c.report.count(o)
 	key := groupName{o.kind >= mark, o.name}
@@ -148,7 +149,7 @@ func (g *group) item(name string) *item {
 	return it
 }
 
-// settle files what reads have shown, when all reads are known.
+// settle assigns what reads have shown to their items, when all reads are known.
 func (g *group) settle() {
 	slices.SortStableFunc(g.reads, byBegin)
 	ends := make([]int64, len(g.reads))
@@ -198,7 +199,7 @@ func unique(names []string) map[string]bool {
 
 func byBegin(a, b *Op) int { return cmp.Compare(a.begin, b.begin) }
 
-// coverEnd is until when adds may have begun that a remove can have taken.
+// coverEnd returns the time until which an add may have begun if this remove can have taken it.
 func coverEnd(o *Op) int64 {
 	if o.context != nil {
 		return o.context.end
@@ -206,7 +207,7 @@ func coverEnd(o *Op) int64 {
 	return o.over()
 }
 
-// takers answers when the first operation began that can have taken an add.
+// takers finds out when the first operation began that can have taken an add.
 type takers struct {
 	covers []int64 // coverEnd of each, rising
 	least  []int64 // the least beginning of this one and those after it
@@ -224,7 +225,7 @@ func newTakers(ops []*Op) takers {
 	return t
 }
 
-// first returns when the first operation began that can have taken an add which began at a time; forever if there is none.
+// first returns when the first operation began that can have taken an add that began at a given time, or forever if there is none.
 func (t takers) first(begin int64) int64 {
 	if i, _ := slices.BinarySearch(t.covers, begin); i < len(t.covers) {
 		return t.least[i]
@@ -232,16 +233,16 @@ func (t takers) first(begin int64) int64 {
 	return forever
 }
 
-// known is what is known about an item, prepared for questions about moments.
+// known is what is known about an item, prepared for questions about points in time.
 type known struct {
 	acks     []int64 // when adds were acknowledged, rising
-	latest   []*Op   // the add that began last of this one and those before it
+	latest   []*Op   // the add that began last among this one and those before it
 	own      takers
 	begins   []int64    // of adds, rising
-	openest  []int64    // the greatest acknowledgement of this add and those before it
+	openest  []int64    // the latest acknowledgement of this add and those before it
 	changes  settledOps // adds and removes
-	ready    []int64    // when removes are to be seen by reads, rising
-	covering []*Op      // the remove whose context began last of this one and those before it
+	ready    []int64    // when reads have to see removes, rising
+	covering []*Op      // the remove whose context began last among this one and those before it
 }
 
 func know(g *group, it *item) *known {
@@ -270,10 +271,10 @@ func know(g *group, it *item) *known {
 	return k
 }
 
-// settledOps answers when all operations that began until a time were acknowledged.
+// settledOps finds out when all operations that began by a given time were acknowledged.
 type settledOps struct {
 	begins []int64 // rising
-	acks   []int64 // the greatest acknowledgement of this one and those before it
+	acks   []int64 // the latest acknowledgement of this one and those before it
 }
 
 func newSettled(ops []*Op) (s settledOps) {
@@ -294,7 +295,7 @@ func (s settledOps) when(t int64) int64 {
 	return 0
 }
 
-// knowRemoves finds the removes that are sure, and from when on.
+// knowRemoves finds the removes that are certain, and the times from which they are.
 func (k *known) knowRemoves(g *group, it *item) {
 	if len(it.removes) == 0 {
 		return
@@ -322,7 +323,7 @@ func (k *known) knowRemoves(g *group, it *item) {
 	}
 }
 
-// has reports whether an answer has an item. Answers that are contexts are sorted once.
+// has reports whether an answer has an item. Answers that are used as contexts are sorted once.
 func (o *Op) has(name string) bool {
 	if o.sorted == nil {
 		o.sorted = slices.Clone(o.items)
@@ -332,7 +333,7 @@ func (o *Op) has(name string) bool {
 	return ok
 }
 
-// atMost returns how many of rising times are no later than t, before how many are earlier.
+// atMost returns how many of the rising times are no later than t; before returns how many are earlier.
 func atMost(times []int64, t int64) int {
 	n, _ := slices.BinarySearchFunc(times, t, func(x, t int64) int {
 		if x <= t {
@@ -348,7 +349,7 @@ func before(times []int64, t int64) int {
 	return n
 }
 
-// missed returns the add that an answer without the item had to see, nil if there is none. The answer began and ended at these times.
+// missed returns the add that an answer without the item had to see, or nil. begin and end are the times of the answer.
 func (k *known) missed(g *group, begin, end int64) *Op {
 	n := before(k.acks, begin)
 	if n == 0 {
@@ -361,7 +362,7 @@ func (k *known) missed(g *group, begin, end int64) *Op {
 	return nil
 }
 
-// dead returns the remove after which an answer can't have the item, nil if there is none.
+// dead returns the remove after which an answer can't have the item, or nil.
 func (k *known) dead(begin, end int64) *Op {
 	n := before(k.ready, begin)
 	if n == 0 {
@@ -415,7 +416,7 @@ func (it *item) answers(g *group) []*Op {
 	return all
 }
 
-// lost looks for an answer that lacks the item and may not.
+// lost looks for an answer that lacks the item although it must have it.
 func (c *checker) lost(g *group, it *item, k *known) *Violation {
 	v := Violation{}
 	for _, o := range it.absent {
@@ -438,8 +439,8 @@ func (c *checker) lost(g *group, it *item, k *known) *Violation {
 	return &v
 }
 
-// missedRead returns the first whole read that lacks the item and may not, among those between the reads that show it. Between two
-// acknowledgements of adds all reads had to see the same add, so of those only the one that ended first is looked at.
+// missedRead returns the first whole read that lacks the item although it must have it, among those between the reads that show it.
+// Between two acknowledgements of adds, all reads had to see the same add, so only the one of them that ended first is checked.
 func (k *known) missedRead(g *group, shown []int) (*Op, *Op) {
 	from := 0
 	for s := 0; s <= len(shown); s++ {
@@ -466,7 +467,7 @@ func (k *known) missedRead(g *group, shown []int) (*Op, *Op) {
 	return nil, nil
 }
 
-// firstAfter returns how many of the reads of a range began at a time or before it.
+// firstAfter returns how many of the reads of a range began at t or before.
 func (g *group) firstAfter(from, to int, t int64) int {
 	n, _ := slices.BinarySearchFunc(g.reads[from:to], t, func(r *Op, t int64) int {
 		if r.begin <= t {
@@ -477,7 +478,7 @@ func (g *group) firstAfter(from, to int, t int64) int {
 	return n
 }
 
-// back reports whether a later answer has the item again, without an add in between that brought it.
+// back reports whether a later answer has the item again, without an add in between that explains it.
 func (it *item) back(g *group, missing *Op) bool {
 	var next *Op
 	for _, o := range it.answers(g) {
@@ -489,10 +490,10 @@ func (it *item) back(g *group, missing *Op) bool {
 	return next != nil && !slices.ContainsFunc(it.adds, func(a *Op) bool { return a.begin > missing.begin && a.begin <= next.end })
 }
 
-// leastOf finds the index of the least of a range of numbers.
+// leastOf finds the index of the least number in a range.
 type leastOf struct {
 	values []int64
-	rows   [][]int32 // row k has the index of the least of 2^k numbers from each on
+	rows   [][]int32 // row k has the index of the least of 2^k numbers, starting at each
 }
 
 func newLeastOf(values []int64) leastOf {

@@ -59,7 +59,7 @@ type model struct {
 	clients  int
 }
 
-// flight is one operation that goes on: which replicas it has reached, and what it carries.
+// flight is one operation in progress: which replicas it has reached, and what it carries.
 type flight struct {
 	op     *Op
 	reads  bool
@@ -92,7 +92,7 @@ func runModel(draw func(lo, hi int) int, f fault) *Recorder {
 		if f == rolledBack && draw(0, 30) == 0 {
 			m.replicas[0] = replica{map[int]string{}, map[int]bool{}}
 		}
-		if len(m.flying) == 0 || m.now%30 < 12 && draw(0, 3) == 0 { // sometimes all can end
+		if len(m.flying) == 0 || m.now%30 < 12 && draw(0, 3) == 0 { // sometimes all operations can end
 			m.begin()
 		} else {
 			m.advance(draw(0, len(m.flying)-1))
@@ -101,7 +101,7 @@ func runModel(draw func(lo, hi int) int, f fault) *Recorder {
 	return m.rec
 }
 
-// begin begins an operation of a client of its own.
+// begin begins an operation of a new client.
 func (m *model) begin() {
 	m.clients++
 	c := m.rec.Client(fmt.Sprint("client ", m.clients))
@@ -166,7 +166,7 @@ func (m *model) begin() {
 	m.flying = append(m.flying, f)
 }
 
-// advance does one thing of one operation: it reaches a replica, or ends; one that has ended may still reach replicas.
+// advance advances one operation by one event: it reaches a replica, or ends; one that has ended may still reach replicas.
 func (m *model) advance(i int) {
 	f := m.flying[i]
 	need := 2
@@ -225,7 +225,7 @@ func (m *model) reach(f *flight) {
 	}
 }
 
-// TestNeverAccused: a cluster that keeps its promises is never accused, whatever is unknown, late or half done.
+// TestNeverAccused: a cluster that keeps its promises is never reported, whatever is unknown, late or half done.
 func TestNeverAccused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -261,7 +261,7 @@ func drawn(t *testing.T, f fault) iter.Seq2[int, *Recorder] {
 	}
 }
 
-// againUntil draws again and again until enough was seen.
+// againUntil draws again until enough was seen.
 func againUntil(draw func() iter.Seq2[int, *Recorder], enough func() bool) iter.Seq2[int, *Recorder] {
 	return func(yield func(int, *Recorder) bool) {
 		for {
@@ -277,8 +277,8 @@ func againUntil(draw func() iter.Seq2[int, *Recorder], enough func() bool) iter.
 	}
 }
 
-// TestAgainstDefinitions: of clusters that break their promises, what is found is what the definitions of the package say, judged one by one;
-// and each fault is found.
+// TestAgainstDefinitions: for clusters that break their promises, the checker finds what the definitions of the package give,
+// judged one by one; and each fault is found.
 func TestAgainstDefinitions(t *testing.T) {
 	t.Parallel()
 	for f, kinds := range map[fault][]Kind{correct: nil, quorumOne: {Lost, Stale}, readOne: {Lost, Stale}, forgetful: {Resurrected}, rolledBack: {Lost}} {
@@ -286,7 +286,7 @@ func TestAgainstDefinitions(t *testing.T) {
 		lacks := func(k Kind) bool { return found[k] == 0 }
 		batches := 0
 		for _, rec := range againUntil(func() iter.Seq2[int, *Recorder] { return drawn(t, f) }, func() bool {
-			batches++ // some faults are found as some kinds rarely: more is drawn then
+			batches++ // some faults rarely show as some kinds: then more is drawn
 			return !slices.ContainsFunc(kinds, lacks) || batches == 20
 		}) {
 			want, got := naive(rec), map[string]bool{}
@@ -367,7 +367,7 @@ func excused(ops []*Op, concerns func(*Op) bool, a, answer *Op) bool {
 	})
 }
 
-// surelyDead reports whether after a remove an answer can't have an element.
+// surelyDead reports whether, because of a remove, an answer can't have an element.
 func surelyDead(ops []*Op, concerns func(*Op) bool, e string, answer, x *Op) bool {
 	if x.kind != remove && x.kind != removeAll || !concerns(x) || x.outcome != OK || x.context == nil || x.end >= answer.begin ||
 		x.context.outcome != OK || !slices.Contains(x.context.items, e) {

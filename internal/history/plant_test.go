@@ -60,7 +60,7 @@ func (s *stage) check(from, to int, k string, present bool) *Op {
 	return s.run(from, to, OK, func(c *Client) *Op { op := c.Check("s"); op.Answered(k, present); return op })
 }
 
-// TestPlanted has histories with one violation each, and beside it the nearest one without.
+// TestPlanted has histories with one violation each, and for each the nearest one without.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -37,7 +37,7 @@ var kindNames = [...]string{"add", "remove", "remove all of", "read", "look up",
 // forever is the end of an operation whose outcome is unknown, and of one that has not ended.
 const forever = int64(math.MaxInt64)
 
-// Op is one operation. It is for the goroutine of its client, until the client has stopped.
+// Op is one operation. It belongs to the goroutine of its client until the client has stopped.
 type Op struct {
 	kind    kind
 	outcome Outcome
@@ -49,7 +49,7 @@ type Op struct {
 	absent  []string // of a lookup or a check: those that were answered with no
 	context *Op      // of a remove
 	err     error
-	sorted  []string // items in order, once they were looked up as a context
+	sorted  []string // items in order, after their first use as a context
 }
 
 // Recorder is the history of one run.
@@ -59,7 +59,7 @@ type Recorder struct {
 	clients []*Client
 }
 
-// New returns an empty history. now is a monotonic clock, nil the machine's; all clients have the same.
+// New returns an empty history. now is a monotonic clock that all clients share; nil is the machine's.
 func New(now func() time.Duration) *Recorder {
 	if now == nil {
 		began := time.Now()
@@ -96,11 +96,11 @@ func (c *Client) begin(k kind, name string, items []string) *Op {
 	return &(*last)[len(*last)-1]
 }
 
-// Add begins to add elements to a set. The slice of names belongs to the recorder from now on, here and below.
+// Add begins to add elements to a set. Here and in the methods below, the slice of names belongs to the recorder from now on.
 func (c *Client) Add(set string, elements ...string) *Op { return c.begin(add, set, elements) }
 
-// Remove begins to remove elements from a set, with the context that a read or a lookup of the set has answered; nil is no context: what the
-// coordinator has.
+// Remove begins to remove elements from a set, with the context that a read or a lookup of the set returned. With a nil context the
+// coordinator removes what it has.
 func (c *Client) Remove(set string, context *Op, elements ...string) *Op {
 	op := c.begin(remove, set, elements)
 	op.context = context
@@ -114,7 +114,7 @@ func (c *Client) RemoveAll(set string, context *Op) *Op {
 	return op
 }
 
-// Read begins to read a whole set. [Op.Saw] adds what is answered. If it ends with another outcome than OK, only what it saw counts.
+// Read begins to read a whole set. [Op.Saw] adds what is answered. If the outcome is not OK, only what it saw counts.
 func (c *Client) Read(set string) *Op { return c.begin(read, set, nil) }
 
 // Lookup begins to ask for elements of a set; see [Op.Answered].
@@ -147,7 +147,7 @@ func (o *Op) End(outcome Outcome, err error) {
 	o.end = int64(o.client.recorder.now())
 }
 
-// acknowledged returns when the operation was acknowledged, forever if it was not.
+// acknowledged returns when the operation was acknowledged, or forever if it was not.
 func (o *Op) acknowledged() int64 {
 	if o.outcome == OK {
 		return o.end
@@ -155,7 +155,7 @@ func (o *Op) acknowledged() int64 {
 	return forever
 }
 
-// over returns when the operation can't have effects any more: forever if nobody knows.
+// over returns the time after which the operation can have no effect, or forever if that is not known.
 func (o *Op) over() int64 {
 	if o.outcome == Unknown {
 		return forever

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ErrViolated is what [Report.Err] wraps.
+// ErrViolated is wrapped by errors of [Report.Err].
 var ErrViolated = errors.New("history: a promise was broken")
 
-// Report is what a history amounts to.
+// Report is the result of checking a history.
 type Report struct {
 	Violations []Violation
 
@@ -20,7 +20,7 @@ type Report struct {
 	Unknown    int
 	Failed     int
 	Items      int // elements and keys whose add or mark was acknowledged
-	NeverRead  int // of those, which no answered operation asked for that began after the first acknowledgement
+	NeverRead  int // those that were in no answered request that began after the first acknowledgement
 	Answers    int // elements and keys in answers
 }
 
@@ -50,7 +50,7 @@ func (r *Report) countItem(k *known, g *group, it *item) {
 	}
 }
 
-// aroundMax is how many operations a report has of one violation.
+// aroundMax is the number of operations that a report shows for one violation.
 const aroundMax = 12
 
 func (r *Report) add(g *group, it *item, v Violation) {
@@ -81,7 +81,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%w:\n%s", ErrViolated, r)
 }
 
-// violationsMax is how many violations a report has in its text.
+// violationsMax is the number of violations in a report's text.
 const violationsMax = 10
 
 // String is for people: the figures, then each violation with the operations around it.
@@ -99,12 +99,12 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// reasons say what each kind means of the marked answer.
+// reasons say what each kind means for the marked answer.
 var reasons = map[Kind]string{
 	Lost:        "the answer lacks it, although it was acknowledged before (+), and nothing can have taken it",
 	Stale:       "the answer lacks it, although it was acknowledged before (+), and a later answer has it again",
 	Resurrected: "the answer has it, although its removal was acknowledged before (+), and nothing can have brought it",
-	Invented:    "the answer has it, and nobody had begun to add it",
+	Invented:    "the answer has it, although no add of it had begun",
 	Duplicate:   "the answer has it twice",
 	Denied:      "the answer is no, although it was acknowledged before (+), and nothing can have taken it",
 }

@@ -1,3 +1,3 @@
-// Package lint holds the project's own checks, as tests: the floor plan's imports (docs/floors.txt), and that every
-// package says in a comment what it is for.
+// Package lint holds the project's own checks, as tests: that imports follow the floor plan (docs/floors.txt), and that every
+// package has a comment that says what it is for.
 package lint

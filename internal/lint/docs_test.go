@@ -77,7 +77,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors returns the names that headings of a Markdown text have in links.
+// anchors returns the names of the headings of a Markdown text, as links use them.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {

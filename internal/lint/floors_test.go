@@ -16,7 +16,7 @@ const module = "bigset"
 // rule says what one package may import, and what only its tests may.
 type rule struct{ own, outside, tests []string }
 
-// floors is what docs/floors.txt says.
+// floors is the content of docs/floors.txt.
 type floors struct {
 	rules map[string]rule
 	never map[string][]string // by module, the packages that may not link it
@@ -128,7 +128,7 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// unused returns what a package may import, or its tests may, and do not.
+// unused returns what a package or its tests may import but do not.
 func (r rule) unused(p *pkg) (edges []string) {
 	for _, own := range r.own {
 		if !slices.Contains(p.Imports, long(own)) {
@@ -167,8 +167,8 @@ func (r rule) judge(path string) string {
 	return "not among its outside imports in docs/floors.txt"
 }
 
-// mayTest reports whether tests of the package of rule r may import own: the test kit, what only they may, or what is reachable
-// through the rules.
+// mayTest reports whether tests of the package of rule r may import own: the test kit, what only tests may import, or what is
+// reachable through the rules.
 func (r rule) mayTest(own string, rules map[string]rule) bool {
 	if own == "internal/testkit" || strings.HasPrefix(own, "internal/testkit/") {
 		return true
@@ -181,7 +181,7 @@ func (r rule) reaches(own string, rules map[string]rule) bool {
 	return slices.ContainsFunc(r.own, func(next string) bool { return next == own || rules[next].reaches(own, rules) })
 }
 
-// TestNeverLinked: a package that is to be used without a module does not reach it through others either.
+// TestNeverLinked: a package that must be usable without a module does not reach the module through others either.
 func TestNeverLinked(t *testing.T) {
 	all := listPackages(t)
 	for banned, packages := range readFloors(t).never {
@@ -200,7 +200,7 @@ func TestNeverLinked(t *testing.T) {
 	}
 }
 
-// links returns the first of some packages that is of a module, or "".
+// links returns the first of some packages that belongs to a module, or "".
 func links(deps []string, module string) string {
 	for _, d := range deps {
 		if d == module || strings.HasPrefix(d, module+"/") {
@@ -248,7 +248,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestUnused: an edge that nobody uses is found, for each way in which one may be allowed.
+// TestUnused: an unused edge is found, for each way in which an edge may be allowed.
 func TestUnused(t *testing.T) {
 	r := rule{own: []string{".", "clock", "fold"}, outside: []string{"net", "github.com/google/btree", "golang.org/x/sys"}, tests: []string{"engine", "bench"}}
 	p := pkg{

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// benchLinesMax is how many lines a package under bench may have, with its comments and without its tests: one that a developer copies from is read
-// in one sitting.
+// benchLinesMax is the largest number of lines of a package under bench, with its comments and without its tests: a developer who
+// copies from it reads it in one sitting.
 const benchLinesMax = 1500
 
-// TestBenchPackagesAreSmall holds each package under bench to that. bench itself has the benchmarks of clusters and filters, which are older.
+// TestBenchPackagesAreSmall checks that limit for each package under bench. bench itself has the benchmarks of clusters and
+// filters, which are older.
 func TestBenchPackagesAreSmall(t *testing.T) {
 	most := 0
 	for _, p := range listPackages(t) {
@@ -29,7 +30,7 @@ func TestBenchPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// goLines returns how many lines the Go files of a folder have that are no tests.
+// goLines returns the number of lines in the non-test Go files of a folder.
 func goLines(t *testing.T, dir string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

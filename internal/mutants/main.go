@@ -1,17 +1,17 @@
-// Command mutants plants known bugs, one at a time, in a copy of the module, runs the tests that should see each, and
-// reports how many were caught. It takes minutes and is no part of the tests.
+// Command mutants plants known bugs, one at a time, in a copy of the module, runs the tests that should detect each, and reports
+// how many were caught. It takes minutes and is not part of the tests.
 //
 //	go run ./internal/mutants
 //	go run ./internal/mutants -only 'sync|counter'
 //	go run ./internal/mutants -part 2/4 -done verdicts.txt
 //
-// With -part it plants each n-th bug only, so that n runs plant them all. With -done it adds a line to the file for each bug as soon as
-// it is known whether it was caught, the bug's name and the verdict, and skips the bugs that the file says were caught: the same command
-// goes on where it was interrupted. The file knows nothing of the code: delete it when that changes.
+// With -part it plants only each n-th bug, so that n runs plant them all. With -done it appends a line with the bug's name and the
+// verdict to the file as soon as it is known whether the bug was caught, and skips the bugs that the file lists as caught: the same
+// command goes on where it was interrupted. The file does not depend on the code: delete it when the code changes.
 //
-// A bug is a file in testdata: a line of what it is, the file that it changes, the arguments of go test for the tests that
-// should see it, then the lines that it replaces and those that take their place. The old lines must be in the file exactly
-// once: when the code moves, the test of this package fails, and the bug is to be planted anew.
+// A bug is a file in testdata: a line that describes it, the file that it changes, the arguments of go test for the tests that
+// should detect it, then the lines that it replaces and their replacement. The old lines must be in the file exactly once: when the
+// code moves, the test of this package fails, and the bug has to be planted again.
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 
 // options say which bugs are planted, and how.
 type options struct {
-	only      string // a regular expression that names fit
+	only      string // a regular expression that names must match
 	part      string // "i/n", or "" for all
 	done      string // the file of verdicts, or ""
 	goCommand []string
@@ -42,9 +42,9 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "plant only the bugs whose file names fit this regular expression")
+	flag.StringVar(&o.only, "only", "", "plant only the bugs whose file names match this regular expression")
 	flag.StringVar(&o.part, "part", "", "i/n: plant only the i-th of n parts of the bugs, from 1/n to n/n")
-	flag.StringVar(&o.done, "done", "", "add each verdict to this file, and skip the bugs that it says were caught")
+	flag.StringVar(&o.done, "done", "", "append each verdict to this file, and skip the bugs that it lists as caught")
 	goCommand := flag.String("go", "go", "the command that runs Go")
 	flag.DurationVar(&o.limit, "limit", 4*time.Minute, "the longest that the tests of one bug may take")
 	flag.Parse()
@@ -116,12 +116,12 @@ func run(root string, o options, out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	if caught < len(all) {
-		return fmt.Errorf("%d bugs were not seen", len(all)-caught)
+		return fmt.Errorf("%d bugs were not caught", len(all)-caught)
 	}
 	return nil
 }
 
-// choose returns the bugs whose names fit a pattern, or a part of those.
+// choose returns the bugs whose names match a pattern, or a part of those.
 func choose(all []mutant, only, part string) (chosen []mutant, err error) {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
@@ -133,7 +133,7 @@ func choose(all []mutant, only, part string) (chosen []mutant, err error) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no bug has a name that fits -only %q", only)
+		return nil, fmt.Errorf("no bug has a name that matches -only %q", only)
 	}
 	if part == "" {
 		return chosen, nil
@@ -183,7 +183,7 @@ func addVerdict(file, name, verdict string) error {
 	return errors.Join(err, f.Close())
 }
 
-// moduleRoot returns the folder of go.mod, here or above.
+// moduleRoot returns the folder of go.mod: this one or one above.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -257,13 +257,13 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	args = append(args, m.tests...)
 	cmd := exec.CommandContext(ctx, goCommand[0], args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "BIGSET_TESTS=full") // a share of the crash points may not see it
+	cmd.Env = append(os.Environ(), "BIGSET_TESTS=full") // a share of the crash points may not reveal it
 	out, err := cmd.CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "[build failed]"):
 		return "", fmt.Errorf("it does not compile:\n%s", out)
 	case err == nil && strings.Contains(string(out), "no tests to run"):
-		return "", fmt.Errorf("no test fits %q", m.tests)
+		return "", fmt.Errorf("no test matches %q", m.tests)
 	case err == nil:
 		return "MISSED", nil
 	case !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic: "):
@@ -272,7 +272,7 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	return verdictCaught, nil
 }
 
-// copyModule copies a module without what is hidden.
+// copyModule copies a module without hidden files.
 func copyModule(to, from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

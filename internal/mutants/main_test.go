@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFitsNothing: a pattern that no bug fits is an error of the command, which names it, and so is a part that can't be.
+// TestFitsNothing: a pattern that matches no bug is an error that names the pattern, and so is a part that is not valid.
 func TestFitsNothing(t *testing.T) {
 	t.Parallel()
 	for arg, value := range map[string]string{"-only": "no-such-bug", "-part": "5/4"} {
@@ -35,7 +35,7 @@ func TestFitsNothing(t *testing.T) {
 	}
 }
 
-// TestChoose: the parts are all bugs, each once.
+// TestChoose: the parts together have all bugs, each once.
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	var all []mutant
@@ -90,7 +90,7 @@ func TestDone(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		write(filepath.Join(root, "internal/mutants/testdata", name+".txt"), "bug "+name+"\na.txt\n. -run Test\n--- old\nright\n--- new\n"+name+"\n")
 	}
-	// A command in place of Go notes what was planted, and misses what a file names.
+	// A command in place of Go records what was planted, and misses what a file names.
 	planted, misses, done := filepath.Join(tools, "planted"), filepath.Join(tools, "misses"), filepath.Join(tools, "done")
 	write(filepath.Join(tools, "go.sh"), "cat a.txt >>"+planted+"\nif cmp -s a.txt "+misses+"; then echo ok; else echo '--- FAIL: Test'; exit 1; fi\n")
 	o := options{done: done, goCommand: []string{"sh", filepath.Join(tools, "go.sh")}, limit: time.Minute}
@@ -153,7 +153,7 @@ func TestPlantable(t *testing.T) {
 	}
 }
 
-// TestParse refuses what is no bug.
+// TestParse refuses files that are not bugs.
 func TestParse(t *testing.T) {
 	for _, text := range []string{"", "what\nfile\n./pkg -run Test\n", "what\nfile\n--- old\na\n--- new\nb\n", "what\nfile\n./pkg\n--- old\na\n--- new\nb\n"} {
 		if m, err := parse(text); err == nil {

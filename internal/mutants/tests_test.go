@@ -30,7 +30,7 @@ func testsOf(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// unmatched returns the alternatives of a -run pattern that fit no test.
+// unmatched returns the alternatives of a -run pattern that match no test.
 func unmatched(pattern string, tests []string) (none []string, err error) {
 	for alternative := range strings.SplitSeq(pattern, "|") {
 		name, _, _ := strings.Cut(alternative, "/") // of the test; those of subtests follow
@@ -45,7 +45,8 @@ func unmatched(pattern string, tests []string) (none []string, err error) {
 	return none, nil
 }
 
-// TestNamedTestsExist: each alternative of a -run pattern fits a test of the packages that it is for, and each package has one that fits.
+// TestNamedTestsExist: each alternative of a -run pattern matches a test of the packages that it is for, and each package has a
+// test that matches.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	root, err := moduleRoot()

@@ -6,14 +6,14 @@ import (
 	"net"
 )
 
-// The ports of FreeAddress: below those that systems give to listeners and dialers that ask for any.
+// FreeAddress uses these ports: below those that systems assign when a listener or dialer asks for any.
 const (
 	portFirst = 10_000
 	portLast  = 32_000
 )
 
-// FreeAddress returns an address on this machine where nobody listens, for a process that is about to. A port that the system chose could be given to
-// another listener before that.
+// FreeAddress returns an address on this machine that has no listener, for a process that is about to listen. A port that the
+// system chose could be given to another listener before that.
 func FreeAddress() (string, error) {
 	var err error
 	for range 100 {

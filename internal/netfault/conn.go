@@ -13,10 +13,10 @@ import (
 // conn is one connection through a link. Two goroutines serve each direction: one reads into a queue, one writes what is due.
 type conn struct {
 	link    *Link
-	sides   [2]*net.TCPConn // by the direction that is read from it: who dialed, who was dialed
+	sides   [2]*net.TCPConn // by the direction that is read from it: the dialer, the dialed
 	done    chan struct{}   // closed by end
 	once    sync.Once
-	ended   atomic.Bool    // by finish: nothing passes any more
+	ended   atomic.Bool    // set by finish: no more bytes pass
 	lossy   [2]atomic.Bool // something was swallowed
 	life    atomic.Int64   // bytes until a fragile connection is reset
 	fragile bool
@@ -32,12 +32,12 @@ const (
 	finishTime = 5 * time.Second
 )
 
-// chunk is what was read at one time. n is 0 at the end, which is by an error if broken.
+// chunk is the result of one read. n is 0 at the end of the stream; broken says that the end is an error.
 type chunk struct {
 	bytes  *[chunkBytes]byte
 	n      int
 	at     time.Time
-	jitter float64 // the part of the rule's jitter
+	jitter float64 // the part of the rule's jitter that applies
 	broken bool
 }
 
@@ -47,7 +47,8 @@ func newConn(l *Link, dialer *net.TCPConn) *conn {
 	return &conn{link: l, sides: [2]*net.TCPConn{dialer, nil}, done: make(chan struct{})}
 }
 
-// attach gives the connection its other side. It reports false, and closes that, if the connection was reset meanwhile.
+// attach gives the connection its other side. If the connection was reset in the meantime, attach closes that side and reports
+// false.
 func (c *conn) attach(dialed *net.TCPConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +65,7 @@ func (c *conn) attach(dialed *net.TCPConn) bool {
 	return true
 }
 
-// run passes on both directions until both have ended.
+// run forwards both directions until both have ended.
 func (c *conn) run() {
 	var wg sync.WaitGroup
 	for _, dir := range []Direction{Forth, Back} {
@@ -100,7 +101,7 @@ func (c *conn) put(queue chan<- chunk, k chunk) bool {
 	}
 }
 
-// write empties the queue of a direction: each chunk when it is due, if it may pass.
+// write empties the queue of a direction: it writes each chunk when it is due, if it may pass.
 func (c *conn) write(dir Direction, queue <-chan chunk) {
 	p := pacer{conn: c, dir: dir}
 	for {
@@ -118,7 +119,7 @@ func (c *conn) write(dir Direction, queue <-chan chunk) {
 	}
 }
 
-// resetWhen resets the connection when the news can pass in a direction.
+// resetWhen resets the connection when the direction can carry a reset.
 func (c *conn) resetWhen(dir Direction) {
 	if c.passable(dir) {
 		c.end(true)
@@ -147,10 +148,10 @@ type pacer struct {
 	conn *conn
 	dir  Direction
 	next time.Time // when the rate permits the next byte
-	gone bool      // the side that is written to takes nothing any more
+	gone bool      // the side that is written to accepts nothing any more
 }
 
-// chunk passes a chunk on, or loses it. It reports whether the direction goes on.
+// chunk forwards a chunk, or drops it. It reports whether the direction goes on.
 func (p *pacer) chunk(k chunk) bool {
 	c, rest := p.conn, k.n
 	for {
@@ -166,7 +167,7 @@ func (p *pacer) chunk(k chunk) bool {
 			c.end(true)
 			return false
 		case k.n == 0:
-			_ = c.sides[p.dir.other()].CloseWrite() // if it is gone, the other direction says so
+			_ = c.sides[p.dir.other()].CloseWrite() // if it has gone, the other direction reports it
 			return false
 		case p.gone:
 			return true
@@ -181,11 +182,11 @@ func (p *pacer) chunk(k chunk) bool {
 	}
 }
 
-// swallow loses a chunk. The end of a direction is lost, too: the connection waits to be reset when the fault ends.
+// swallow drops a chunk. The end of a direction is dropped, too: the connection is reset when the fault ends.
 func (p *pacer) swallow(k chunk) bool {
 	c := p.conn
 	c.lossy[p.dir].Store(true)
-	if r, _ := c.link.rule(p.dir); !r.swallowed { // it ended before the connection was known to have lost something
+	if r, _ := c.link.rule(p.dir); !r.swallowed { // the fault ended before the connection was marked as lossy
 		c.end(true)
 		return false
 	}
@@ -196,7 +197,7 @@ func (p *pacer) swallow(k chunk) bool {
 	return true
 }
 
-// wait returns when what was read at a time is due, and whether it passes; ok is false if the connection has ended.
+// wait returns when data that was read at the given time is due, and whether it passes; ok is false if the connection has ended.
 func (p *pacer) wait(at time.Time, jitter float64) (passes, ok bool) {
 	for {
 		r, changed := p.conn.link.rule(p.dir)
@@ -253,7 +254,7 @@ func (p *pacer) piece(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// end closes both sides: by a reset, so that both get an error, or in order, when both directions have ended.
+// end closes both sides: by a reset, so that both get an error, or cleanly, when both directions have ended.
 func (c *conn) end(reset bool) {
 	c.once.Do(func() {
 		c.mu.Lock()
@@ -271,7 +272,7 @@ func (c *conn) end(reset bool) {
 	})
 }
 
-// finish ends the connection in order: both sides read an end. What is on its way is lost.
+// finish ends the connection cleanly: both sides read an end. Bytes in transit are lost.
 func (c *conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,7 +283,7 @@ func (c *conn) finish() {
 func (c *conn) finishLocked() {
 	for _, s := range c.sides {
 		if s != nil {
-			_ = s.CloseWrite() // a side that is gone needs no end
+			_ = s.CloseWrite() // a side that has gone needs no end
 			_ = s.SetReadDeadline(time.Now().Add(finishTime))
 		}
 	}

@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Direction is one of the two of a connection.
+// Direction is one of the two directions of a connection.
 type Direction int
 
 // The directions.
 const (
-	Forth Direction = iota // from who dialed to who was dialed
+	Forth Direction = iota // from the dialer to the dialed
 	Back
 )
 
 func (d Direction) other() Direction { return 1 - d }
 
-// rule is what one direction suffers.
+// rule holds the faults of one direction.
 type rule struct {
 	delay, jitter time.Duration
-	rate          int64 // bytes a second, 0 is any
+	rate          int64 // bytes a second, 0 is unlimited
 	held          bool
 	swallowed     bool
 }
 
 func (r rule) blocked() bool { return r.held || r.swallowed }
 
-// Link is the way from one who dials to one who is dialed.
+// Link is the path from a dialer to a dialed process.
 type Link struct {
 	from, to, addr string
 	seed           uint64
@@ -45,7 +45,7 @@ type Link struct {
 	changed  chan struct{} // closed, and replaced, when rules change
 	conns    map[*conn]bool
 	made     uint64 // connections
-	fragile  int64  // mean bytes of a connection's life, 0 is for ever
+	fragile  int64  // mean bytes of a connection's life, 0 is unlimited
 	closed   bool
 }
 
@@ -72,7 +72,7 @@ func (l *Link) Target(addr string) {
 	l.target = addr
 }
 
-// Delay makes what passes arrive later, by d and up to jitter more. Order is kept.
+// Delay makes bytes arrive later, by d and up to jitter more. The order is kept.
 func (l *Link) Delay(dir Direction, d, jitter time.Duration) {
 	l.change(dir, func(r *rule) { r.delay, r.jitter = d, jitter })
 }
@@ -85,14 +85,15 @@ func (l *Link) Limit(dir Direction, bytesPerSecond int64) {
 // Hold stops a direction, or lets it go on. Nothing is lost. New connections wait while Forth is held.
 func (l *Link) Hold(dir Direction, on bool) { l.change(dir, func(r *rule) { r.held = on }) }
 
-// Pause holds both directions, or lets both go on: the other side is there and does nothing, as a process after SIGSTOP.
+// Pause holds both directions, or lets both go on: the other side accepts connections and does nothing, like a process after
+// SIGSTOP.
 func (l *Link) Pause(on bool) {
 	l.Hold(Forth, on)
 	l.Hold(Back, on)
 }
 
-// Swallow loses what is sent in a direction. When it ends, connections that lost something are reset. New connections wait while Forth is
-// swallowed.
+// Swallow drops what is sent in a direction. When it ends, connections that lost something are reset. New connections wait while
+// Forth is swallowed.
 func (l *Link) Swallow(dir Direction, on bool) {
 	l.change(dir, func(r *rule) { r.swallowed = on })
 	if on {
@@ -105,7 +106,7 @@ func (l *Link) Swallow(dir Direction, on bool) {
 	}
 }
 
-// change changes the rule of a direction, and wakes up who waits for a change.
+// change changes the rule of a direction, and wakes the goroutines that wait for a change.
 func (l *Link) change(dir Direction, f func(*rule)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,31 +115,31 @@ func (l *Link) change(dir Direction, f func(*rule)) {
 	l.changed = make(chan struct{})
 }
 
-// rule returns the rule of a direction, and a channel that is closed when it may be another.
+// rule returns the rule of a direction, and a channel that is closed when the rule may have changed.
 func (l *Link) rule(dir Direction) (rule, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rules[dir], l.changed
 }
 
-// Fragile makes each new connection end by a reset after a number of bytes, both directions together, that is drawn with this mean. 0 makes
-// new connections last.
+// Fragile makes each new connection end with a reset after a number of bytes, both directions together, that is drawn with this
+// mean. 0 makes new connections last.
 func (l *Link) Fragile(meanBytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fragile = meanBytes
 }
 
-// How a connection is cut.
+// How is a way to cut a connection.
 type How int
 
 // The two ways.
 const (
-	FIN How = iota // both sides read an end, as after an orderly close
+	FIN How = iota // both sides read an end, as after a clean close
 	RST            // both sides get an error, as after a crash
 )
 
-// Cut closes the connections that exist, at both sides. It returns how many they were.
+// Cut closes the existing connections, at both sides. It returns their number.
 func (l *Link) Cut(how How) int {
 	all := l.connections()
 	for _, c := range all {
@@ -160,10 +161,10 @@ func (l *Link) connections() (all []*conn) {
 	return all
 }
 
-// relisten is how long a port is waited for that others may have taken meanwhile.
+// relisten is how long Refuse waits for a port that another listener may have taken.
 const relisten = 10 * time.Second
 
-// Refuse closes the port, so that dials are refused, or opens it again. Connections stay.
+// Refuse closes the port, so that dials are refused, or opens it again. Existing connections stay.
 func (l *Link) Refuse(on bool) error {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		if err := l.refuse(on); err == nil || errors.Is(err, net.ErrClosed) || time.Since(began) > relisten {
@@ -212,7 +213,7 @@ func (l *Link) listen(listener net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err != nil { // out of descriptors, for instance
+			if err != nil { // for example, out of descriptors
 				time.Sleep(time.Millisecond)
 				continue
 			}
@@ -221,7 +222,7 @@ func (l *Link) listen(listener net.Listener) {
 	})
 }
 
-// serve passes on what two sides of a connection say, until both have ended.
+// serve forwards bytes between the two sides of a connection, until both have ended.
 func (l *Link) serve(dialer *net.TCPConn) {
 	c := newConn(l, dialer)
 	if !l.add(c) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Net is all links of a test.
+// Net has all links of a test.
 type Net struct {
 	seed   uint64
 	mu     sync.Mutex
@@ -15,14 +15,14 @@ type Net struct {
 	closed bool
 }
 
-// ends are the names of who dials and who is dialed.
+// ends are the names of the dialer and the dialed.
 type ends struct{ from, to string }
 
 // New returns a net without links. The seed decides jitter and the life of fragile connections; Close ends it.
 func New(seed uint64) *Net { return &Net{seed: seed, links: map[ends]*Link{}} }
 
-// Link makes the link by which from dials to, who listens at target. The link listens at a free port of 127.0.0.1, see [Link.Addr]. There is
-// one link for each pair.
+// Link makes the link by which from dials to, which listens at target. The link listens at a free port of 127.0.0.1, see
+// [Link.Addr]. Each pair has one link.
 func (n *Net) Link(from, to, target string) (*Link, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -40,14 +40,15 @@ func (n *Net) Link(from, to, target string) (*Link, error) {
 	return l, nil
 }
 
-// Get returns the link by which from dials to, nil if there is none.
+// Get returns the link by which from dials to, or nil if it was not made.
 func (n *Net) Get(from, to string) *Link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.links[ends{from, to}]
 }
 
-// OneWay holds or passes all that from sends to to, on connections that either has dialed. The other way is not changed.
+// OneWay holds or passes everything that from sends to to, on connections that either of them has dialed. The other direction is
+// not changed.
 func (n *Net) OneWay(from, to string, hold bool) {
 	if l := n.Get(from, to); l != nil {
 		l.Hold(Forth, hold)
@@ -57,13 +58,13 @@ func (n *Net) OneWay(from, to string, hold bool) {
 	}
 }
 
-// Part holds or passes everything between two, in both directions.
+// Part holds or passes everything between a and b, in both directions.
 func (n *Net) Part(a, b string, hold bool) {
 	n.OneWay(a, b, hold)
 	n.OneWay(b, a, hold)
 }
 
-// Isolate parts one from all others, or joins it with them.
+// Isolate separates one process from all others, or joins it with them.
 func (n *Net) Isolate(name string, hold bool) {
 	for _, l := range n.all() {
 		if l.from == name || l.to == name {

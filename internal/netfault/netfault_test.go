@@ -70,7 +70,7 @@ func passes(t *testing.T, from, to net.Conn, text string) {
 	}
 }
 
-// silent wants nothing to arrive for a while.
+// silent requires that nothing arrives for a while.
 func silent(t *testing.T, c net.Conn, d time.Duration) {
 	t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(d))
@@ -174,7 +174,7 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
-// TestFullBuffers: who sends into a held direction is stopped when buffers are full, and nothing is lost.
+// TestFullBuffers: a sender into a held direction is stopped when buffers are full, and nothing is lost.
 func TestFullBuffers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -200,8 +200,8 @@ func TestFullBuffers(t *testing.T) {
 	}
 }
 
-// TestSwallow: what is swallowed never arrives, the other way passes, and the connection is reset when the fault ends; one that lost
-// nothing lives.
+// TestSwallow: what is swallowed never arrives, the other direction passes, and the connection is reset when the fault ends; a
+// connection that lost nothing lives on.
 func TestSwallow(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -244,7 +244,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestRefuse: nobody can dial while the port is closed, and connections stay; afterwards the address is the same.
+// TestRefuse: dials fail while the port is closed, and existing connections stay; afterwards the address is the same.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -287,7 +287,7 @@ func TestDown(t *testing.T) {
 	passes(t, c2, d, "x")
 }
 
-// TestPace: a delay and a limit are kept, in their direction only.
+// TestPace: a delay and a limit apply, in their direction only.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -312,7 +312,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestFragile: connections die after bytes that the seed decides.
+// TestFragile: connections are reset after bytes that the seed determines.
 func TestFragile(t *testing.T) {
 	t.Parallel()
 	lives := func() (all []int64) {
@@ -339,7 +339,7 @@ func TestFragile(t *testing.T) {
 	}
 }
 
-// TestNet: faults between names reach the links of both, and only those.
+// TestNet: faults between two names affect the links of both, and only those.
 func TestNet(t *testing.T) {
 	t.Parallel()
 	n := New(1)

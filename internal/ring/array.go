@@ -2,16 +2,16 @@ package ring
 
 import "math/bits"
 
-// arrayBits is the deepest mask that an Array knows: 65,536 entries. Deeper buckets share an entry, and requests for them are corrected by
-// the answer.
+// arrayBits is the deepest mask that an Array knows: 65,536 entries. Deeper buckets share an entry, and the answers to requests
+// correct it.
 const arrayBits = 16
 
-// Array is the table of a client that knows masks only: an entry for each value of the hash's low bits. When a deeper mask arrives, the
-// array grows, and each new entry begins as that of its bits under the old mask:
+// Array is the table of a client that knows only masks: an entry for each value of the hash's low bits. When a deeper mask arrives,
+// the array grows, and each new entry starts as a copy of the entry of its bits under the old mask:
 //
 //	new[i] = old[i & oldMask]
 //
-// Old entries work as well as they did, so clients need not be told of a split. An Array belongs to one goroutine at a time.
+// Old entries work as well as before, so clients need not be informed of a split. An Array belongs to one goroutine at a time.
 type Array struct {
 	mask    uint32
 	entries []*Assignment
@@ -26,7 +26,7 @@ func (r *Array) Lookup(s Slot) *Assignment { return r.entries[bits.Reverse32(uin
 // Bits returns how many bits the array's mask has.
 func (r *Array) Bits() int { return bits.OnesCount32(r.mask) }
 
-// Learn takes an assignment for all entries of its bucket that are of a lower epoch, or of the same one and a bucket that is wider.
+// Learn stores an assignment in all entries of its bucket that have a lower epoch, or the same epoch and a wider bucket.
 func (r *Array) Learn(a *Assignment) {
 	b := a.Bucket
 	if b.Bits() > arrayBits {

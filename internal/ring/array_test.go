@@ -8,8 +8,8 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestArray: a client that learns all changes of a map, late and out of order, knows of each slot what the map says, and while it has not
-// learned of a split, an assignment with the same owners.
+// TestArray: a client that learns all changes of a map, late and out of order, knows for each slot what the map says; before it has
+// learned of a split, it knows an assignment with the same owners.
 func TestArray(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// State is where an assignment is in a move. It is part of the codec.
+// State is the phase of a move that an assignment is in. It is part of the codec.
 type State byte
 
-// The states of an assignment; doc.go says what each needs.
+// The states of an assignment; doc.go says what each requires.
 const (
 	Stable State = iota
 	Copying
@@ -24,23 +24,23 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", byte(s))
 }
 
-// Assignment says who holds a bucket. It is a value: its lists are never changed, and may be shared.
+// Assignment names the members that hold a bucket. It is a value: its lists are never changed, and may be shared.
 type Assignment struct {
 	Bucket Bucket
 	// Epoch orders the assignments of a slot: the highest one counts. One epoch has one content.
 	Epoch uint64
-	// Since is the lowest epoch with these lists and this state. It is below Epoch where the epoch of a whole cluster rose without a
+	// Since is the lowest epoch with these lists and this state. It is below Epoch if the epoch of a whole cluster rose without a
 	// change here. What was copied or seen since then still counts.
 	Since uint64
 	State State
-	// Moved is when the bucket was last moved without an operator's word, in minutes since 1970; 0 is never.
+	// Moved is when the bucket was last moved without an operator's command, in minutes since 1970; 0 is never.
 	Moved uint32
-	// Owners are the members that hold the bucket; the first is the primary. Next are those that will. In a stable assignment they
-	// are equal.
+	// Owners are the members that hold the bucket; the first is the primary. Next are those that will hold it. In a stable
+	// assignment they are equal.
 	Owners, Next []Member
 }
 
-// ReadList returns the members of which a read asks, the primary first. Only they mint dots, and only they are sources of a copy.
+// ReadList returns the members that a read asks, the primary first. Only they mint dots, and only they are sources of a copy.
 func (a *Assignment) ReadList() []Member {
 	if a.State == Settling {
 		return a.Next
@@ -56,7 +56,7 @@ func (a *Assignment) Has(m Member) bool {
 // Reads reports whether a member is in the read list.
 func (a *Assignment) Reads(m Member) bool { return slices.Contains(a.ReadList(), m) }
 
-// Everyone returns the members of both lists: those that a write is sent to. Owners come first.
+// Everyone returns the members of both lists, to which a write is sent. Owners come first.
 func (a *Assignment) Everyone() []Member {
 	if a.State == Stable {
 		return a.Owners
@@ -84,7 +84,7 @@ func (a *Assignment) SameContent(b *Assignment) bool {
 	return a.State == b.State && slices.Equal(a.Owners, b.Owners) && slices.Equal(a.Next, b.Next)
 }
 
-// Check returns an error that is ErrMap for an assignment that breaks M2 or M3, where a bucket has n copies.
+// Check returns an error that is ErrMap for an assignment that breaks M2 or M3, given that a bucket has n copies.
 func (a *Assignment) Check(n int) error {
 	if err := a.Bucket.Check(); err != nil {
 		return err
@@ -103,10 +103,10 @@ func (a *Assignment) Check(n int) error {
 	return nil
 }
 
-// checkList checks M2 of one list.
+// checkList checks M2 for one list.
 func checkList(list []Member, n int) error {
 	if len(list) == 0 || len(list) > n {
-		return fmt.Errorf("%w: M2: a list of %d members, it has 1 to %d", ErrMap, len(list), n)
+		return fmt.Errorf("%w: M2: a list of %d members, must have 1 to %d", ErrMap, len(list), n)
 	}
 	for i, m := range list {
 		if err := m.Check(); err != nil {

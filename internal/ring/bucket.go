@@ -12,10 +12,10 @@ type Slot uint32
 // BucketsMax is the largest number of buckets that a cluster is born with.
 const BucketsMax = 1 << 20
 
-// splitBits is how many bits of the mask one split adds, unless told otherwise: a bucket becomes 16.
+// splitBits is how many bits one split adds to the mask by default: a bucket becomes 16.
 const splitBits = 4
 
-// Bucket is all hashes whose low bits, those in Mask, are Key. The zero Bucket has all hashes.
+// Bucket is the set of all hashes whose low bits, those in Mask, are Key. The zero Bucket has all hashes.
 //
 //	000F/0004 = hashes that end in 4 = slots from 0x20000000 to 0x2FFFFFFF
 type Bucket struct {
@@ -29,11 +29,11 @@ func BucketOf(s Slot, n int) Bucket {
 	return Bucket{Mask: mask, Key: bits.Reverse32(uint32(s)) & mask}
 }
 
-// Buckets returns n buckets of equal size that have all slots, in the order of their slots. The number must be a power of two and at
-// most BucketsMax.
+// Buckets returns n buckets of equal size that together have all slots, in the order of their slots. n must be a power of two and
+// at most BucketsMax.
 func Buckets(n int) ([]Bucket, error) {
 	if n < 1 || n > BucketsMax || n&(n-1) != 0 {
-		return nil, fmt.Errorf("%w: %d buckets, it is a power of two from 1 to %d", ErrSettings, n, BucketsMax)
+		return nil, fmt.Errorf("%w: %d buckets, must be a power of two from 1 to %d", ErrSettings, n, BucketsMax)
 	}
 	return Bucket{}.Split(bits.TrailingZeros(uint(n))), nil
 }
@@ -64,14 +64,14 @@ func (b Bucket) Has(s Slot) bool { return bits.Reverse32(uint32(s))&b.Mask == b.
 // Covers reports whether all slots of another bucket are in this one.
 func (b Bucket) Covers(o Bucket) bool { return b.Mask&^o.Mask == 0 && o.Key&b.Mask == b.Key }
 
-// Meets reports whether the buckets have a slot in common: then one covers the other.
+// Meets reports whether the buckets have a slot in common; if so, one covers the other.
 func (b Bucket) Meets(o Bucket) bool { return b.Covers(o) || o.Covers(b) }
 
 // Parent returns the bucket whose mask has n bits fewer, which covers this one. It returns the bucket of all slots if n is too large.
 func (b Bucket) Parent(n int) Bucket { return BucketOf(b.First(), max(0, b.Bits()-n)) }
 
-// Split returns the 2^n buckets of equal size that this one consists of, in the order of their slots. The mask must have n bits to
-// gain.
+// Split returns the 2^n buckets of equal size that this one consists of, in the order of their slots. The mask must have room for n
+// more bits.
 func (b Bucket) Split(n int) []Bucket {
 	depth := b.Bits() + n
 	out := make([]Bucket, 0, 1<<n)
@@ -81,8 +81,8 @@ func (b Bucket) Split(n int) []Bucket {
 	return out
 }
 
-// Without returns the buckets that this one consists of when the slots of a smaller one are taken out: one of each size, at most 32,
-// in the order of their slots.
+// Without returns the buckets that remain of this one without the slots of a smaller one: one of each size, at most 32, in the
+// order of their slots.
 func (b Bucket) Without(small Bucket) iter.Seq[Bucket] {
 	return func(yield func(Bucket) bool) {
 		depth, end := b.Bits(), small.Bits()

@@ -44,7 +44,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestBucketSplit: parts tile their bucket in the order of slots, have it as their parent, and with a piece taken out the rest tiles too.
+// TestBucketSplit: parts tile their bucket in the order of slots, and have it as their parent; without one piece, the rest tiles
+// too.
 func TestBucketSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawBucket(t, 28)
@@ -83,7 +84,7 @@ func tiles(t *rapid.T, b ring.Bucket, parts []ring.Bucket) {
 	}
 }
 
-// TestBucketForm: masks with gaps and keys outside them are no buckets, and other numbers than powers of two are no numbers of them.
+// TestBucketForm: masks with gaps and keys outside the mask are not buckets, and only powers of two are numbers of buckets.
 func TestBucketForm(t *testing.T) {
 	for _, b := range []ring.Bucket{{Mask: 0xF0}, {Mask: 0xF, Key: 0x10}, {Mask: 5, Key: 1}, {Key: 1}} {
 		if err := b.Check(); !errors.Is(err, ring.ErrBucket) {

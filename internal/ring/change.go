@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// Delta is one change of a map: what everybody who has the map before needs to have the one after. Versions are consecutive: who
-// misses one loads the whole map.
+// Delta is one change of a map: what a holder of the map before needs to have the one after. Versions are consecutive: a member
+// that misses one loads the whole map.
 type Delta struct {
 	Generation uint64
 	From       uint64   // the version that it was planned from; it makes From+1
 	Term       uint64   // of the manager that made it
-	Nodes      []Node   // all nodes, or nil where they stay as they are
-	Members    []Member // that join the end of the table
-	// Assignments replace those whose slots they have, which must be exactly the slots of some.
+	Nodes      []Node   // all nodes, or nil if they do not change
+	Members    []Member // that are appended to the table
+	// Assignments replace those that have their slots. Together they must have exactly the slots of the replaced ones.
 	Assignments []Assignment
 }
 
-// Apply returns the map after a change. Its error is ErrVersion or ErrTerm for a change that was planned from another map (R7), ErrEpoch for
-// one that breaks M4, and ErrMap for one that breaks M1. Other invariants are Check's.
+// Apply returns the map after a change. Its error is ErrVersion or ErrTerm for a change that was planned from another map (R7),
+// ErrEpoch for one that breaks M4, and ErrMap for one that breaks M1. Check checks the other invariants.
 func (m *Map) Apply(d *Delta) (*Map, error) {
 	switch {
 	case d.Generation != m.Generation || d.From != m.Version:
@@ -39,7 +39,7 @@ func (m *Map) Apply(d *Delta) (*Map, error) {
 	return &out, nil
 }
 
-// Diff returns the change that makes one map of the other, which must be the version after it.
+// Diff returns the change that turns before into after, which must be the next version.
 func Diff(before, after *Map) (*Delta, error) {
 	if after.Generation != before.Generation || after.Version != before.Version+1 || len(after.Members) < len(before.Members) {
 		return nil, fmt.Errorf("%w: from version %d.%d to %d.%d", ErrVersion, before.Generation, before.Version, after.Generation, after.Version)
@@ -62,7 +62,7 @@ func Diff(before, after *Map) (*Delta, error) {
 	return d, nil
 }
 
-// replace puts assignments in the place of those that have their slots.
+// replace replaces the assignments that have the slots of news.
 func (m *Map) replace(news []Assignment) error {
 	news = slices.Clone(news)
 	slices.SortFunc(news, func(a, b Assignment) int { return cmp.Compare(a.Bucket.First(), b.Bucket.First()) })
@@ -76,8 +76,8 @@ func (m *Map) replace(news []Assignment) error {
 	return nil
 }
 
-// touched returns the pages that the first assignments of a list change, and how many of the list those are. Both the old and the new
-// assignments of these pages have no slots beyond them.
+// touched returns the pages that the first assignments of a list change, and how many assignments of the list those are. Neither
+// the old nor the new assignments of these pages have slots beyond them.
 func (m *Map) touched(news []Assignment) (first, last, n int) {
 	top := func(s Slot) int { return int(s >> 24) }
 	begin := news[0].Bucket.First()

@@ -2,26 +2,26 @@ package ring
 
 import "fmt"
 
-// Limits are what Check asks beyond a map's form. The zero Limits ask nothing.
+// Limits are what Check requires beyond a map's form. The zero Limits require nothing.
 type Limits struct {
 	Moves int // moves in flight at most (M5); 0 is any number
 	In    int // moves in flight into one node at most (M5); 0 is any number
-	// Placed asks for M7 and M8 as well: each bucket has as many copies as there are nodes for, and no zone too many. A map where a
-	// node was just lost does not have that.
+	// Placed requires M7 and M8 as well: each bucket has as many copies as there are nodes for, and no zone has too many. A map
+	// that has just lost a node does not satisfy that.
 	Placed bool
 }
 
-// Check returns an error that is ErrMap, or names the part that is bad, unless the map has these invariants. M4 needs two maps: Apply
-// checks it.
+// Check returns nil if the map has these invariants. Otherwise its error is ErrMap, or names the part that is bad. M4 needs two
+// maps: Apply checks it.
 //
 //	M1  Buckets are disjoint, in order, and have all slots.
 //	M2  Each list has 1 to N members, and no node twice.
 //	M3  An assignment is stable exactly if its lists are equal.
 //	M5  No more moves are in flight than the limits say, in all and into one node.
 //	M6  All members of lists are in the table.
-//	M7  No zone has more copies of a bucket than its share, which is N divided by the zones, unless there is no other place. Copies at
-//	    nodes that drain or are lost do not count.
-//	M8  A list is shorter than N only when there are fewer than N nodes.
+//	M7  No zone has more copies of a bucket than its share, which is N divided by the zones, unless no other place exists. Copies at
+//	    nodes that are draining or lost do not count.
+//	M8  A list is shorter than N only if there are fewer than N nodes.
 func (m *Map) Check(l Limits) error {
 	if err := m.Settings.Check(); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (m *Map) checkPlaced() error {
 	rule := newZones(m.Nodes, m.N)
 	for a := range m.All() {
 		if want := min(m.N, rule.places); len(a.Next) < want {
-			return fmt.Errorf("%w: M8: bucket %v has %d copies, there are nodes for %d", ErrMap, a.Bucket, len(a.Next), want)
+			return fmt.Errorf("%w: M8: bucket %v has %d copies, but there are nodes for %d", ErrMap, a.Bucket, len(a.Next), want)
 		}
 		count := map[string]int{}
 		for _, who := range a.Next {
@@ -139,13 +139,13 @@ func (m *Map) checkPlaced() error {
 	return nil
 }
 
-// zones is the rule of M7 for some nodes.
+// zones is the rule of M7 for a set of nodes.
 type zones struct {
 	places int // nodes that can hold copies
 	cap    int // copies of a bucket that one zone may have
 }
 
-// newZones returns the rule: the smallest share of a zone, N divided by the zones or more, with which there is place for all copies.
+// newZones returns the rule: the smallest share of a zone, N divided by the zones or more, that leaves a place for all copies.
 func newZones(nodes []Node, n int) zones {
 	size := map[string]int{}
 	places := 0

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// What the first byte of an encoding says: its kind. The second is the version. Both are part of the format, which docs/format.md
-// draws.
+// The first byte of an encoding is its kind, the second its version. Both are part of the format, which docs/format.md draws.
 const (
 	kindAssignment = 'a'
 	kindNotMine    = 'n'
@@ -24,7 +23,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encoder appends to b. Members are written by their index in a table, or in full where there is none.
+// encoder appends to b. Members are written by their index in a table, or in full if there is no table.
 type encoder struct {
 	b     []byte
 	table map[Member]int
@@ -65,7 +64,8 @@ func (e *encoder) list(l []Member) {
 	}
 }
 
-// assignment writes bits of the bucket, state, the key's bits, epochs, time and lists. A stable assignment has one list.
+// assignment writes the number of bits of the bucket, the state, the key's bits, epochs, time and lists. A stable assignment has
+// one list.
 func (e *encoder) assignment(a *Assignment) {
 	if err := a.Check(CopiesMax); err != nil {
 		e.err = err
@@ -96,11 +96,11 @@ func (e *encoder) node(n *Node) {
 type decoder struct {
 	b     []byte
 	off   int
-	table []Member // nil where members are written in full
+	table []Member // nil if members are written in full
 	err   error
 }
 
-// open returns a decoder of what an encoder of a kind has sealed.
+// open returns a decoder of what an encoder of that kind has sealed.
 func open(b []byte, kind byte) decoder {
 	d := decoder{b: b}
 	switch {
@@ -118,7 +118,7 @@ func open(b []byte, kind byte) decoder {
 	return d
 }
 
-// end returns the error, if there is one, or one for bytes that nobody has read.
+// end returns the error, if any, or an error for bytes that were not read.
 func (d *decoder) end() error {
 	if d.err == nil && d.off != len(d.b) {
 		d.fail("bytes after the end")
@@ -162,7 +162,7 @@ func (d *decoder) number(most uint64) uint64 {
 	return n
 }
 
-// count reads how many things follow, of which each has size bytes or more: no more than there can be in what is left.
+// count reads how many things follow, each of at least size bytes: no more than the rest of the bytes can hold.
 func (d *decoder) count(most, size int) int {
 	return int(d.number(uint64(min(most, (len(d.b)-d.off)/size))))
 }
@@ -189,7 +189,7 @@ func (d *decoder) member() Member {
 	return Member{}
 }
 
-// check fails with an error that a value has.
+// check makes the decoder fail if err is not nil.
 func (d *decoder) check(err error) {
 	if err != nil {
 		d.fail("%v", err)
@@ -208,7 +208,7 @@ func (d *decoder) list() []Member {
 	return l
 }
 
-// assignment reads one. The lists of equal neighbours are shared with before, if there is one.
+// assignment reads an assignment. It shares the lists of before, if that is not nil and they are equal.
 func (d *decoder) assignment(before *Assignment) (a Assignment) {
 	depth := int(d.byte())
 	if depth > 32 {
@@ -293,7 +293,8 @@ func AppendAssignment(dst []byte, a *Assignment) ([]byte, error) {
 	return e.sealed(len(dst))
 }
 
-// DecodeAssignment inverts AppendAssignment. Its error is ErrCodec for all that AppendAssignment does not write. It does not keep b.
+// DecodeAssignment inverts AppendAssignment. Its error is ErrCodec for everything that AppendAssignment does not write. It does not
+// keep b.
 func DecodeAssignment(b []byte) (*Assignment, error) {
 	d := open(b, kindAssignment)
 	a := d.assignment(nil)
@@ -303,11 +304,11 @@ func DecodeAssignment(b []byte) (*Assignment, error) {
 	return &a, nil
 }
 
-// AppendNotMine appends the answer to a request that was refused.
+// AppendNotMine appends the answer to a refused request.
 func AppendNotMine(dst []byte, n *NotMine) ([]byte, error) {
 	e := newEncoder(dst, kindNotMine)
 	if !n.Verdict.Refuses() || n.Assignment == nil && len(n.Addrs) > 0 {
-		e.err = fmt.Errorf("%w: verdict %v is no refusal", ErrCodec, n.Verdict)
+		e.err = fmt.Errorf("%w: verdict %v is not a refusal", ErrCodec, n.Verdict)
 	}
 	e.byte(byte(n.Verdict))
 	if n.Assignment == nil {
@@ -328,7 +329,8 @@ func AppendNotMine(dst []byte, n *NotMine) ([]byte, error) {
 	return e.sealed(len(dst))
 }
 
-// addressed returns the nodes of the lists that have an address, in the order of their names. Other nodes' addresses are not sent.
+// addressed returns the nodes of the lists that have an address, in the order of their names. Addresses of other nodes are not
+// sent.
 func addressed(n *NotMine) (names []string) {
 	for _, m := range n.Assignment.Everyone() {
 		if _, ok := n.Addrs[m.Node]; ok && !slices.Contains(names, m.Node) {
@@ -339,12 +341,12 @@ func addressed(n *NotMine) (names []string) {
 	return names
 }
 
-// DecodeNotMine inverts AppendNotMine. Its error is ErrCodec for all that AppendNotMine does not write. It does not keep b.
+// DecodeNotMine inverts AppendNotMine. Its error is ErrCodec for everything that AppendNotMine does not write. It does not keep b.
 func DecodeNotMine(b []byte) (*NotMine, error) {
 	d := open(b, kindNotMine)
 	n := &NotMine{Verdict: Verdict(d.byte())}
 	if !n.Verdict.Refuses() {
-		d.fail("verdict %v is no refusal", n.Verdict)
+		d.fail("verdict %v is not a refusal", n.Verdict)
 	}
 	switch has := d.byte(); {
 	case has > 1:

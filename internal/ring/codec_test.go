@@ -137,7 +137,7 @@ func decodeAny(b []byte, table []ring.Member) (value any, again []byte, err erro
 	}
 }
 
-// TestCodec: what is written is read as it was; bytes that are cut, longer, of another version or damaged are refused.
+// TestCodec: what is written is read back unchanged; bytes that are cut, longer, of another version or damaged are refused.
 func TestCodec(t *testing.T) {
 	m, moving, refusals, _ := samples(t)
 	names, bodies := encoded(t)
@@ -182,7 +182,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// TestCodecForms: bytes that say what no writer would, though their checksum is right.
+// TestCodecForms: bytes that no writer would write are refused, even if their checksum is right.
 func TestCodecForms(t *testing.T) {
 	_, moving, _, _ := samples(t)
 	good, err := ring.AppendAssignment(nil, moving)
@@ -260,7 +260,7 @@ func TestMapBytes(t *testing.T) {
 	}
 }
 
-// FuzzDecode: bytes of whatever kind are refused, or are what is written for what they say.
+// FuzzDecode: bytes of any kind are refused, or are exactly the encoding of what they say.
 func FuzzDecode(f *testing.F) {
 	m, _, _, _ := samples(f)
 	_, bodies := encoded(f)

@@ -25,12 +25,12 @@ func (k Kind) String() string {
 // Step is one change of one bucket that a manager wants.
 type Step struct {
 	Kind       Kind
-	Old        *Assignment // as in the map that it was planned from
+	Old        *Assignment // as in the map from which it was planned
 	Assignment Assignment
 }
 
-// Decide returns what a manager does next, by a map and what members have reported: first the moves in flight, then as many new ones as
-// the limits leave room for. It is pure: a manager keeps nothing in its memory, and its successor decides the same.
+// Decide returns what a manager does next, given a map and what members have reported: first the moves in flight, then as many new
+// ones as the limits allow. It is pure: a manager keeps nothing in memory, and its successor decides the same.
 func Decide(m *Map, p Progress, by Strategy, l Limits, c Constraints) (steps []Step) {
 	all, in := 0, map[string]int{}
 	busy := map[Bucket]bool{}
@@ -70,7 +70,7 @@ func Decide(m *Map, p Progress, by Strategy, l Limits, c Constraints) (steps []S
 	return steps
 }
 
-// inFlight returns the step of a bucket in motion, and whether there is one.
+// inFlight returns the step of a bucket in motion; ok is false if it has none.
 func (m *Map) inFlight(a *Assignment, p Progress) (s Step, ok bool) {
 	if b, ok := m.advanced(a, p); ok {
 		if b.State == Settling {
@@ -90,8 +90,8 @@ func (m *Map) inFlight(a *Assignment, p Progress) (s Step, ok bool) {
 	return s, false
 }
 
-// Take returns the map after a step that was planned from an earlier version, if nothing it depends on has changed since (R7): the bucket is
-// as it was, the manager's term is not over, and the limits of moves hold.
+// Take returns the map after a step that was planned from an earlier version, if nothing it depends on has changed since (R7): the
+// bucket is unchanged, the manager's term has not ended, and the limits of moves hold.
 func (m *Map) Take(s Step, term uint64, l Limits) (*Map, error) {
 	now := m.Lookup(s.Old.Bucket.First())
 	if now.Bucket != s.Old.Bucket || now.Epoch != s.Old.Epoch {

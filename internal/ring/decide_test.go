@@ -9,8 +9,8 @@ import (
 	"bigset/internal/ring"
 )
 
-// TestDecide: one turn of a manager starts no more moves than the limits leave room for; a second plan of the same map is refused once the
-// first one is under way (M5, R7); a joiner that is lost is given up, but not once its bucket settles.
+// TestDecide: one turn of a manager starts no more moves than the limits allow; a second plan of the same map is refused once the
+// first one is in progress (M5, R7); a lost joiner is given up, but not once its bucket settles.
 func TestDecide(t *testing.T) {
 	m := static(t, usual, nodes(4, nil))
 	m, err := m.WithNodes(nodes(6, nil))
@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 	givesUp(t, m, starts[0].Assignment, decide)
 }
 
-// givesUp fails unless a manager gives up a joiner that is lost while it copies, and not when it settles.
+// givesUp fails unless a manager gives up a lost joiner while it copies, but not when it settles.
 func givesUp(t *testing.T, m *ring.Map, moving ring.Assignment, decide func(*ring.Map, reports) (starts, others []ring.Step)) {
 	t.Helper()
 	joiner := moving.Joining()[0]

@@ -1,6 +1,6 @@
 // Package ring decides which members hold a slot: the map of a cluster, where its buckets are placed, and what a member may answer.
 //
-// It is pure. It has no goroutine, clock, file or socket: a caller gives it values and gets values.
+// It is pure: it has no goroutine, clock, file or socket. Callers pass values and get values.
 //
 // # The law
 //
@@ -11,8 +11,8 @@
 //	copying   Next joins       a read asks R of Owners, a write needs W of Owners and W of Next
 //	settling  Owners leave     a read asks R of Next,   a write needs W of Owners and W of Next
 //
-// Each change of an assignment has a higher epoch. The rules by which members follow it are these; the tests drive all of them
-// together through schedules of faults, and break each one to see that the schedules notice:
+// Each change of an assignment has a higher epoch. Members follow it by these rules. The tests drive all rules together through
+// schedules of faults, and break each rule to check that the schedules detect it:
 //
 //	R1  Every request carries an epoch. A member refuses a lower one than its own, and adopts a higher one durably before it
 //	    serves. The check and the effect of a request are one step. (Judge, View)
@@ -27,9 +27,9 @@
 //
 // # Where to begin
 //
-// Bucket and Map say what the parts are; Map.Check has the invariants M1 to M8. Static places buckets on given nodes. Strategy is what
-// decides where copies go: Quota is the default. Map.Replace gives a member's place to its next incarnation. Decide is one turn of a
-// cluster's manager. Array is the table of a client that knows masks only.
+// Bucket and Map are the parts; Map.Check lists the invariants M1 to M8. Static places buckets on given nodes. A Strategy decides
+// where copies go: Quota is the default. Map.Replace gives a member's place to its next incarnation. Decide is one turn of a
+// cluster's manager. Array is the table of a client that knows only masks.
 //
 // Maps, assignments and tallies that are shared are never changed. A View and a Tally belong to one goroutine at a time.
 package ring

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// Recommender decides for one node at a time what it takes, by a map in which what it recommended to other nodes is done already.
+// Recommender decides for one node at a time what it takes, given a map in which its recommendations to other nodes are already
+// done.
 type Recommender interface {
 	Name() string
 	Recommend(m *Map, node string) []Move
 }
 
-// ByNode makes a Strategy of a Recommender. It asks for the node that started last first, so that in a rolling upgrade the new nodes take
-// what the old ones give up, and goes round until there is nothing more to recommend.
+// ByNode makes a Strategy of a Recommender. It asks for the node that started last first, so that in a rolling upgrade the new
+// nodes take what the old ones give up. It repeats until nothing more is recommended.
 type ByNode struct{ Recommender }
 
 // Plan asks for each node in turn.
@@ -37,7 +38,7 @@ func (b ByNode) Plan(m *Map, c Constraints) (moves []Move) {
 			}
 			next, err := m.Done(some)
 			if err != nil {
-				return moves // a recommendation that is none
+				return moves // not a valid recommendation
 			}
 			m, moves, again = next, append(moves, some...), true
 		}
@@ -45,8 +46,8 @@ func (b ByNode) Plan(m *Map, c Constraints) (moves []Move) {
 	return moves
 }
 
-// Eager is the strategy of FiloDB: a node takes copies that nobody holds until it has as many as the nodes should have on average,
-// rounded up. No copy moves for the sake of balance, so a node that joins a full cluster stays idle until another one leaves.
+// Eager is the strategy of FiloDB: a node takes unheld copies until it has the average number of copies, rounded up. No copy moves
+// for the sake of balance, so a node that joins a full cluster stays idle until another one leaves.
 type Eager struct{}
 
 // Name returns "eager".

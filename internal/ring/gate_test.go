@@ -67,8 +67,8 @@ func TestJudgeAllocates(t *testing.T) {
 	}
 }
 
-// TestView: a view knows of each slot the assignment with the highest epoch that it has taken, in whatever order and of whatever buckets
-// they came.
+// TestView: a view knows for each slot the assignment with the highest epoch that it has adopted, in whatever order and for
+// whatever buckets they came.
 func TestView(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := ring.NewView()
@@ -197,7 +197,7 @@ func TestViewOf(t *testing.T) {
 	}
 }
 
-// TestRefusal: the answer names where the members are, and no other node.
+// TestRefusal: the answer has the addresses of the members, and of no other node.
 func TestRefusal(t *testing.T) {
 	m := static(t, usual, nodes(5, nil))
 	a := m.Lookup(0)

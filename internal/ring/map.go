@@ -17,14 +17,14 @@ const (
 	AssignmentsMax = 1 << 21
 )
 
-// Head is what a map says beside its assignments.
+// Head is what a map has in addition to its assignments.
 type Head struct {
 	Cluster ID
 	// Generation rises when the map is made again from what the members know. A map of a lower generation does not count.
 	Generation uint64
 	// Version counts the changes of the map. A change names the version that it was planned from.
 	Version uint64
-	// Term is the manager's that made the last change.
+	// Term is that of the manager that made the last change.
 	Term uint64
 	Settings
 	// Nodes are the nodes of the cluster, in the order of their names.
@@ -33,8 +33,8 @@ type Head struct {
 	Members []Member
 }
 
-// Map says for each slot who holds it. It is immutable: what changes it returns another, which shares what did not change. Any
-// number of goroutines may use one.
+// Map says for each slot which members hold it. It is immutable: a change returns another Map, which shares what did not change.
+// Any number of goroutines may use one.
 type Map struct {
 	Head
 	pages [pages]page
@@ -44,14 +44,15 @@ type Map struct {
 // pages is how many pages a map has: one for each value of a slot's top byte.
 const pages = 256
 
-// page is the assignments that have slots with one top byte, in their order. An assignment of more than one page is in all of them,
-// which then are the same page.
+// page has the assignments that have slots with one top byte, in order. An assignment that covers several pages is in all of them,
+// and these are then the same page.
 type page struct {
 	firsts []Slot // of the assignments: what a look-up searches
 	list   []Assignment
 }
 
-// New returns a map of assignments, which must be in the order of their slots and have all of them. Other invariants are Check's.
+// New returns a map of assignments, which must be in the order of their slots and have all of them. Check checks the other
+// invariants.
 func New(h Head, list []Assignment) (*Map, error) {
 	if len(list) > AssignmentsMax {
 		return nil, fmt.Errorf("%w: %d assignments, at most %d", ErrMap, len(list), AssignmentsMax)
@@ -119,7 +120,7 @@ func (m *Map) Node(name string) *Node {
 	return &m.Nodes[i]
 }
 
-// Current reports whether a member is its node in the node's current incarnation, and the node is not lost.
+// Current reports whether a member is its node's current incarnation, and the node is not lost.
 func (m *Map) Current(who Member) bool {
 	n := m.Node(who.Node)
 	return n != nil && n.Member == who && n.State != NodeLost
@@ -154,7 +155,7 @@ func enrol(table []Member, nodes []Node) []Member {
 	return table
 }
 
-// lay gives the pages from first to last the assignments of a list, which must have exactly their slots.
+// lay fills the pages from first to last with the assignments of a list, which must have exactly their slots.
 func (m *Map) lay(first, last int, list []Assignment) error {
 	next := uint64(first) << 24
 	for i := range list {

@@ -11,7 +11,8 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestLookup: after splits, merges and moves a slot's assignment is the one whose bucket has it, and all assignments are met once.
+// TestLookup: after splits, merges and moves, a slot's assignment is the one whose bucket has it, and iteration yields each
+// assignment once.
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
@@ -41,8 +42,8 @@ func TestLookupAllocates(t *testing.T) {
 	}
 }
 
-// TestDeltas: a change made from one map and applied to it gives the other, through its bytes as well. Pages that did not change are
-// shared, so that the change is found without a look at them.
+// TestDeltas: the change between two maps, applied to the first, gives the second, through its bytes as well. Pages that did not
+// change are shared, so that the change is found without reading them.
 func TestDeltas(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
@@ -136,7 +137,7 @@ func TestChangeRefused(t *testing.T) {
 	}
 }
 
-// TestCheck: each invariant is one.
+// TestCheck: breaking each invariant is detected.
 func TestCheck(t *testing.T) {
 	good := static(t, usual, nodes(6, func(i int) string { return string(rune('x' + i%3)) }))
 	who := func(n string) ring.Member { return ring.Member{Node: n, Incarnation: "1"} }
@@ -198,8 +199,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestSplitMerge: a split keeps members and epoch, so that a request by the old assignment is served; what is split can be merged, under a
-// higher epoch than any part had.
+// TestSplitMerge: a split keeps members and epoch, so that a request by the old assignment is served; the parts can be merged
+// again, under a higher epoch than any of them had.
 func TestSplitMerge(t *testing.T) {
 	m := static(t, usual, nodes(4, nil))
 	a := m.Lookup(77 << 24)

@@ -25,8 +25,8 @@ func (m *Map) Append(dst []byte) ([]byte, error) {
 	return e.sealed(len(dst))
 }
 
-// Decode inverts Map.Append. Its error is ErrCodec for all that Append does not write, and for a map that breaks an invariant. It does
-// not keep b.
+// Decode inverts Map.Append. Its error is ErrCodec for everything that Append does not write, and for a map that breaks an
+// invariant. It does not keep b.
 func Decode(b []byte) (*Map, error) {
 	if len(b) > MapBytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrCodec, len(b), MapBytesMax)
@@ -47,7 +47,7 @@ func Decode(b []byte) (*Map, error) {
 	return m, nil
 }
 
-// head writes what a map says beside its assignments, and has members written by their index from here on.
+// head writes what a map has in addition to its assignments. From then on members are written by their index.
 func (e *encoder) head(h *Head) {
 	if err := h.Settings.Check(); err != nil {
 		e.err = err
@@ -110,8 +110,8 @@ func (m *Map) AppendPage(dst []byte, n int) ([]byte, error) {
 	return e.sealed(len(dst))
 }
 
-// DecodePage inverts AppendPage: it returns the number of the page and its assignments, in order. Its error is ErrCodec for all that
-// AppendPage does not write. It does not keep b.
+// DecodePage inverts AppendPage: it returns the number of the page and its assignments, in order. Its error is ErrCodec for
+// everything that AppendPage does not write. It does not keep b.
 func DecodePage(b []byte, members []Member) (n int, list []Assignment, err error) {
 	d := open(b, kindPage)
 	d.table = append([]Member{}, members...)
@@ -155,7 +155,7 @@ func AppendDelta(dst []byte, c *Delta) ([]byte, error) {
 	return e.sealed(len(dst))
 }
 
-// DecodeDelta inverts AppendDelta. Its error is ErrCodec for all that AppendDelta does not write. It does not keep b.
+// DecodeDelta inverts AppendDelta. Its error is ErrCodec for everything that AppendDelta does not write. It does not keep b.
 func DecodeDelta(b []byte) (*Delta, error) {
 	d := open(b, kindDelta)
 	c := &Delta{Generation: d.number(math.MaxUint64), From: d.number(math.MaxUint64), Term: d.number(math.MaxUint64), Members: d.members()}

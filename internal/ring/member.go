@@ -17,7 +17,7 @@ const (
 const WeightMax = 1 << 20
 
 // Member is a node in one incarnation. A disk that may have lost acknowledged data comes back as another member. The zero Member is
-// nobody.
+// no member.
 type Member struct {
 	Node string
 	// Incarnation is the identity of the node's store, opaque here. It is empty in a plan for nodes that have no store yet.
@@ -50,7 +50,7 @@ const (
 	NodeDown
 	// NodeDraining holds copies until they have moved away.
 	NodeDraining
-	// NodeLost does not come back. Its copies are made again elsewhere, and it is no source.
+	// NodeLost does not come back. Its copies are made again elsewhere, and it is not a source.
 	NodeLost
 	nodeStates
 )
@@ -69,8 +69,8 @@ type Node struct {
 	Addr    string    // host:port of peers and clients; may be empty in a plan
 	Zone    string    // nodes of one zone fail together; empty is a zone, too
 	Weight  uint32    // its share of the data, relative to those of others; 0 is 1
-	Started uint64    // when it started, in any unit: of two equal receivers the one that started last is taken
-	State   NodeState // what may be done with it
+	Started uint64    // when it started, in any unit: among equal receivers the one that started last is chosen
+	State   NodeState // what placement may do with it
 }
 
 // Check returns an error that is ErrMember for a node that can't be in a map.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Why says what a move is for.
+// Why is the reason for a move.
 type Why byte
 
 const (
@@ -29,7 +29,7 @@ func (w Why) String() string {
 // Move is one change of one bucket's owners.
 type Move struct {
 	Bucket  Bucket
-	Out, In Member   // who gives a copy and who gets one; the zero Member is nobody
+	Out, In Member   // the member that gives a copy and the one that gets it; the zero Member is none
 	Owners  []Member // the list after the move
 	Why     Why
 }
@@ -44,12 +44,12 @@ type Constraints struct {
 	Most int // moves at most; 0 is any number
 	// NoBalance leaves copies where they are unless they have to leave or a bucket has too few.
 	NoBalance bool
-	// Keep names buckets that stay as they are; nil names none. Buckets that are not stable always stay.
+	// Keep selects buckets that stay as they are; nil selects none. Buckets that are not stable always stay.
 	Keep func(*Assignment) bool
 }
 
-// Strategy decides where copies go. Plan is pure: equal maps have equal plans, on every machine. It returns moves in the order in which
-// they are made: each is chosen as if those before it had been made. A bucket in motion counts as where it moves to.
+// Strategy decides where copies go. Plan is pure: equal maps have equal plans, on every machine. It returns moves in the order in
+// which they are made: each is chosen as if those before it had been made. A bucket in motion counts as being at its destination.
 type Strategy interface {
 	Name() string
 	Plan(m *Map, c Constraints) []Move
@@ -60,7 +60,7 @@ func Strategies() []Strategy {
 	return []Strategy{Quota{}, Splitting{}, ByNode{Eager{}}, Rendezvous{}}
 }
 
-// StrategyOf returns the strategy of a name, or the default one for the empty name.
+// StrategyOf returns the strategy of that name, or the default one for the empty name.
 func StrategyOf(name string) (Strategy, bool) {
 	for _, s := range Strategies() {
 		if name == "" || s.Name() == name {
@@ -70,8 +70,8 @@ func StrategyOf(name string) (Strategy, bool) {
 	return nil, false
 }
 
-// Done returns the map after moves, as if each took no time: the buckets are stable at their new owners, under a higher epoch. It is
-// for planning, and for the birth of a cluster.
+// Done returns the map after moves, as if they took no time: the buckets are stable at their new owners, under a higher epoch. It
+// is for planning, and for the birth of a cluster.
 func (m *Map) Done(moves []Move) (*Map, error) {
 	last := map[Bucket]Move{}
 	for _, mv := range moves {
@@ -86,7 +86,7 @@ func (m *Map) Done(moves []Move) (*Map, error) {
 	return m.Apply(d)
 }
 
-// table is a map that a plan is being made for: what changes with each move is counted.
+// table is a map for which a plan is being made: it counts the changes of each move.
 type table struct {
 	m     *Map
 	c     Constraints
@@ -101,15 +101,15 @@ type table struct {
 	moves []Move
 }
 
-// row is a bucket, and who holds it after the moves so far.
+// row is a bucket, and its members after the moves so far.
 type row struct {
 	a       *Assignment
 	members []Member
-	nodes   []int // of the members; nobody for one that does not count
+	nodes   []int // of the members; nobody for a member that does not count
 	fixed   bool  // the bucket stays as it is
 }
 
-// nobody is the node of a member that is lost, or that was its node in an earlier incarnation.
+// nobody is the node of a member that is lost, or that is an earlier incarnation of its node.
 const nobody = -1
 
 func newTable(m *Map, c Constraints) *table {
@@ -132,7 +132,7 @@ func newTable(m *Map, c Constraints) *table {
 	return t
 }
 
-// nodeOf returns the node that a member is, or nobody.
+// nodeOf returns the node of a member, or nobody.
 func (t *table) nodeOf(who Member) int {
 	i, ok := t.index[who.Node]
 	if !ok || t.nodes[i].Member != who || t.nodes[i].State == NodeLost {
@@ -141,7 +141,7 @@ func (t *table) nodeOf(who Member) int {
 	return i
 }
 
-// count adds a row to the counts, or with -1 takes it out.
+// count adds a row to the counts, or removes it if by is -1.
 func (t *table) count(r *row, by int) {
 	for i, n := range r.nodes {
 		if n == nobody {
@@ -153,7 +153,7 @@ func (t *table) count(r *row, by int) {
 	}
 }
 
-// set gives a bucket other owners, and notes the move.
+// set gives a bucket other owners, and records the move.
 func (t *table) set(r *row, members []Member, out, in Member, why Why) {
 	t.count(r, -1)
 	r.members, r.nodes = members, make([]int, len(members))
@@ -180,7 +180,8 @@ func (t *table) put(r *row, place, node int, why Why) {
 // full reports whether the plan has as many moves as it may.
 func (t *table) full() bool { return t.c.Most > 0 && len(t.moves) >= t.c.Most }
 
-// fits reports whether a node may take the place of a row: it takes copies, has none of this bucket, and its zone has not too many.
+// fits reports whether a node may take the place of a row: it takes copies, it has none of this bucket, and its zone does not have
+// too many.
 func (t *table) fits(r *row, place, node int) bool {
 	n := &t.nodes[node]
 	if n.State != NodeActive {
@@ -198,7 +199,7 @@ func (t *table) fits(r *row, place, node int) bool {
 	return same < t.zones.cap
 }
 
-// hole is a place of a row that should have another member. A place past the end is a copy too few.
+// hole is a place of a row that should have another member. A place past the end is a missing copy.
 type hole struct {
 	place int
 	why   Why
@@ -225,8 +226,8 @@ func (t *table) holes(r *row) (list []hole) {
 	return list
 }
 
-// fill gives every hole to the node that choose returns, nobody if there is none. A member whose node has come back in another
-// incarnation is replaced by that.
+// fill gives every hole to the node that choose returns, which may be nobody. A member whose node has come back in another
+// incarnation is replaced by that incarnation.
 func (t *table) fill(choose func(r *row, place int) int) {
 	for i := range t.rows {
 		r := &t.rows[i]
@@ -235,7 +236,7 @@ func (t *table) fill(choose func(r *row, place int) int) {
 	}
 }
 
-// fillOne mends one hole, and reports whether it could.
+// fillOne fills one hole, and reports whether it could.
 func (t *table) fillOne(r *row, place int, why Why, choose func(r *row, place int) int) bool {
 	if why == Fill && place < len(r.members) {
 		if n, ok := t.index[r.members[place].Node]; ok && t.fits(r, place, n) {
@@ -247,7 +248,7 @@ func (t *table) fillOne(r *row, place int, why Why, choose func(r *row, place in
 		t.put(r, place, n, why)
 		return true
 	}
-	return false // whoever nobody can replace stays: fewer copies would be less safe
+	return false // a member that can't be replaced stays: fewer copies would be less safe
 }
 
 // unzone moves copies out of zones that have too many of a bucket.
@@ -275,22 +276,23 @@ func (t *table) crowded(r *row, node int) bool {
 	return same > t.zones.cap
 }
 
-// settled reports whether a plan may balance: no node is down, and the caller wants it.
+// balances reports whether a plan may balance: no node is down, and the caller allows it.
 func (t *table) balances() bool {
 	return !t.c.NoBalance && !slices.ContainsFunc(t.nodes, func(n Node) bool { return n.State == NodeDown })
 }
 
-// newest orders nodes: the one that started last is first, then by name.
+// newest orders nodes: the last started first, then by name.
 func (t *table) newest(a, b int) int {
 	return cmp.Or(-cmp.Compare(t.nodes[a].Started, t.nodes[b].Started), cmp.Compare(t.nodes[a].Node, t.nodes[b].Node))
 }
 
-// draw is a number for a bucket and a node, by which ties are broken: so the copies of a node that is lost come from all nodes and go to all.
+// draw is a number for a bucket and a node that breaks ties, so that the copies of a lost node come from all nodes and go to all
+// nodes.
 func (t *table) draw(r *row, node int) uint64 {
 	return mix(t.names[node] ^ uint64(r.a.Bucket.First())<<8 ^ uint64(r.a.Bucket.Bits()))
 }
 
-// hashName is FNV-1a, then mixed. Places of buckets follow from it: it is fixed for ever.
+// hashName is FNV-1a, then mixed. Places of buckets depend on it: it is fixed forever.
 func hashName(name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {

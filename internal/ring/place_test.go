@@ -31,7 +31,7 @@ func apply(t failer, m *ring.Map, moves []ring.Move) *ring.Map {
 	return m
 }
 
-// checkMove fails unless a move is what it says of the owners before it.
+// checkMove fails unless a move matches the owners before it.
 func checkMove(t failer, mv ring.Move, was []ring.Member) {
 	t.Helper()
 	var out, in []ring.Member
@@ -90,8 +90,8 @@ func transferred(moves []ring.Move) (n int) {
 	return n
 }
 
-// replan returns the map with other nodes, the moves that a strategy makes of it, and the map after those. It checks the map after each move,
-// that the last map is one where nothing is left to do, and that the plan is the same again.
+// replan returns the map with other nodes, the moves that a strategy plans for it, and the map after those. It checks the map after
+// each move, that nothing is left to do on the last map, and that planning again gives the same plan.
 func replan(t failer, by ring.Strategy, m *ring.Map, list []ring.Node) (*ring.Map, []ring.Move) {
 	t.Helper()
 	m, err := m.WithNodes(list)
@@ -109,7 +109,7 @@ func replan(t failer, by ring.Strategy, m *ring.Map, list []ring.Node) (*ring.Ma
 	return after, moves
 }
 
-// TestPlanAnything: every strategy leaves a map with its invariants, after each move, whatever nodes there are: of any weights and zones,
+// TestPlanAnything: every strategy keeps the invariants of a map after each move, whatever the nodes are: of any weights and zones,
 // down, draining, lost, or back in another incarnation. What can be placed is placed.
 func TestPlanAnything(t *testing.T) {
 	for _, by := range ring.Strategies() {
@@ -168,7 +168,7 @@ func planAnything(t *rapid.T, by ring.Strategy) {
 	}
 }
 
-// failer is what a test and a property have in common.
+// failer has what a test and a property have in common.
 type failer interface {
 	Helper()
 	Fatal(...any)
@@ -186,8 +186,8 @@ func checkPlaced(t *rapid.T, by ring.Strategy, m *ring.Map) {
 	}
 }
 
-// TestQuotaBalance: copies and primaries are within one of each other, a node that joins or leaves moves no more than its share, and zones
-// hold.
+// TestQuotaBalance: copies and primaries differ by at most one between nodes, a node that joins or leaves moves no more than its
+// share, and zones hold.
 func TestQuotaBalance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ nodes, zones, buckets int }{{1, 1, 16}, {2, 1, 64}, {3, 1, 256}, {5, 1, 256}, {10, 1, 256}, {9, 3, 256}, {30, 5, 1024}, {100, 1, 1024}} {
@@ -263,7 +263,7 @@ func TestQuotaWeights(t *testing.T) {
 	}
 }
 
-// TestQuotaChurn: nodes join and leave for a long time, and the copies stay balanced at the cost of the ideal.
+// TestQuotaChurn: nodes join and leave for a long time, and the copies stay balanced at the ideal cost.
 func TestQuotaChurn(t *testing.T) {
 	t.Parallel()
 	s := usual
@@ -328,8 +328,8 @@ func TestIncarnation(t *testing.T) {
 	}
 }
 
-// TestStatic: every node works out the same map, in whatever order it knows the others and whatever it knows of when they started. The places
-// are fixed for ever: a build that placed otherwise could not share a cluster with this one.
+// TestStatic: every node computes the same map, in whatever order it knows the others and whatever it knows of when they started.
+// The places are fixed forever: a build that placed otherwise could not share a cluster with this one.
 func TestStatic(t *testing.T) {
 	list := nodes(7, func(i int) string { return string(rune('x' + i%2)) })
 	m := static(t, usual, list)
@@ -367,7 +367,7 @@ func TestStaticSizes(t *testing.T) {
 	}
 }
 
-// TestStaticRefused: what no cluster can be.
+// TestStaticRefused: settings and nodes that no cluster can have.
 func TestStaticRefused(t *testing.T) {
 	twice := nodes(2, nil)
 	twice[1] = twice[0]
@@ -408,8 +408,8 @@ func TestEagerIdle(t *testing.T) {
 	}
 }
 
-// TestSplittingBackup: under the splitting document's strategy the giver of a primary stays as the backup while its node is the emptier one,
-// and a cluster that grows by one node at a time is balanced after each.
+// TestSplittingBackup: under the strategy of the splitting document, the giver of a primary stays as the backup while its node is
+// the emptier one, and a cluster that grows by one node at a time is balanced after each.
 func TestSplittingBackup(t *testing.T) {
 	s := ring.Settings{N: 2, R: 1, W: 2, DW: 1, Buckets: 16, Slices: 16}
 	by, _ := ring.StrategyOf("splitting")

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Quota is the default strategy: each node has its share of the copies by weight, as far as the zones permit, and of the primaries. It
-// moves as few copies as that takes. All its numbers are whole ones, so that every machine makes the same plan.
+// Quota is the default strategy: each node has its share by weight of the copies, as far as the zones permit, and of the primaries.
+// It moves as few copies as necessary. It uses only integers, so that every machine makes the same plan.
 type Quota struct{}
 
 // Name returns "quota".
 func (Quota) Name() string { return "quota" }
 
-// Plan fills holes, empties nodes that drain, mends zones, balances copies, then primaries.
+// Plan fills holes, empties draining nodes, repairs zones, balances copies, then primaries.
 func (Quota) Plan(m *Map, c Constraints) []Move {
 	q := quota{table: newTable(m, c)}
 	if q.want == 0 {
@@ -30,7 +30,7 @@ func (Quota) Plan(m *Map, c Constraints) []Move {
 	return q.moves
 }
 
-// quota is a plan in the making.
+// quota is a plan under construction.
 type quota struct {
 	*table
 	copies []share // of each node
@@ -47,7 +47,7 @@ func (s share) ceil() int  { return int((s + 1<<shareBits - 1) >> shareBits) }
 // over returns by how much a count is above the share.
 func (s share) over(n int) int64 { return int64(n)<<shareBits - int64(s) }
 
-// shares returns what each node should have: water-filled by weight, first over zones, then over the nodes of each.
+// shares returns what each node should have: filled by weight like water, first over zones, then over the nodes of each.
 func (q *quota) shares() []share {
 	all := make([]share, len(q.nodes))
 	var names []string
@@ -86,7 +86,7 @@ func (q *quota) shares() []share {
 // tub takes a share of what is poured, by its weight, and no more than most.
 type tub struct{ weight, most, got uint64 }
 
-// pour divides an amount by weight. What does not go into one goes into the others.
+// pour divides an amount by weight. What does not fit into one tub goes into the others.
 func pour(tubs []tub, amount uint64) {
 	full := make([]bool, len(tubs))
 	for {
@@ -122,7 +122,7 @@ func mulDiv(a, b, c uint64) uint64 {
 	return q
 }
 
-// neediest returns the node that lacks most and may take a place.
+// neediest returns the node that is furthest below its share and may take a place.
 func (q *quota) neediest(r *row, place int) int {
 	best := nobody
 	for n := range q.nodes {
@@ -137,7 +137,7 @@ func (q *quota) neediest(r *row, place int) int {
 	return best
 }
 
-// balance makes one move, or a chain of them, that brings a node nearer to its share. It reports whether there was one.
+// balance makes one move, or a chain of moves, that brings a node nearer to its share. It reports whether it made one.
 func (q *quota) balance() bool {
 	givers, takers := q.sides()
 	for _, to := range takers {
@@ -175,7 +175,7 @@ func (q *quota) sides() (givers, takers []int) {
 	return givers, takers
 }
 
-// give moves a bucket from one node to another: the one with the highest draw for the receiver.
+// give moves a bucket from one node to another: the bucket with the highest draw for the receiver.
 func (q *quota) give(from, to int) bool {
 	r, place := q.best(from, to)
 	if r == nil {
@@ -185,7 +185,7 @@ func (q *quota) give(from, to int) bool {
 	return true
 }
 
-// best returns the bucket that one node can give another, nil if there is none.
+// best returns the bucket that from should give to to, or nil if it has none to give.
 func (q *quota) best(from, to int) (best *row, place int) {
 	var highest uint64
 	for i := range q.rows {
@@ -201,7 +201,7 @@ func (q *quota) best(from, to int) (best *row, place int) {
 	return best, place
 }
 
-// chain moves a bucket from one node to another by way of a third, where they have none that can move directly.
+// chain moves a bucket from one node to another by way of a third, if no bucket can move directly.
 func (q *quota) chain(from, to int) bool {
 	for by := range q.nodes {
 		if by == from || by == to || q.nodes[by].State != NodeActive {
@@ -219,7 +219,7 @@ func (q *quota) chain(from, to int) bool {
 	return false
 }
 
-// primaries swaps firsts with backups until each node has its share of primaries, or no more can be done.
+// primaries swaps primaries with backups until each node has its share of primaries, or no more can be done.
 func (q *quota) primaries() {
 	want := q.primaryShares()
 	for !q.full() && q.swapPath(want) {
@@ -243,8 +243,8 @@ func (q *quota) primaryShares() []share {
 	return want
 }
 
-// swapPath finds the shortest way from a node with too many primaries to one with too few, where each step makes a backup the primary, and
-// takes it.
+// swapPath finds the shortest path from a node with too many primaries to one with too few, in which each step makes a backup the
+// primary, and makes these swaps.
 func (q *quota) swapPath(want []share) bool {
 	type step struct {
 		from  int // node
@@ -282,7 +282,7 @@ func (q *quota) swapPath(want []share) bool {
 	return false
 }
 
-// byPrimary returns the buckets of which each node is the primary.
+// byPrimary returns for each node the buckets whose primary it is.
 func (q *quota) byPrimary() [][]*row {
 	by := make([][]*row, len(q.nodes))
 	for i := range q.rows {
@@ -293,7 +293,7 @@ func (q *quota) byPrimary() [][]*row {
 	return by
 }
 
-// promote swaps the first member of a row with that of another place.
+// promote swaps the first member of a row with the one at place.
 func (t *table) promote(r *row, place int) {
 	members := slices.Clone(r.members)
 	members[0], members[place] = members[place], members[0]

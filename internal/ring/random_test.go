@@ -31,7 +31,8 @@ func static(t testing.TB, s ring.Settings, list []ring.Node) *ring.Map {
 	return m
 }
 
-// shuffled returns a map after changes of all kinds: buckets that are split, merged, moving and moved. It returns all maps on the way.
+// shuffled returns a map after changes of all kinds: buckets that are split, merged, moving and moved. It also returns all maps on
+// the way.
 func shuffled(t testing.TB, r *rand.Rand, buckets, changes int) (maps []*ring.Map) {
 	t.Helper()
 	s := usual
@@ -58,7 +59,7 @@ func shuffled(t testing.TB, r *rand.Rand, buckets, changes int) (maps []*ring.Ma
 	return maps
 }
 
-// change returns what one of the possible steps makes of an assignment, nil for none.
+// change returns the result of one of the possible steps of an assignment, or nil if none is possible.
 func change(r *rand.Rand, m *ring.Map, a *ring.Assignment) []ring.Assignment {
 	one := func(b ring.Assignment, err error) []ring.Assignment {
 		if err != nil {

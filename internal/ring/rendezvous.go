@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Rendezvous is the strategy that needs no table: each bucket goes to the nodes that have the highest hashes with it, as far as the zones
-// permit. It is a baseline: nodes are as unequal as chance makes them.
+// Rendezvous is the strategy that needs no table: each bucket goes to the nodes that have the highest hashes with it, as far as the
+// zones permit. It is a baseline: the load of nodes varies randomly.
 type Rendezvous struct{}
 
 // Name returns "rendezvous".
 func (Rendezvous) Name() string { return "rendezvous" }
 
-// Plan moves each bucket, a copy at a time, to where its hashes say.
+// Plan moves each bucket, one copy at a time, to where its hashes put it.
 func (Rendezvous) Plan(m *Map, c Constraints) []Move {
 	z := rendezvous{table: newTable(m, c)}
 	if z.want == 0 {
@@ -32,7 +32,7 @@ type rendezvous struct {
 	draws []int // how often each node draws for a bucket: its weight, in the smallest whole numbers
 }
 
-// drawsMax bounds what a heavy node costs.
+// drawsMax bounds the cost of a heavy node.
 const drawsMax = 64
 
 // weigh turns weights into numbers of draws.
@@ -50,7 +50,8 @@ func (z *rendezvous) weigh() {
 	}
 }
 
-// desired returns the nodes that a bucket should be at, the primary first. Only nodes that take copies, and those that have one of it.
+// desired returns the nodes at which a bucket should be, the primary first: only nodes that take copies, and those that have a copy
+// of it.
 func (z *rendezvous) desired(r *row) (list []int) {
 	type drawn struct {
 		node int
@@ -77,7 +78,7 @@ func (z *rendezvous) desired(r *row) (list []int) {
 	return list
 }
 
-// align replaces the members of a row, one a move, and then puts them in order.
+// align replaces the members of a row, one per move, and then puts them in order.
 func (z *rendezvous) align(r *row, nodes []int) {
 	for _, n := range nodes {
 		if slices.Contains(r.nodes, n) {

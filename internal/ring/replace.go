@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Replace returns the map in which a node has come back as another member: its disk may have lost acknowledged data. The new member joins
-// every bucket of the old one, and the whole map has the next epoch. It is for clusters of fixed members, whose buckets have one epoch:
-// nobody may serve by the new map before all other members have adopted it durably.
+// Replace returns the map in which a node has come back as another member: its disk may have lost acknowledged data. The new member
+// joins every bucket of the old one, and the whole map has the next epoch. It is for clusters of fixed members, whose buckets have
+// one epoch: no member may serve by the new map before all other members have adopted it durably.
 //
 //	stable  a b c1                 c comes back as c2  =>  copying  a b c1, next a b c2
 //	copying a b c1, next a b c2    c comes back as c3  =>  copying  a b c1, next a b c3
 //
-// The old member stays in Owners until the new one is whole. It never answers again, so a read needs R of the others, and R3 counts which
-// of them the new one has to copy. The error is ErrStep while a bucket of the old member settles: Advance ends that first.
+// The old member stays in Owners until the new one is whole. It never answers again, so a read needs R of the others, and R3 counts
+// which of them the new one has to copy. The error is ErrStep while a bucket of the old member settles: Advance ends that first.
 func (m *Map) Replace(old, by Member) (*Map, error) {
 	n := m.Node(old.Node)
 	if n == nil || old.Node != by.Node || old == by || n.Member != old {
@@ -34,7 +34,7 @@ func (m *Map) Replace(old, by Member) (*Map, error) {
 	})
 }
 
-// nodesWith returns the nodes with one member in the place of another.
+// nodesWith returns the nodes with one member replaced by another.
 func (m *Map) nodesWith(old, by Member) []Node {
 	nodes := slices.Clone(m.Nodes)
 	for i := range nodes {
@@ -54,17 +54,17 @@ func newcomers(table []Member, m Member) []Member {
 
 // Progress is what members have reported. Its methods must not change the map.
 type Progress interface {
-	// Copied returns what a joiner has copied of a bucket, so that it holds it durably.
+	// Copied returns what a joiner has copied of a bucket and holds durably.
 	Copied(b Bucket, joiner Member) Copies
-	// Seen returns the highest epoch that a member has adopted durably for a bucket, 0 if that is not known.
+	// Seen returns the highest epoch that a member has adopted durably for a bucket, or 0 if that is not known.
 	Seen(b Bucket, m Member) uint64
 	// Buried reports whether a member never answers again under its incarnation.
 	Buried(m Member) bool
 }
 
-// Advance returns the map after every step that what was reported permits: buckets whose joiners are whole settle (R3), those that have
-// settled are stable (R4). The whole map has the next epoch. It is for clusters of fixed members; it returns the same map if there is no
-// such step.
+// Advance returns the map after every step that the reports permit: buckets whose joiners are whole settle (R3), those that have
+// settled become stable (R4). The whole map has the next epoch. It is for clusters of fixed members. It returns the same map if no
+// step is possible.
 func (m *Map) Advance(p Progress) (*Map, error) {
 	any := false
 	for a := range m.All() {
@@ -84,7 +84,7 @@ func (m *Map) Advance(p Progress) (*Map, error) {
 	})
 }
 
-// advanced returns the next step of an assignment, and whether what was reported permits it.
+// advanced returns the next step of an assignment, and whether the reports permit it.
 func (m *Map) advanced(a *Assignment, p Progress) (b Assignment, ok bool) {
 	var err error
 	switch {
@@ -111,8 +111,8 @@ func (a *Assignment) Whole(s Settings, p Progress) bool {
 	return true
 }
 
-// raise returns the map under its next epoch, with what change makes of each assignment. One that it leaves as it is counts since
-// the epoch that it counted from before.
+// raise returns the map under its next epoch, with the result of change for each assignment. An assignment that change leaves as it
+// is keeps its Since.
 func (m *Map) raise(d Delta, change func(*Assignment) (Assignment, error)) (*Map, error) {
 	epoch := m.Epoch() + 1
 	d.Generation, d.From, d.Term = m.Generation, m.Version, m.Term
@@ -137,7 +137,8 @@ func (m *Map) raise(d Delta, change func(*Assignment) (Assignment, error)) (*Map
 // Join is what a joining member has to copy of one range of slots.
 type Join struct {
 	First, Last Slot
-	// Buckets are those of the range, in order. The member is whole in each of them when it has what Sources asks, of that bucket.
+	// Buckets are those of the range, in order. The member is whole in each of them when it has what Sources requires for that
+	// bucket.
 	Buckets []Bucket
 	Sources
 }
@@ -162,12 +163,12 @@ func (s Sources) equal(o Sources) bool {
 	return s.Epoch == o.Epoch && s.Need == o.Need && s.Replaced == o.Replaced && slices.Equal(s.From, o.From)
 }
 
-// Accept returns the assignment in which what the joiners have counts as all there is, though R3 can't be met: an operator's word, or the
-// rule of a cluster whose members all may have lost what was last. What no member has is lost. The caller has united what the joiners
-// have before.
+// Accept returns the assignment in which the data of the joiners counts as complete although R3 can't be met. That takes an
+// operator's command, or the rule of a cluster in which all members may have lost what came last. What no member has is lost. The
+// caller must have united the data of the joiners before.
 func (a *Assignment) Accept() (Assignment, error) {
 	if a.State != Copying {
-		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be copying", ErrStep, a.Bucket, a.State)
+		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, must be copying", ErrStep, a.Bucket, a.State)
 	}
 	return a.step(Stable, a.Next, a.Next), nil
 }

@@ -20,8 +20,8 @@ func (r reports) Copied(_ ring.Bucket, m ring.Member) ring.Copies { return r.cop
 func (r reports) Seen(_ ring.Bucket, m ring.Member) uint64        { return r.seen[m] }
 func (r reports) Buried(m ring.Member) bool                       { return r.buried[m] }
 
-// TestReplace: a member of three is lost and comes back as another one. It counts only after it has copied from both others, each after
-// that one adopted the epoch; then its bucket settles, and is stable when the others have seen that.
+// TestReplace: one of three members is lost and comes back as another member. It counts only after it has copied from both others,
+// each after that one adopted the epoch. Then its bucket settles, and is stable when the others have seen that.
 func TestReplace(t *testing.T) {
 	m := static(t, usual, nodes(3, nil))
 	a, b, c1 := m.Nodes[0].Member, m.Nodes[1].Member, m.Nodes[2].Member
@@ -89,7 +89,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceOthers: buckets that do not have the member keep their content, and copies that were taken since it began still count.
+// TestReplaceOthers: buckets without the member keep their content, and copies that were taken since it began still count.
 func TestReplaceOthers(t *testing.T) {
 	m := static(t, usual, nodes(6, nil))
 	x1, y1 := m.Nodes[0].Member, m.Nodes[3].Member
@@ -155,7 +155,7 @@ func copiesOf(a *ring.Assignment, epoch uint64, but ring.Member) ring.Copies {
 	return got
 }
 
-// TestReplaceSmall: of one member there is nothing to copy from, of two the other one is enough.
+// TestReplaceSmall: with one member there is nothing to copy from; with two the other one suffices.
 func TestReplaceSmall(t *testing.T) {
 	one := static(t, usual, nodes(1, nil))
 	old, by := one.Nodes[0].Member, member("n00", "2")

@@ -91,7 +91,7 @@ func (k *world) askToMint(o *op) {
 	if o.tries > 1 || k.chance(0.3) {
 		m = list[k.r.IntN(len(list))]
 	}
-	if o.tries > 1 { // nobody knows what became of the item before: it is never sent under two dots
+	if o.tries > 1 { // the fate of the item before is unknown: it is never sent under two dots
 		o.items = []int{k.newItem()}
 	}
 	item, cfg, attempt := o.items[0], o.cfg, o.attempt
@@ -109,7 +109,7 @@ func (k *world) retry(o *op, attempt int) {
 	if o.done || o.attempt != attempt {
 		return
 	}
-	if k.chance(0.8) { // all members that the client knows may be gone for ever
+	if k.chance(0.8) { // all members that the client knows may have gone for good
 		n := k.hosts[k.r.IntN(len(k.hosts))]
 		if mine := n.view.At(slotAt(o.slot)); n.up && k.reach(n.id, o.cl.id) && mine != nil {
 			o.cl.learn(o.slot, mine)
@@ -118,7 +118,7 @@ func (k *world) retry(o *op, attempt int) {
 	k.try(o)
 }
 
-// learn takes an assignment with a higher epoch, and reports whether it is one.
+// learn adopts an assignment with a higher epoch, and reports whether it did.
 func (c *asker) learn(slot int, a *ring.Assignment) bool {
 	if a.Epoch <= c.view[slot].Epoch {
 		return false
@@ -180,7 +180,8 @@ func (k *world) count(what string, moving bool) {
 	}
 }
 
-// judgeRead fails if the read missed what was acknowledged before it began. A monotonic read writes back what not all had.
+// judgeRead fails if the read missed what was acknowledged before it began. A monotonic read writes back what some members did not
+// have.
 func (k *world) judgeRead(o *op) {
 	var seen items
 	for _, g := range o.got {
@@ -208,7 +209,7 @@ func (k *world) judgeRead(o *op) {
 
 // ---- faults
 
-// mayLose reports whether the loss of a disk is within what N=3, W=2 survives: one of a bucket until it is made good.
+// mayLose reports whether losing a disk is within what N=3, W=2 survives: one disk of a bucket until it is restored.
 func (k *world) mayLose(n *host) bool {
 	if k.s.W == 1 {
 		return false
@@ -251,8 +252,8 @@ func (k *world) cutOff(aimed map[int]bool) {
 	k.at(5+k.r.Float64()*40, func() { k.side = nil })
 }
 
-// aim returns the nodes at which a fault hurts most: the one that leaves a bucket in motion, and another old owner. Every second time it
-// returns none.
+// aim returns the nodes at which a fault does most harm: the one that leaves a bucket in motion, and another old owner. Every
+// second time it returns none.
 func (k *world) aim(a *ring.Assignment) map[int]bool {
 	if a == nil {
 		var moving []*ring.Assignment
@@ -374,7 +375,7 @@ func (k *world) crash(n *host) {
 	k.at([]float64{3, 10, 30, 70}[k.r.IntN(4)]*(0.5+k.r.Float64()), func() { k.restart(n) })
 }
 
-// loseDisk wipes a disk, or takes back a part of what was written last.
+// loseDisk wipes a disk, or loses a part of what was written last.
 func (k *world) loseDisk(n *host) {
 	n.up = false
 	k.n["disks lost"]++
@@ -423,7 +424,7 @@ func (k *world) restart(n *host) {
 	k.n["restarts"]++
 }
 
-// bury is an operator's word that a disk never answers again.
+// bury is an operator's statement that a disk never answers again.
 func (k *world) bury(n *host) {
 	list := slices.Clone(k.m.Nodes)
 	for i := range list {
@@ -439,7 +440,7 @@ func (k *world) bury(n *host) {
 	k.revs = append(k.revs, next)
 }
 
-// back ends the time in which the map's store was away: all leases begin again.
+// back ends the time in which the map's store was away: all leases start again.
 func (k *world) back() {
 	k.away = false
 	for id, b := range k.beats {
@@ -479,7 +480,7 @@ func (k *world) runUntil(t float64) {
 	k.t = t
 }
 
-// quiet reports whether the ring has come to rest.
+// quiet reports whether the ring is at rest.
 func (k *world) quiet() bool {
 	for _, n := range k.hosts {
 		if !n.gone && k.t-k.beats[n.id].t >= lease {

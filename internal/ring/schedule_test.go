@@ -10,21 +10,21 @@ import (
 	"bigset/internal/ring"
 )
 
-// A schedule is a small cluster in virtual time: members, clients with old maps, a store of the map that is sometimes away, a manager that is
-// sometimes paused and replaced, messages that are late, lost, doubled and out of order, partitions, crashes, lost disks, joins, leaves,
-// moves, splits and merges. Every rule is that of the package: the map and its changes, Decide, Judge and views, tallies, sources. The
-// data of a slot is a set of items that only grows. A schedule follows from its seed.
+// A schedule is a small cluster in virtual time: members; clients with old maps; a store of the map that is sometimes away; a
+// manager that is sometimes paused and replaced; messages that are late, lost, duplicated and out of order; partitions, crashes,
+// lost disks, joins, leaves, moves, splits and merges. All rules are those of the package: the map and its changes, Decide, Judge
+// and views, tallies, sources. The data of a slot is a set of items that only grows. A schedule is a function of its seed.
 
 const (
 	slotCount = 16
 	maxMoves  = 3
 	maxIn     = 2
-	lease     = 12.0 // a node that was not heard of for so long is down
+	lease     = 12.0 // a node that was silent for this long is down
 	grace     = 45.0 // and then lost
 	itemWords = 48
 )
 
-// twin names a rule that is broken; the empty one breaks none.
+// twin names a broken rule; the empty twin breaks none.
 type twin string
 
 // broken are the twins that must be caught, and what each does.
@@ -47,14 +47,14 @@ var broken = map[twin]string{
 	"split-bumps-owner":   "R8: a split hands a part to another node without a copy",
 }
 
-// caught has for each twin a seed whose schedule violates a promise. A change of what the manager decides makes other schedules of the
-// seeds: TestTwins then says which ones to take.
+// caught has for each twin a seed whose schedule violates a promise. If the manager's decisions change, the seeds make other
+// schedules: TestTwins then reports which seeds to use.
 var caught = map[twin]uint64{"cutover-early": 1, "snapshot-early": 22, "one-source": 1, "no-joint-write": 1, "joiner-counts": 1, "drop-early": 1,
 	"no-barrier": 17, "no-epoch-check": 1, "forget-map": 1, "no-fencing": 1, "wiped-rejoins": 1, "no-fencing-data": 10, "no-limit": 1,
 	"actor-outlives-drop": 143, "torn-gate": 168, "split-bumps-owner": 3}
 
-// harmless breaks no promise: it shows that the checks do not cry wolf. A member that leaves refuses older reads itself once it has seen
-// that the bucket settles, so only a spare copy is lost.
+// harmless breaks no promise: it shows that the checks raise no false alarm. A leaving member refuses older reads itself once it
+// has seen that the bucket settles, so only a spare copy is lost.
 const harmless twin = "drop-at-settling"
 
 // rare lets acknowledgements of different epochs add up. It is wrong, but needs a member that leaves, drops and joins again within one
@@ -87,7 +87,7 @@ type host struct {
 	got             [slotCount]ring.Copies
 }
 
-// dotOwner is who mints: a member, and the salt of its slot, which a drop changes.
+// dotOwner is the source of dots: a member, and the salt of its slot, which a drop changes.
 type dotOwner struct{ slot, node, inc, salt int }
 
 type dot struct {
@@ -167,7 +167,7 @@ type world struct {
 	r     *rand.Rand
 	twin  twin
 	s     ring.Settings
-	n     map[string]int // how often what happened
+	n     map[string]int // how often each event happened
 	t     float64
 	q     events
 	seq   int
@@ -178,7 +178,7 @@ type world struct {
 
 	m       *ring.Map // what the store of the map has
 	revs    []*ring.Map
-	away    bool // the store of the map is
+	away    bool // the store of the map is away
 	beats   map[int]beat
 	reports map[report]bool
 	term    uint64
@@ -186,7 +186,7 @@ type world struct {
 	holderT float64
 
 	clients []*asker
-	must    [slotCount]map[int]float64 // acknowledged items, and since when
+	must    [slotCount]map[int]float64 // acknowledged items, with the time
 	mustSet [slotCount]items
 	item    int
 	dots    map[dot]bool
@@ -377,7 +377,7 @@ func (k *world) adopt(n *host, a *ring.Assignment) {
 	}
 }
 
-// gate is R1 and R6: nil when the request may be served, else the correction.
+// gate is R1 and R6: it returns nil if the request may be served, otherwise the correction.
 func (k *world) gate(n *host, x int, cfg *ring.Assignment, to ring.Member, need ring.Need) *ring.Assignment {
 	q := ring.Request{To: to, Epoch: cfg.Epoch, Need: need, Assignment: cfg}
 	v := n.view.Judge(slotAt(x), n.me(), &q)
@@ -401,7 +401,7 @@ func (k *world) gate(n *host, x int, cfg *ring.Assignment, to ring.Member, need 
 	return cfg
 }
 
-// takeWrite is a delta that arrives at a member.
+// takeWrite handles a delta that arrives at a member.
 func (k *world) takeWrite(to ring.Member, o *op, attempt int, list []int, cfg *ring.Assignment) {
 	n := k.host(hostID(to))
 	if !n.up {
@@ -427,7 +427,7 @@ func (k *world) takeWrite(to ring.Member, o *op, attempt int, list []int, cfg *r
 	}
 }
 
-// mint is a client's write that arrives at the member that coordinates it.
+// mint handles a client's write that arrives at the member that coordinates it.
 func (k *world) mint(to ring.Member, o *op, attempt, item int, cfg *ring.Assignment) {
 	n := k.host(hostID(to))
 	if !n.up {
@@ -466,7 +466,7 @@ func (k *world) takeRead(to ring.Member, o *op, attempt int, cfg *ring.Assignmen
 	k.send(n.id, o.cl.id, func() { k.reply(o, attempt, to, nil, &data) })
 }
 
-// takeCopy is the request of a joiner for a slot.
+// takeCopy handles the request of a joiner for a slot.
 func (k *world) takeCopy(to, joiner ring.Member, x int, cfg *ring.Assignment, last bool) {
 	n := k.host(hostID(to))
 	if !n.up {
@@ -511,7 +511,7 @@ func (k *world) copied(n *host, x int, cfg *ring.Assignment) bool {
 	return s.Whole(n.got[x])
 }
 
-// tick is what a member does now and then.
+// tick does what a member does periodically.
 func (k *world) tick(n *host) {
 	if n.gone {
 		return
@@ -552,7 +552,7 @@ func (k *world) watch(n *host) {
 	}
 }
 
-// enrol tells the map of a node, or of its new incarnation.
+// enrol adds a node, or its new incarnation, to the map.
 func (k *world) enrol(n *host) {
 	if have := k.m.Node(n.me().Node); have != nil && have.Member == n.me() {
 		return
@@ -567,7 +567,7 @@ func (k *world) enrol(n *host) {
 	k.n["registered"]++
 }
 
-// join pulls what a joiner lacks of a bucket, from every owner.
+// join pulls what a joiner is missing of a bucket, from every owner.
 func (k *world) join(n *host, b ring.Bucket, online bool) {
 	lo, hi := span(b)
 	cfg := n.view.At(slotAt(lo))
@@ -592,13 +592,13 @@ func (k *world) join(n *host, b ring.Bucket, online bool) {
 	}
 	if r := (report{b, cfg.Epoch, n.me()}); len(todo) == 0 && online {
 		if !k.reports[r] && !k.calm && k.side == nil && k.chance(0.12) {
-			k.cutOff(k.aim(cfg)) // the worst moment: nobody there hears of the cut-over
+			k.cutOff(k.aim(cfg)) // the worst moment: no member there hears of the cut-over
 		}
 		k.reports[r] = true
 	}
 }
 
-// leave is R5: a member drops what is its no more by its own view.
+// leave is R5: a member drops what by its own view it no longer holds.
 func (k *world) leave(n *host) {
 	for x := range slotCount {
 		if n.store[x].empty() {
@@ -775,7 +775,7 @@ func (k *world) manage(n *host) {
 	}
 }
 
-// commit is R7: a change counts only if the manager's term is not over and what it was planned from is unchanged.
+// commit is R7: a change counts only if the manager's term has not ended and what it was planned from is unchanged.
 func (k *world) commit(n *host, term uint64, p planned) {
 	if !n.up || k.away || !k.reach(n.id, etcd) {
 		return
@@ -818,7 +818,7 @@ func (k *world) take(p planned, term uint64) (*ring.Map, error) {
 	return k.m.Apply(&ring.Delta{Generation: k.m.Generation, From: k.m.Version, Term: term, Assignments: p.news})
 }
 
-// force puts a change in place of whatever the map has now, as long as the buckets fit.
+// force installs a change whatever the map has now, as long as the buckets fit.
 func (k *world) force(p planned) {
 	var list []ring.Assignment
 	for a := range k.m.All() {

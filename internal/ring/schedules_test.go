@@ -9,7 +9,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// violated runs a schedule and returns what it violates, "" if nothing, and what happened in it.
+// violated runs a schedule and returns what it violates, or "", and what happened in it.
 func violated(seed uint64, broken twin, r, w int) (v violation, n map[string]int) {
 	k := newWorld(seed, broken, r, w)
 	defer func() {
@@ -25,7 +25,7 @@ func violated(seed uint64, broken twin, r, w int) (v violation, n map[string]int
 	return "", k.n
 }
 
-// TestSchedules runs schedules under the rules as they are. Nothing may be violated, and everything that can happen has to.
+// TestSchedules runs schedules under the unbroken rules. Nothing may be violated, and everything that can happen has to happen.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ r, w, push, full int }{{2, 2, 240, 5000}, {1, 3, 40, 1500}, {3, 1, 40, 1500}} {
@@ -62,7 +62,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestTwins breaks each rule. The checks of the schedules must see it: at a push in one schedule, in a full run in some of many.
+// TestTwins breaks each rule. The checks of the schedules must detect it: at a push in one schedule, in a full run in some of many.
 func TestTwins(t *testing.T) {
 	for _, b := range slices.Sorted(maps.Keys(broken)) {
 		t.Run(string(b), func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTwins(t *testing.T) {
 	})
 }
 
-// catches returns how many schedules of a twin, from one seed to another, violate a promise, and which.
+// catches returns how many schedules of a twin, from one seed to another, violate a promise, and which promise.
 func catches(first, last uint64, b twin) (n int, why map[violation]int) {
 	why = map[violation]int{}
 	for seed := first; seed <= last; seed++ {
@@ -118,7 +118,7 @@ func search(last uint64, b twin) uint64 {
 	return 0
 }
 
-// verdictOf returns what a schedule of a twin violates. Of the twin that is about data, only lost data counts.
+// verdictOf returns what a schedule of a twin violates. For the twin that is about data, only lost data counts.
 func verdictOf(seed uint64, b twin) violation {
 	v, _ := violated(seed, b, 2, 2)
 	if b == "no-fencing-data" && !strings.Contains(string(v), "acknowledged") {

@@ -27,8 +27,8 @@ type Load struct {
 	NodeCopies  int
 }
 
-// Splits returns into 2^n how many parts a bucket should be cut, 0 if it stays whole. A bucket that is larger than 16 times the limit is
-// still cut into 16 at a time.
+// Splits returns n if a bucket should be cut into 2^n parts, and 0 if it stays whole. A bucket that is larger than 16 times the
+// limit is still cut into 16 at a time.
 func (r SplitRules) Splits(b Bucket, l Load) (n int) {
 	r = r.withDefaults()
 	if b.Bits() >= 32 || l.BucketBytes <= r.Bytes && l.BucketBytes <= l.NodeBytes/r.NodeParts && l.NodeCopies >= r.NodeCopies {
@@ -37,18 +37,18 @@ func (r SplitRules) Splits(b Bucket, l Load) (n int) {
 	return min(splitBits, 32-b.Bits())
 }
 
-// Merges reports whether siblings, which Merge can merge, should be: together they would stay whole with room to spare. Data never moves
-// in order to merge.
+// Merges reports whether siblings that Merge can merge should be merged: together they would stay whole with room to spare. Data
+// never moves for a merge.
 func (r SplitRules) Merges(parent Bucket, siblings int, l Load) bool {
 	r = r.withDefaults()
 	twice := Load{BucketBytes: 2 * l.BucketBytes, NodeBytes: l.NodeBytes, NodeCopies: l.NodeCopies - siblings + 1}
 	return r.Splits(parent, twice) == 0
 }
 
-// MoveRules keep copies from moving to and fro. Zero values are the defaults.
+// MoveRules keep copies from moving back and forth. Zero values are the defaults.
 type MoveRules struct {
-	Minutes uint32 // a bucket is moved without an operator's word at most once in so many; default 120
-	Percent uint64 // bytes have to become more equal by more than so many percent; default 5
+	Minutes uint32 // a bucket is moved without an operator's command at most once in this time; default 120
+	Percent uint64 // a move must make bytes more equal by more than this; default 5
 }
 
 func (r MoveRules) withDefaults() MoveRules {
@@ -61,21 +61,21 @@ func (r MoveRules) withDefaults() MoveRules {
 	return r
 }
 
-// Rests reports whether a bucket may not be moved yet at a time, in minutes since 1970. A clock that has gone back does not let a bucket
-// rest for longer than the rule.
+// Rests reports whether a bucket may not be moved yet at a time, in minutes since 1970. If the clock has gone back, the bucket does
+// not rest longer than the rule says.
 func (r MoveRules) Rests(a *Assignment, now uint32) bool {
 	r = r.withDefaults()
 	return a.Moved != 0 && now >= a.Moved && now-a.Moved < r.Minutes
 }
 
-// Exempt reports whether a bucket is moved though it rests: a node is lost, the bucket has fewer complete copies than it should, and no
-// member reports that the bucket itself is what fails. Such a bucket must not walk through the cluster.
+// Exempt reports whether a resting bucket is moved anyway: a node is lost, the bucket has fewer complete copies than it should, and
+// no member reports that the bucket itself causes the failure. Such a bucket must not wander through the cluster.
 func (r MoveRules) Exempt(a *Assignment, complete, n int, fails bool) bool {
 	return complete < n && !fails
 }
 
-// Improves reports whether moving a copy of some bytes from one node to another is worth it: by 2 copies, or by more than the percentage of
-// bytes, but never so that the receiver is fuller afterwards than the giver was.
+// Improves reports whether it is worthwhile to move a copy of some bytes from one node to another: it must gain 2 copies, or more
+// than the percentage of bytes, but the receiver must never be fuller afterwards than the giver was.
 func (r MoveRules) Improves(fromCopies, toCopies int, fromBytes, toBytes, bytes uint64) bool {
 	r = r.withDefaults()
 	if fromCopies-toCopies >= 2 {
@@ -84,8 +84,8 @@ func (r MoveRules) Improves(fromCopies, toCopies int, fromBytes, toBytes, bytes 
 	return fromBytes > toBytes+bytes && min(bytes, fromBytes-toBytes-bytes)*100 > fromBytes*r.Percent
 }
 
-// Frozen reports the brake: more than a third of the nodes are down at once, or a whole zone of several. Nothing is reassigned then until
-// they are back or an operator says so.
+// Frozen reports whether the brake applies: more than a third of the nodes are down at once, or a whole zone of several. Then
+// nothing is reassigned until they are back or an operator allows it.
 func Frozen(nodes []Node) bool {
 	all, down := map[string]int{}, map[string]int{}
 	sum, out := 0, 0

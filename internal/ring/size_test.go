@@ -6,7 +6,7 @@ import (
 	"bigset/internal/ring"
 )
 
-// TestSplits: each reason to cut a bucket, and the value where it begins.
+// TestSplits: each reason to cut a bucket, and the value at which it begins to apply.
 func TestSplits(t *testing.T) {
 	const gib = 1 << 30
 	var rules ring.SplitRules
@@ -45,7 +45,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestMoveRules: a bucket that was moved rests for two hours, and bytes move only where that pays.
+// TestMoveRules: a bucket that was moved rests for two hours, and bytes move only if that pays.
 func TestMoveRules(t *testing.T) {
 	var rules ring.MoveRules
 	a := &ring.Assignment{Moved: 1000}
@@ -77,7 +77,7 @@ func TestMoveRules(t *testing.T) {
 	}
 }
 
-// TestFrozen: the brake is on when more than a third of the nodes are down, or a zone.
+// TestFrozen: the brake applies when more than a third of the nodes are down, or a whole zone.
 func TestFrozen(t *testing.T) {
 	zones := func(i int) string { return string(rune('a' + i/2)) }
 	for what, c := range map[string]struct {

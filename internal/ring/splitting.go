@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Splitting is the strategy of the bucket-splitting document: the emptiest node receives from the fullest one. A node that receives a
-// primary becomes the primary; the node that gave it stays as a backup, and the last backup leaves, if that one's node is not the
-// emptier one. Primaries and backups are balanced apart, so far as the copies that move permit.
+// Splitting is the strategy of the bucket-splitting document: the emptiest node receives from the fullest one. A node that receives
+// a primary becomes the primary. The node that gave it stays as a backup, and the last backup leaves, unless its node is the
+// emptier one. Primaries and backups are balanced separately, as far as the moving copies permit.
 type Splitting struct{}
 
 // Name returns "splitting".
@@ -30,7 +30,7 @@ func (Splitting) Plan(m *Map, c Constraints) []Move {
 
 type splitting struct{ *table }
 
-// compare orders nodes by how full they are for their weight; of two equal ones the newest is the emptier.
+// compare orders nodes by how full they are for their weight; among equals the newest counts as the emptier.
 func (s splitting) compare(a, b int) int {
 	return cmp.Or(s.fuller(a, b), s.newest(a, b))
 }
@@ -51,13 +51,14 @@ func (s splitting) emptiest(r *row, place int) int {
 	return best
 }
 
-// gains reports whether a copy that moves makes two nodes more alike.
+// gains reports whether moving a copy makes two nodes more equal.
 func (s splitting) gains(from, to int) bool {
 	wf, wt := int64(max(1, s.nodes[from].Weight)), int64(max(1, s.nodes[to].Weight))
 	return int64(s.load[from]-1)*wt >= int64(s.load[to]+1)*wf
 }
 
-// balance moves one copy from the fullest node that can give one to the emptiest that can take one. It reports whether there was one.
+// balance moves one copy from the fullest node that can give one to the emptiest that can take one. It reports whether it moved
+// one.
 func (s splitting) balance() bool {
 	var active []int
 	for n := range s.nodes {
@@ -76,7 +77,8 @@ func (s splitting) balance() bool {
 	return false
 }
 
-// give moves a bucket between two nodes: a primary if the giver has more of those, else a backup; what there is, if there is only one.
+// give moves a bucket between two nodes: as the primary if the giver has more primaries, otherwise as a backup; if only one of the
+// two is possible, that one.
 func (s splitting) give(from, to int) bool {
 	asPrimary := s.first[from] > s.first[to]
 	return s.giveAs(from, to, asPrimary) || s.giveAs(from, to, !asPrimary)
@@ -89,7 +91,7 @@ func (s splitting) giveAs(from, to int, asPrimary bool) bool {
 		if place < 0 || r.fixed || (place == 0) != asPrimary {
 			continue
 		}
-		leaves := place // whose copy goes away
+		leaves := place // the copy at this place is removed
 		if last := len(r.nodes) - 1; asPrimary && last > 0 && r.nodes[last] != nobody && s.gains(r.nodes[last], to) && s.fuller(r.nodes[last], from) >= 0 {
 			leaves = last
 		}

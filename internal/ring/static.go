@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// Static returns the map of a cluster whose members are fixed: what a strategy makes of buckets that nobody holds, all at epoch 1. It is
-// the same for the same nodes in any order: when they started and what state they are in does not count. A nil strategy is Quota.
+// Static returns the map of a cluster whose members are fixed: a strategy places buckets without owners, all at epoch 1. The result
+// is the same for the same nodes in any order, and does not depend on when they started or what state they are in. A nil strategy
+// is Quota.
 func Static(cluster ID, s Settings, nodes []Node, by Strategy) (*Map, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("%w: a cluster has a node at least", ErrMember)
+		return nil, fmt.Errorf("%w: a cluster needs at least one node", ErrMember)
 	}
 	buckets, err := Buckets(s.Buckets)
 	if err != nil {
@@ -42,7 +43,7 @@ func Static(cluster ID, s Settings, nodes []Node, by Strategy) (*Map, error) {
 	return m.born(by)
 }
 
-// born returns a map without owners with those that a strategy gives it.
+// born returns a map with the owners that a strategy gives to a map without any.
 func (m *Map) born(by Strategy) (*Map, error) {
 	at := map[Bucket][]Member{}
 	for _, mv := range by.Plan(m, Constraints{}) {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Begin returns the assignment that copies the bucket to the members of next: the step of a stable one. Next is not shorter than Owners:
-// a write that W of them acknowledged could be left at a single member.
+// Begin returns the assignment that copies the bucket to the members of next: the step of a stable one. next must not be shorter
+// than Owners: a write that W of them acknowledged could be left at a single member.
 func (a *Assignment) Begin(next []Member) (Assignment, error) {
 	switch {
 	case a.State != Stable:
-		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be stable", ErrStep, a.Bucket, a.State)
+		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, must be stable", ErrStep, a.Bucket, a.State)
 	case slices.Equal(a.Owners, next):
 		return Assignment{}, fmt.Errorf("%w: bucket %v would stay where it is", ErrStep, a.Bucket)
 	case len(next) < len(a.Owners):
@@ -24,7 +24,7 @@ func (a *Assignment) Begin(next []Member) (Assignment, error) {
 // CutOver returns the assignment that reads from Next: the step of one that is copying, when all joiners are whole (R3).
 func (a *Assignment) CutOver() (Assignment, error) {
 	if a.State != Copying {
-		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be copying", ErrStep, a.Bucket, a.State)
+		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, must be copying", ErrStep, a.Bucket, a.State)
 	}
 	return a.step(Settling, a.Owners, a.Next), nil
 }
@@ -32,15 +32,15 @@ func (a *Assignment) CutOver() (Assignment, error) {
 // Finish returns the assignment that leaves the old owners: the step of one that is settling, when enough of them have seen it (R4).
 func (a *Assignment) Finish() (Assignment, error) {
 	if a.State != Settling {
-		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be settling", ErrStep, a.Bucket, a.State)
+		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, must be settling", ErrStep, a.Bucket, a.State)
 	}
 	return a.step(Stable, a.Next, a.Next), nil
 }
 
-// Abort returns the assignment that gives up a copy. Once it settles, it goes only forward.
+// Abort returns the assignment that gives up a copy. An assignment that is settling can't be aborted.
 func (a *Assignment) Abort() (Assignment, error) {
 	if a.State != Copying {
-		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be copying", ErrStep, a.Bucket, a.State)
+		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, must be copying", ErrStep, a.Bucket, a.State)
 	}
 	return a.step(Stable, a.Owners, a.Owners), nil
 }

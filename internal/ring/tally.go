@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Tally counts the answers of members to one request, under one assignment. An answer of another epoch never counts: a coordinator
-// that learns of a newer assignment begins a new Tally. The zero Tally is no request's.
+// Tally counts the answers of members to one request, under one assignment. An answer under another epoch never counts: a
+// coordinator that learns of a newer assignment begins a new Tally. The zero Tally belongs to no request.
 type Tally struct {
 	first, second part
 }
@@ -33,14 +33,15 @@ func NewRead(a *Assignment, r int) Tally {
 	return Tally{first: part{list: list, need: min(r, len(list))}}
 }
 
-// Ack counts the answer of a member, once, and reports whether the request has its quorums. Members of no list count nowhere.
+// Ack counts the answer of a member, once, and reports whether the request has its quorums. Answers of members in neither list do
+// not count.
 func (t *Tally) Ack(m Member) (done bool) {
 	t.first.acked |= t.first.bit(m)
 	t.second.acked |= t.second.bit(m)
 	return t.Done()
 }
 
-// Fail notes that a member will not answer. It reports whether the quorums can't be reached any more. An answer that comes later
+// Fail records that a member will not answer. It reports whether the quorums can no longer be reached. An answer that comes later
 // still counts.
 func (t *Tally) Fail(m Member) (hopeless bool) {
 	t.first.failed |= t.first.bit(m)

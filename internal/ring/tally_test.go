@@ -25,8 +25,8 @@ func subset(tally ring.Tally, list []ring.Member, who int) bool {
 	return tally.Done()
 }
 
-// TestQuorumsMeet: whatever the settings and the move, each write that is acknowledged and each read that is answered have a member in
-// common: of one assignment, and of neighbouring ones where the read is of the later one and the joiners are whole, and the other way.
+// TestQuorumsMeet: whatever the settings and the move, each acknowledged write and each answered read have a member in common:
+// under one assignment, and under neighbouring ones, in both orders, if the joiners are whole for a read under the later one.
 func TestQuorumsMeet(t *testing.T) {
 	everyone := seats("abcdefgh")
 	for _, move := range [][2]string{{"a", "ab"}, {"ab", "abc"}, {"abc", "abd"}, {"abc", "ade"}, {"abc", "dbc"}, {"abcde", "abcdf"}, {"ab", "ac"}} {
@@ -61,7 +61,7 @@ func checkMeet(t *testing.T, what string, s ring.Settings, owners, next, everyon
 	}
 	for i, write := range path {
 		for j, read := range path {
-			// A write by one assignment and a read by the next one, or the one before: neighbours exist at the same time.
+			// A write under one assignment and a read under the next one, or the one before: neighbours exist at the same time.
 			if j < i-1 || j > i+1 || i == 0 && j == 2 {
 				continue
 			}
@@ -109,7 +109,8 @@ func (wholeCopies) Copied(ring.Bucket, ring.Member) ring.Copies {
 func (wholeCopies) Seen(ring.Bucket, ring.Member) uint64 { return 0 }
 func (wholeCopies) Buried(ring.Member) bool              { return false }
 
-// TestSourcesMeet: R3. So many owners as a joiner needs, or the one that it replaces with those that stay, have every acknowledged write.
+// TestSourcesMeet: R3. As many owners as a joiner needs, or the one that it replaces with those that stay, together have every
+// acknowledged write.
 func TestSourcesMeet(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		for r := 1; r <= n; r++ {
@@ -148,7 +149,8 @@ func chosen(list []ring.Member, who int) (out []ring.Member) {
 	return out
 }
 
-// TestTally: answers count once, those of strangers and of other incarnations never, and a request is hopeless as soon as too few are left.
+// TestTally: answers count once, those of strangers and of other incarnations never, and a request is hopeless as soon as too few
+// members are left.
 func TestTally(t *testing.T) {
 	abc, abd := seats("abc"), seats("abd")
 	moving := &ring.Assignment{Epoch: 2, Since: 2, State: ring.Copying, Owners: abc, Next: abd}

@@ -7,9 +7,9 @@ import (
 	"github.com/google/btree"
 )
 
-// View is what one member knows: for each slot the assignment with the highest epoch that it has met. Unlike a Map it may have gaps,
-// and assignments of different changes beside each other. A member keeps it durably before it answers by it. A View belongs to one
-// goroutine at a time; Clone makes another one at once.
+// View is what one member knows: for each slot, the assignment with the highest epoch that it has received. Unlike a Map it may
+// have gaps, and assignments of different changes side by side. A member stores it durably before it answers by it. A View belongs
+// to one goroutine at a time; Clone copies it in constant time.
 type View struct {
 	tree *btree.BTreeG[*Assignment] // disjoint buckets, by first slot
 }
@@ -28,10 +28,10 @@ func ViewOf(m *Map) *View {
 	return v
 }
 
-// Clone returns a copy. Neither changes with the other.
+// Clone returns a copy. Changes of one do not affect the other.
 func (v *View) Clone() *View { return &View{v.tree.Clone()} }
 
-// Len returns of how many buckets the view has an assignment. Buckets count that a newer assignment has cut.
+// Len returns for how many buckets the view has an assignment. Parts of a bucket that newer assignments have cut count as buckets.
 func (v *View) Len() int { return v.tree.Len() }
 
 // At returns what is known of a slot, or nil. The caller must not change it.
@@ -45,20 +45,21 @@ func (v *View) At(s Slot) (a *Assignment) {
 	return a
 }
 
-// All yields what is known, in the order of slots. The view must not change meanwhile.
+// All yields what is known, in the order of slots. The view must not change during the iteration.
 func (v *View) All() iter.Seq[*Assignment] {
 	return func(yield func(*Assignment) bool) { v.tree.Ascend(yield) }
 }
 
-// Holds reports whether a member is in a list of a slot, or nothing is known of the slot: then the member must keep what it has (R5).
+// Holds reports whether a member is in a list of a slot, or nothing is known of the slot: then the member must keep what it has
+// (R5).
 func (v *View) Holds(s Slot, m Member) bool {
 	a := v.At(s)
 	return a == nil || a.Has(m)
 }
 
-// Adopt takes an assignment for all its slots of which the view knows none or one with a lower epoch. It reports whether anything
-// changed. Where a newer assignment has a part of an older one's bucket, the older one keeps the rest, cut into smaller buckets.
-// Its error is ErrEpoch, and nothing changes, if the view has the same epoch with another content.
+// Adopt stores an assignment for all its slots for which the view has none or one with a lower epoch. It reports whether anything
+// changed. If a newer assignment has a part of an older one's bucket, the older one keeps the rest, cut into smaller buckets. Its
+// error is ErrEpoch, and nothing changes, if the view has the same epoch with another content.
 func (v *View) Adopt(a *Assignment) (changed bool, err error) {
 	if err := a.Bucket.Check(); err != nil {
 		return false, err
@@ -85,7 +86,7 @@ func (v *View) Adopt(a *Assignment) (changed bool, err error) {
 	return v.insertAround(a, a.Bucket, newer), nil
 }
 
-// insertAround inserts an assignment for the slots of a bucket that none of the others has. Those are in order.
+// insertAround inserts an assignment for the slots of a bucket that none of the others has. The others are in order.
 func (v *View) insertAround(a *Assignment, b Bucket, others []*Assignment) (inserted bool) {
 	var in []*Assignment
 	for _, o := range others {
@@ -129,7 +130,7 @@ func (v *View) meeting(b Bucket) iter.Seq[*Assignment] {
 	}
 }
 
-// Judge judges a request for one slot by what is known of it. An assignment that the request carries counts only if it has the slot.
+// Judge judges a request for one slot by what is known of the slot. An assignment in the request counts only if it has the slot.
 func (v *View) Judge(s Slot, me Member, q *Request) Verdict {
 	if q.Assignment != nil && !q.Assignment.Bucket.Has(s) {
 		q = &Request{To: q.To, Epoch: q.Epoch, Need: q.Need}
@@ -137,8 +138,8 @@ func (v *View) Judge(s Slot, me Member, q *Request) Verdict {
 	return Judge(v.At(s), me, q)
 }
 
-// JudgeRange judges a request for all slots of a bucket: it is served only if it would be served for each of them. Otherwise it returns
-// the first other verdict, with the assignment that it was reached by, nil for slots of which nothing is known.
+// JudgeRange judges a request for all slots of a bucket: it is served only if it would be served for each of them. Otherwise it
+// returns the first other verdict, with the assignment that led to it, which is nil for slots of which nothing is known.
 func (v *View) JudgeRange(b Bucket, me Member, q *Request) (Verdict, *Assignment) {
 	if q.Assignment != nil && !q.Assignment.Bucket.Covers(b) {
 		q = &Request{To: q.To, Epoch: q.Epoch, Need: q.Need}
@@ -159,5 +160,5 @@ func (v *View) JudgeRange(b Bucket, me Member, q *Request) (Verdict, *Assignment
 	return Serve, nil
 }
 
-// pivot returns what stands for a slot in a search of the tree.
+// pivot returns an assignment that stands for a slot in a search of the tree.
 func pivot(s Slot) *Assignment { return &Assignment{Bucket: BucketOf(s, 32)} }

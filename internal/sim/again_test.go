@@ -21,8 +21,8 @@ func (s deaf) ApplyDelta(m bigset.Delta, d bigset.Durability) error {
 	return s.store.ApplyDelta(m, d)
 }
 
-// TestPrintedFailsAgain: the printed script of a violation by replicas over rules and over engines, shrunk, is the same kind of violation
-// when it is read and run again.
+// TestPrintedFailsAgain: the printed, shrunk script of a violation by replicas over rules and over engines gives the same kind of
+// violation when it is read and run again.
 func TestPrintedFailsAgain(t *testing.T) {
 	t.Parallel()
 	engines, done := Engines()
@@ -63,8 +63,8 @@ func TestPrintedFailsAgain(t *testing.T) {
 	}
 }
 
-// TestPrintedClusterFailsAgain: so does that of a cluster. What is taken for a violation here depends on which elements there are, and
-// those are what shrinking renames.
+// TestPrintedClusterFailsAgain: the same for a cluster. What counts as a violation here depends on the names of the elements, which
+// shrinking changes.
 func TestPrintedClusterFailsAgain(t *testing.T) {
 	t.Parallel()
 	again := func(t *testing.T, s *script, runs int, run func(*script) (*convergence.Violation, error)) *script {

@@ -20,10 +20,10 @@ type view struct {
 	elements map[string]bigset.Context
 }
 
-// quorum is that of a step.
+// quorum returns the quorum of a step.
 func (c *cluster) quorum(t *step) coord.Quorum {
 	q := coord.Quorum{N: len(c.members), R: t.args["r"], W: t.args["w"], DW: t.args["dw"]}
-	if s := c.script.settings(); c.script.epochs() { // a cluster keeps what is written with its W, and read with its R
+	if s := c.script.settings(); c.script.epochs() { // a cluster stores what is written with its own W, and reads with its own R
 		q = coord.Quorum{N: s.N, R: min(max(s.R, q.R), s.N), W: min(max(s.W, q.W), s.N), DW: q.DW}
 		if q.DW > 0 {
 			q.DW = q.W
@@ -35,7 +35,7 @@ func (c *cluster) quorum(t *step) coord.Quorum {
 	return q
 }
 
-// context is that of an operation: none if what should have shown it has not.
+// context returns the context of an operation: none if the step that should have shown it has not.
 func (c *cluster) context(o stepOp) bigset.Context {
 	v := c.views[o.from]
 	switch {
@@ -47,7 +47,7 @@ func (c *cluster) context(o stepOp) bigset.Context {
 	return v.elements[o.element]
 }
 
-// write adds and removes, and tries again what may have happened.
+// write adds and removes elements, and tries again what may have happened.
 func (c *cluster) write(t *step) {
 	w := coord.Write{Set: c.set, Quorum: c.quorum(t)}
 	for _, o := range t.ops {
@@ -86,7 +86,7 @@ func (c *cluster) drop(t *step) {
 // errEnded says that a coordinator has ended before it could answer.
 var errEnded = errors.New("sim: the coordinator has ended")
 
-// answers returns the error of an operation as its client sees it: a process that has ended answers nobody.
+// answers returns the error of an operation as its client sees it: a process that has ended sends no answers.
 func (p *process) answers(err error) error {
 	if p.dead {
 		return fmt.Errorf("%w: %w", coord.ErrUnknown, errEnded)
@@ -94,14 +94,14 @@ func (p *process) answers(err error) error {
 	return err
 }
 
-// answered takes the answer to a change. A replica that has lost its disk meanwhile may have been one of those that have it.
+// answered records the answer to a change. A replica that has lost its disk since may have been one of those that have the change.
 func (c *cluster) answered(t *step, p *process, r coord.Result, err error, q coord.Quorum, began loss) {
 	switch {
 	case err == nil:
 		c.count("acknowledged")
 		t.note = "acknowledged: " + c.names.describe(r.Delta)
 		firm := q.DW != coord.None
-		if c.facts.kept { // also in members that are wiped, from the others
+		if c.facts.kept { // also in members that are wiped: they get it from the others
 			c.facts.promise(r.Delta, q.W, firm)
 			if firm {
 				p.told = append(p.told, told{Delta: r.Delta})
@@ -135,7 +135,7 @@ func (n *names) describe(d bigset.Delta) string {
 	return text
 }
 
-// failed takes an error that says that nothing was done.
+// failed records an error that says that nothing was done.
 func (c *cluster) failed(what string, err error) {
 	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrUnknown, coord.ErrClosed, coord.ErrUnsettled, bigset.ErrBehind, bigset.ErrNotFound, peer.ErrUnavailable,
 		bigset.ErrNoFilter, bigset.ErrFilterOpen, door.ErrUnavailable, door.ErrUnknown} {
@@ -147,7 +147,7 @@ func (c *cluster) failed(what string, err error) {
 	c.facts.violated(convergence.Failed, "%s: %v", what, err)
 }
 
-// read reads the set at a quorum.
+// read reads the set from a quorum.
 func (c *cluster) read(t *step) {
 	c.stats.Operations++
 	q := c.quorum(t)
@@ -212,7 +212,7 @@ func (c *cluster) lookup(t *step) {
 	ask.answered(shown, about)
 }
 
-// gossip has two replicas exchange what they have, through links that may fail.
+// gossip makes two replicas exchange what they have, through links that may fail.
 func (c *cluster) gossip(t *step) {
 	slot, links := keyscheme.SetSlot(c.set), c.coordinator(t, 0).links
 	a, b := links[t.args["at"]], links[t.args["with"]]

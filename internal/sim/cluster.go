@@ -26,27 +26,28 @@ const (
 	rounds         = 10 // each client does an operation in each
 	exchangesMost  = 8  // rounds until replicas must be equal
 	operationLimit = 10 * time.Second
-	hedgeTime      = 137 * time.Millisecond // of some coordinators; nothing else waits for a multiple of it
+	hedgeTime      = 137 * time.Millisecond // of some coordinators; no other wait is a multiple of it
 	copyLimit      = time.Minute
-	copyPause      = 300 * time.Millisecond // between two steps of a copy: reads and crashes come in between
+	copyPause      = 300 * time.Millisecond // between two steps of a copy, so that reads and crashes come in between
 )
 
-// cluster is a schedule of whole clusters: replicas, coordinators with hints, clients, and a network, disks and clocks that fail. What is
-// answered is judged at once; at the end, what hints alone have brought, and then what replicas have that have exchanged the rest.
+// cluster is a schedule of whole clusters: replicas, coordinators with hints, clients, and a network, disks and clocks that fail.
+// Each answer is judged at once. At the end the schedule judges what hints alone have delivered, and then the state of the replicas
+// after they have exchanged the rest.
 type cluster struct {
 	script           *script
 	turns            *turns.Runner
 	set              []byte
-	filter           coord.Filter         // as all members know it at the end; of generation 0 there is none
+	filter           coord.Filter         // as all members know it at the end; generation 0 is no filter
 	dropped          bigset.FilterOptions // of the last filter whose drop was acknowledged
-	changing         bool                 // a change of filters is under way
+	changing         bool                 // a change of filters is in progress
 	filterDurability bigset.FilterDurability
-	losses           int // members that have come back and may lack something
+	losses           int // members that have come back and may be missing something
 	outages          int
 	static           *ring.Map // where members are those of package server/cluster
 	members          []*member
 	procs            []*process // coordinators
-	gone             []*host    // that have crashed; closed at the end, for reads of them may be under way
+	gone             []*host    // that have crashed; closed at the end, because reads of them may be in progress
 	facts            *ledger
 	names            *names // of actors
 	stats            *Report
@@ -58,17 +59,17 @@ type cluster struct {
 	newsLost  int // of 100 calls by which members agree
 	rand      *rand.Rand
 	calm      bool // all faults have ended
-	quiet     bool // members ask the others no more
+	quiet     bool // members no longer ask the others
 
-	apart int // steps that are done beside their lane
+	apart int // steps that run while their lane goes on
 
 	crashing bool           // a call is cut off by a power cut
-	torn     []bigset.Delta // that it made: behind the cut, or before it
+	torn     []bigset.Delta // that it made, after the cut or before it
 
 	views map[int]*view // by the step that made it
 }
 
-// process is what calls replicas: a coordinator with its hints, or a replica that copies from others.
+// process is a caller of replicas: a coordinator with its hints, or a replica that copies from others.
 type process struct {
 	*coord.Coordinator
 	hints   *coord.Hints
@@ -83,17 +84,17 @@ type process struct {
 	node    string
 }
 
-// told is a durable delta that a replica has made for a coordinator: that has to see to the others, but for those that have lost their
-// disk since.
+// told is a durable delta that a replica has made for a coordinator. The coordinator has to bring it to the others, except those
+// that have lost their disk since.
 type told struct {
 	bigset.Delta
 	wiped map[*member]bool
 }
 
-// count counts a fault, or a state that was met.
+// count counts a fault, or a state that was reached.
 func (c *cluster) count(what string) { c.stats.count(what, 1) }
 
-// clusterSize is how many replicas the schedule of a seed has, where options do not say.
+// clusterSize is how many replicas the schedule of a seed has if the options do not say.
 func clusterSize(seed uint64, replicas int) int {
 	if replicas > 0 {
 		return replicas
@@ -101,8 +102,8 @@ func clusterSize(seed uint64, replicas int) int {
 	return 3 + int(seed%3)
 }
 
-// runScript runs a schedule, and adds what it did to a report and to the notes of its steps. It returns what was violated. Its engines are
-// new, so that nothing but the script decides.
+// runScript runs a schedule, and adds what it did to a report and to the notes of its steps. It returns what was violated. Its
+// engines are new, so that only the script determines the result.
 func runScript(s *script, r *Report) (v *convergence.Violation, err error) {
 	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), names: newNames(), stats: r, views: map[int]*view{}}
 	c.facts = newLedger(c.names)
@@ -166,7 +167,7 @@ func (c *cluster) run() *convergence.Violation {
 	return c.facts.violation
 }
 
-// rand returns a source of its own of what the script leaves open.
+// rand returns a source for choices that the script leaves open. Each value of of has its own source.
 func (s *script) rand(of uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, of<<8+12)) }
 
 // clone returns a member's disk after a power cut.
@@ -181,7 +182,7 @@ func (c *cluster) addMember(i int) error {
 	return c.up(m, faultdisk.New(), "db", strategies[c.script.rand(uint64(2+i)).IntN(len(strategies))])
 }
 
-// close closes the engines. Nobody needs what they leave.
+// close closes the engines. What they leave is not needed.
 func (c *cluster) close() error {
 	var err error
 	for _, m := range c.members {
@@ -190,7 +191,7 @@ func (c *cluster) close() error {
 		}
 	}
 	for _, h := range c.gone {
-		if e := h.Close(); h.Failed() == nil { // one that failed can't be closed in order
+		if e := h.Close(); h.Failed() == nil { // an engine that failed can't be closed cleanly
 			err = errors.Join(err, e)
 		}
 	}
@@ -209,7 +210,7 @@ func (c *cluster) links() (links []*link) {
 // start starts the i-th coordinator over the hints in its folder.
 func (c *cluster) start(p *process, i int) (err error) {
 	p.links, p.told, p.cut = c.links(), nil, false
-	links := p.links // of this process, not of one that comes after it
+	links := p.links // of this process, not of a later one
 	for _, l := range links {
 		l.from = p
 	}
@@ -231,7 +232,7 @@ func (c *cluster) start(p *process, i int) (err error) {
 	return err
 }
 
-// event takes what a coordinator and its hints tell.
+// event handles the events of a coordinator and its hints.
 func (c *cluster) event(p *process, e coord.Event) {
 	c.count(string(e.Kind))
 	switch e.Kind {
@@ -268,7 +269,7 @@ func (c *cluster) play() {
 	c.ended(ended)
 }
 
-// playLanes does all steps.
+// playLanes runs all steps.
 func (c *cluster) playLanes() {
 	busy := len(lanes)
 	for lane := range lanes {
@@ -284,15 +285,15 @@ func (c *cluster) playLanes() {
 	c.turns.Yield(func() bool { return busy+c.apart == 0 })
 }
 
-// ended judges, when all that ran should have ended, what is left.
+// ended judges what is left when all tasks should have ended.
 func (c *cluster) ended(ended bool) {
 	if running, _ := c.turns.Left(); !ended || running > 0 {
-		c.facts.violated(convergence.Failed, "it waits for what never comes: %d tasks", running)
+		c.facts.violated(convergence.Failed, "%d tasks wait forever", running)
 	}
 	c.compare()
 }
 
-// heal ends all that goes wrong.
+// heal ends all faults.
 func (c *cluster) heal() {
 	for _, m := range c.members {
 		m.deaf, m.deafness = time.Time{}, 0
@@ -308,8 +309,8 @@ func (c *cluster) heal() {
 	}
 }
 
-// handedOff checks, before anything is exchanged, that hints have brought what coordinators were told of to every replica, and that
-// every replica is whole.
+// handedOff checks, before anything is exchanged, that hints have delivered to every replica what coordinators had to bring to it,
+// and that every replica is whole.
 func (c *cluster) handedOff() {
 	for _, m := range c.members {
 		if m.joining {
@@ -335,7 +336,7 @@ func (c *cluster) handedOff() {
 	}
 }
 
-// allBrought checks that replicas have what a process was told of.
+// allBrought checks that replicas have the deltas that a process had to bring to them.
 func (c *cluster) allBrought(p *process) {
 	for _, d := range p.told {
 		for _, m := range c.members {
@@ -361,7 +362,7 @@ func (c *cluster) brought(d bigset.Delta, m *member) {
 	c.facts.checks++
 }
 
-// exchange has all replicas exchange until nothing is new.
+// exchange lets all replicas exchange data until nothing is new.
 func (c *cluster) exchange() {
 	slot := keyscheme.SetSlot(c.set)
 	for range exchangesMost {

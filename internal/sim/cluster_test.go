@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"bigset/internal/testkit/tier"
 )
 
 var clusterSeed = flag.Uint64("sim.cluster", 0, "run this schedule of a cluster alone")
 
-// TestClusters: nothing is violated, and the interesting states were met.
+// TestClusters: nothing is violated, and the interesting states were reached.
 func TestClusters(t *testing.T) {
 	t.Parallel()
-	schedules := uint64(200)
-	if testing.Short() {
-		schedules = 30
-	}
+	schedules := tier.Pick[uint64](30, 100, 200)
 	first := uint64(1)
 	if *clusterSeed != 0 {
 		first, schedules = *clusterSeed, 1
@@ -36,11 +35,11 @@ func TestClusters(t *testing.T) {
 	r.met(t)
 }
 
-// TestClusterRepeats: a seed does the same again, and prints the same script. Steps that end a process or break its disk are left out: which writes they meet depends on the engine's own
-// goroutines.
+// TestClusterRepeats: a seed does the same again, and prints the same script. Steps that end a process or break its disk are left
+// out, because the engine's own goroutines determine which writes they hit.
 func TestClusterRepeats(t *testing.T) {
 	timed := []string{"power", "crash", "wipe", "restart", "put-back", "io-error", "disk-full", "outage"}
-	for seed := uint64(1); seed <= 40; seed++ {
+	for seed := uint64(1); seed <= tier.Pick[uint64](10, 14, 40); seed++ {
 		var did [2]string
 		for i := range did {
 			r := newReport()
@@ -52,7 +51,7 @@ func TestClusterRepeats(t *testing.T) {
 			if v, err := runScript(s, r); v != nil || err != nil {
 				t.Fatal(v, err)
 			}
-			r.Mechanisms["compaction"] += r.Mechanisms["rewrite"] // which of them it was, the engine's goroutines decide, too
+			r.Mechanisms["compaction"] += r.Mechanisms["rewrite"] // which of the two it was depends on the engine's goroutines, too
 			delete(r.Mechanisms, "rewrite")
 			did[i] = fmt.Sprint(r.Faults, r.Mechanisms, r.Operations, r.Checks, "\n", s)
 		}

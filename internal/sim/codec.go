@@ -7,7 +7,7 @@ import (
 	"bigset/clock"
 )
 
-// Contexts as clients hold them: one letter, and a clock.
+// Contexts in the encoding that clients hold: one letter, and a clock.
 const (
 	narrow = 'n' // the dots of an element
 	wide   = 'w' // all that was seen of the set

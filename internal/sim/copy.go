@@ -15,8 +15,8 @@ import (
 	"bigset/server/transfer"
 )
 
-// copying is a copy of one replica to another by server/transfer. Its progress is kept in the store of the one that is filled, so that
-// a copy that was cut goes on, also after a crash.
+// copying is a copy of one replica to another by server/transfer. Its progress is kept in the store of the receiver, so that an
+// interrupted copy goes on, even after a crash.
 type copying struct {
 	from, to *replica
 	mover    *transfer.Mover
@@ -54,7 +54,7 @@ func (c *copying) Step() (done bool, err error) {
 	switch {
 	case errors.Is(err, transfer.ErrReceiver): // its store was opened again after a fault
 		return false, c.start()
-	case errors.Is(err, handoff.ErrIncomplete): // nobody loses keys here
+	case errors.Is(err, handoff.ErrIncomplete): // no keys are lost here
 		c.to.wrong = err
 		return false, err
 	case !done || err != nil:
@@ -142,7 +142,7 @@ func (e end) Note(_ context.Context, name string) ([]byte, error) {
 	return note, err
 }
 
-// chunkOf is what a store in memory exports: the first elements of a chunk of a read, packed.
+// chunkOf returns what a store in memory exports: the first elements of a chunk of a read, packed.
 func chunkOf(set []byte, st bigset.State, c *fold.Chunk) *bigset.Portion {
 	s := &bigset.Portion{Set: set, Done: c.Done, Seen: st.Seen, Dead: st.Dead}
 	if !c.Done {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// draws makes the script of a cluster's schedule. It looks at no replica, so that the script is a function of the seed.
+// draws makes the script of a cluster's schedule. It looks at no replica, so the script is a function of the seed.
 type draws struct {
 	*rand.Rand
 	s       *script
 	calls   []string // the faults of calls in this schedule
-	rare    int      // one operation in so many has one
-	beside  []string // what goes wrong beside calls
-	filters int      // one step about the filter in so many changes it; 0 is none
+	rare    int      // one operation in this many has one
+	beside  []string // faults that are not faults of calls
+	filters int      // one step in this many that concern the filter changes it; 0 is none
 	views   []int    // steps that show something
 
 	quorums int
@@ -47,8 +47,9 @@ func (d *draws) draw() {
 	}
 }
 
-// clusters of members, as they are drawn: how many there are, how many hold the set, and how many have what is acknowledged. With more than
-// a majority of those a member that joins is filled from fewer than all.
+// shapes are the clusters of members that are drawn: how many members a cluster has, how many of them hold the set, and how many
+// must have what is acknowledged. If that is more than a majority of the holders, a joining member is filled from fewer than all of
+// them.
 var shapes = [][3]int{{3, 3, 2}, {3, 3, 3}, {2, 2, 2}, {3, 3, 3}, {5, 3, 2}, {3, 3, 3}, {3, 3, 2}, {5, 5, 3}, {3, 3, 3}, {5, 5, 4}}
 
 // drawMembers returns the schedule of a seed for members of package server/cluster.
@@ -72,7 +73,7 @@ func (d *draws) some(words ...string) []string {
 	return slices.DeleteFunc(words, func(string) bool { return d.IntN(2) == 0 })
 }
 
-// add adds a step with those of the arguments that its kind has, and a time that it waits.
+// add adds a step with the arguments that its kind has, and a wait.
 func (d *draws) add(lane int, kind string, args map[string]int) *step {
 	maps.DeleteFunc(args, func(name string, _ int) bool { return !slices.Contains(stepKinds[kind], name) })
 	if d.IntN(2) == 0 {
@@ -97,7 +98,7 @@ func (d *draws) coordinator() int {
 	return d.IntN(coordinators)
 }
 
-// process is a coordinator, or now and then a replica as the receiver of a copy.
+// process draws a coordinator, or now and then a replica as the receiver of a copy.
 func (d *draws) process() int {
 	if d.s.epochs() || d.IntN(5) == 0 {
 		return coordinators + d.replica()
@@ -105,7 +106,7 @@ func (d *draws) process() int {
 	return d.coordinator()
 }
 
-// moment is how long something is late: often longer than somebody waits for it.
+// moment draws how long something is late: often longer than its caller waits.
 func (d *draws) moment() int { return d.IntN(40) }
 
 func (d *draws) element() string { return string(rune('a' + d.IntN(5))) }
@@ -114,7 +115,7 @@ func (d *draws) element() string { return string(rune('a' + d.IntN(5))) }
 const (
 	quorumsAny = iota
 	quorumsMajority
-	quorumsAllOne // all for a change, one for a read: so a replica that should not answer has nobody beside it
+	quorumsAllOne // all for a change, one for a read: so a replica that should not answer is not covered by others
 	quorumsKinds
 )
 
@@ -131,7 +132,7 @@ func (d *draws) answers(read bool) int {
 	return 1 + d.replica()
 }
 
-// change draws the quorum of a change: DW is 0 or as large as W.
+// change draws the quorum of a change: DW is 0 or equal to W.
 func (d *draws) change() map[string]int {
 	w := d.answers(false)
 	dw := w
@@ -141,7 +142,7 @@ func (d *draws) change() map[string]int {
 	return map[string]int{"via": d.coordinator(), "w": w, "dw": dw}
 }
 
-// operation draws one of a client.
+// operation draws an operation of a client.
 func (d *draws) operation(lane int) {
 	if d.s.epochs() && d.IntN(3) == 0 {
 		d.marks(lane)
@@ -178,7 +179,7 @@ func (d *draws) operation(lane int) {
 	}
 }
 
-// marks draws marks of keys of the filter, or a question whether they are there.
+// marks draws marks of keys of the filter, or a check whether it has them.
 func (d *draws) marks(lane int) {
 	if d.filters > 0 && d.IntN(d.filters) == 0 {
 		kinds := []string{"create-filter", "create-filter", "drop-filter", "clear-filter", "flush-filter"}
@@ -198,7 +199,7 @@ func (d *draws) marks(lane int) {
 	}
 }
 
-// op draws an operation, with the context of one of the last steps that showed something, or without.
+// op draws an operation, with the context of one of the last steps that showed something, or without one.
 func (d *draws) op() stepOp {
 	const back = 12
 	o := stepOp{verb: "add", element: d.element()}
@@ -211,14 +212,14 @@ func (d *draws) op() stepOp {
 	return o
 }
 
-// call draws a fault of a call. The lane is that of the operation that comes next.
+// call draws a fault of a call. It applies to the operation that comes next in the lane.
 func (d *draws) call(lane int) {
 	args := map[string]int{"via": d.process(), "at": d.replica(), "seconds": d.moment(), "writes": d.IntN(8), "keep": 25 * d.IntN(5)}
 	d.add(lane, d.calls[d.IntN(len(d.calls))], args)
 }
 
-// story draws what has to come together: a write whose delta to one replica is late, or lost, while another replica that has it loses its disk, and
-// is filled from those that may have adopted the new epoch, and may not.
+// story draws faults that have to coincide: a write whose delta to one replica is late, or lost, while another replica that has it
+// loses its disk, and is filled from replicas that may or may not have adopted the new epoch.
 func (d *draws) story() {
 	p := d.Perm(d.s.replicas)
 	x, b, c := p[0], p[1%len(p)], p[len(p)-1]
@@ -256,7 +257,7 @@ func (d *draws) story() {
 	}
 }
 
-// wrong draws something that goes wrong beside calls, or work of the background.
+// wrong draws a fault that is not a fault of calls, or background work.
 func (d *draws) wrong(kind string) {
 	if kind == "story" {
 		d.story()

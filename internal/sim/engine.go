@@ -20,10 +20,10 @@ import (
 	"bigset/keyscheme"
 )
 
-// usesMax is how many schedules an engine serves, each with a set of its own, before a new one takes its place.
+// usesMax is how many schedules an engine serves, each with its own set, before a new engine replaces it.
 const usesMax = 40
 
-// strategies are those of engines, in turn.
+// strategies are the strategies of engines, in turn.
 var strategies = []compaction.Strategy{
 	compaction.Policy{Label: "eager", Record: compaction.Merge, Filter: true, Rewrite: true, KeysMin: 1, Excess: 0.01, Idle: 0.01, DeadsMin: 0.01},
 	compaction.Filter(),
@@ -31,7 +31,7 @@ var strategies = []compaction.Strategy{
 	compaction.PointDeletes(),
 }
 
-// pool keeps engines that live on from schedule to schedule. One goroutine uses it.
+// pool keeps engines that are used for several schedules. One goroutine uses it.
 type pool struct {
 	idle []*host
 	made int
@@ -46,7 +46,7 @@ type host struct {
 	uses int
 }
 
-// open opens an engine. Nil is the time of the machine.
+// open opens an engine. A nil now is the machine's time.
 func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy, now func() time.Time) (*host, error) {
 	o := &engine.Options{
 		FS: disk, Strategy: strategy, BackgroundInterval: -1, SlowDisk: -1, MemTableBytes: 64 << 10, BlockCacheBytes: 1 << 20,
@@ -62,7 +62,7 @@ func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy, now fu
 	return &host{disk: disk, dir: dir, strategy: strategy, Store: s}, nil
 }
 
-// get returns an engine that is idle, or a new one.
+// get returns an idle engine, or a new one.
 func (p *pool) get() (*host, error) {
 	if n := len(p.idle); n > 0 {
 		h := p.idle[n-1]
@@ -73,16 +73,16 @@ func (p *pool) get() (*host, error) {
 	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)], nil)
 }
 
-// put takes an engine back when a schedule is over.
+// put takes an engine back when a schedule has ended.
 func (p *pool) put(h *host) {
 	if h.uses++; h.uses >= usesMax || h.Failed() != nil {
-		_ = h.Close() // of one that failed: it can't be closed in order
+		_ = h.Close() // ignored: an engine that failed can't be closed cleanly
 		return
 	}
 	p.idle = append(p.idle, h)
 }
 
-// close closes all that are idle.
+// close closes all idle engines.
 func (p *pool) close() (err error) {
 	for _, h := range p.idle {
 		err = errors.Join(err, h.Close())
@@ -99,12 +99,13 @@ type hostDisk struct {
 	uses     int
 }
 
-// left is what is there of an engine when it has ended.
+// left returns what remains of an engine after it has ended.
 func (h *host) left(disk *faultdisk.Disk, dir string) hostDisk {
 	return hostDisk{disk, dir, h.strategy, h.uses}
 }
 
-// open opens what is left of an engine. Its disk holds the sets and notes of its schedules still: their number is bounded.
+// open opens what is left of an engine. Its disk still holds the sets and notes of its earlier schedules, so their number is
+// bounded.
 func (d hostDisk) open(disk *faultdisk.Disk) (*host, error) {
 	h, err := open(disk, d.dir, d.strategy, nil)
 	if err == nil {
@@ -122,9 +123,9 @@ type engineStore struct {
 	some func(state string)
 
 	fault   string        // its log fails
-	failed  *atomic.Int64 // writes, by that
+	failed  *atomic.Int64 // writes that failed
 	backups int
-	torn    *faultdisk.Disk // as a power cut in the middle of the last call would have left it; nil is no such
+	torn    *faultdisk.Disk // as a power cut in the middle of the last call would have left it; nil means that it was not taken
 }
 
 func openEngine(p *pool, set []byte, disk any, r *rand.Rand, some func(string)) (*engineStore, error) {
@@ -138,8 +139,8 @@ func openEngine(p *pool, set []byte, disk any, r *rand.Rand, some func(string)) 
 	return s, err
 }
 
-// midway runs f, and sometimes takes the disk as it is in the middle of that. It is what the next crash leaves, unless something
-// else is done before, or f has made something durable.
+// midway runs f, and sometimes takes the disk as it is in the middle of f. The next crash leaves that disk, unless something else
+// is done before, or f has made something durable.
 func (s *engineStore) midway(durable bool, f func() error) error {
 	s.torn = nil
 	if durable || s.rand.IntN(3) > 0 {
@@ -153,7 +154,7 @@ func (s *engineStore) midway(durable bool, f func() error) error {
 
 func (s *engineStore) Actor() clock.Actor { return s.host.Store.Actor() }
 
-// durability is Sync while the disk fails: what is acknowledged without may be lost with the store.
+// durability returns Sync while the disk fails: what is acknowledged without a sync may be lost with the store.
 func (s *engineStore) durability(d bigset.Durability) bigset.Durability {
 	if s.fault != "" {
 		return bigset.Sync
@@ -209,7 +210,7 @@ func (s *engineStore) SetNote(name string, value []byte, d bigset.Durability) er
 
 func (s *engineStore) Note(name string) ([]byte, error) { return s.host.Note(bg, name) }
 
-// errFaulty says that something is not tried while the disk fails.
+// errFaulty says that an operation is not tried while the disk fails.
 var errFaulty = errors.New("sim: the disk fails")
 
 // Leave drops the set's slot, and with it the notes about it.
@@ -222,7 +223,7 @@ func (s *engineStore) Leave() error {
 	return s.host.DropRange(bg, slot, slot)
 }
 
-// Sync makes all durable by one synced write, which is behind the others in the log, or by a flush.
+// Sync makes everything durable, by a synced write, which follows the others in the log, or by a flush.
 func (s *engineStore) Sync() error {
 	s.torn = nil
 	if s.fault != "" || s.rand.IntN(4) > 0 {
@@ -232,7 +233,7 @@ func (s *engineStore) Sync() error {
 	return s.host.Flush(bg)
 }
 
-// Verify proves the set right, and now and then the whole store.
+// Verify verifies the set, and now and then the whole store.
 func (s *engineStore) Verify() error {
 	o := engine.VerifyOptions{Set: s.set}
 	if s.rand.IntN(100) == 0 {
@@ -252,7 +253,8 @@ func (s *engineStore) Verify() error {
 	return nil
 }
 
-// Maintain flushes, or takes dead keys off the disk: of this set, or of all. A disk that fails under a flush ends a process.
+// Maintain flushes, or removes dead keys from the disk: of this set, or of all sets. A disk that fails during a flush ends a
+// process.
 func (s *engineStore) Maintain(n int) (what string, err error) {
 	if s.fault != "" {
 		return "", nil
@@ -280,7 +282,8 @@ func (s *engineStore) Maintain(n int) (what string, err error) {
 	return what, err
 }
 
-// Fault makes the log fail. All that is acknowledged before and meanwhile is durable, so that the store may be opened again.
+// Fault makes the log fail. Everything that was acknowledged before, or is during the fault, is durable, so that the store may be
+// opened again.
 func (s *engineStore) Fault(kind string) error {
 	s.torn = nil
 	if kind == "" {
@@ -301,7 +304,7 @@ func (s *engineStore) Fault(kind string) error {
 	return nil
 }
 
-// heal ends a fault. A store that has failed by it is opened again, as a new process would.
+// heal ends a fault. A store that has failed because of it is opened again, as by a new process.
 func (s *engineStore) heal() (err error) {
 	if s.fault == "" {
 		return nil
@@ -317,7 +320,7 @@ func (s *engineStore) heal() (err error) {
 	s.some("store failed and was opened again")
 	old := s.host
 	disk := old.disk.CrashClone(100, 1)
-	_ = old.Close() // it says that it can't, in order
+	_ = old.Close() // ignored: it reports that it can't close cleanly
 	s.host, err = old.left(disk, old.dir).open(disk)
 	return err
 }
@@ -341,7 +344,7 @@ func (s *engineStore) Crash(quarters int) any {
 		s.some("crash in the middle of a call")
 	}
 	s.host.disk.Heal()
-	_ = s.host.Close() // nobody needs what it leaves
+	_ = s.host.Close() // what it leaves is not needed
 	return s.host.left(disk, s.host.dir)
 }
 

@@ -13,7 +13,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// ledger is the oracle of a cluster: every event that any replica made, and what clients were promised of them.
+// ledger is the oracle of a cluster: every event that any replica made, and which of them were acknowledged to clients.
 type ledger struct {
 	names  *names                    // of actors
 	adds   map[clock.Dot]string      // to their elements
@@ -23,8 +23,8 @@ type ledger struct {
 	marks marks // of a filter
 
 	promises
-	firm promises // those of them that no crash takes back
-	disk promises // those of them that are on disk, where members are kept: no crash of all takes them back
+	firm promises // those promises that no crash takes back
+	disk promises // those promises that are on disk, where members are kept: no crash of all members takes them back
 	loss loss
 	kept bool // no crash and no loss of a disk takes back what was acknowledged
 
@@ -33,10 +33,10 @@ type ledger struct {
 	step      int // the last that began
 }
 
-// loss counts crashes that have lost something, and of them those that have lost a whole disk.
+// loss counts the crashes that have lost something, and how many of them lost a whole disk.
 type loss struct{ crashes, wipes int }
 
-// promises are what clients know to have happened: with how many replicas.
+// promises are the events that clients know to have happened, with the number of replicas that have them.
 type promises struct {
 	dots   map[clock.Dot]int
 	clears map[*clock.Clock]int
@@ -68,7 +68,7 @@ func dotOf(d bigset.Delta, item int) clock.Dot {
 	return clock.Dot{Actor: d.Actor, Counter: d.First + uint64(item)}
 }
 
-// minted notes a delta that some replica has made, or is about to be told. It may come again.
+// minted records a delta that a replica has made, or is about to receive. It may be recorded more than once.
 func (l *ledger) minted(d bigset.Delta) {
 	if !d.Clear.Empty() {
 		l.clear(d.Clear)
@@ -100,7 +100,7 @@ func (l *ledger) clear(c *clock.Clock) *clock.Clock {
 	return c
 }
 
-// promise notes that a client was told that w replicas have a delta; firm is on disk.
+// promise records that a client was answered that w replicas have a delta; firm says that it is on disk.
 func (l *ledger) promise(d bigset.Delta, w int, firm bool) {
 	to := []promises{l.promises}
 	if firm || l.kept {
@@ -120,13 +120,13 @@ func (l *ledger) promise(d bigset.Delta, w int, firm bool) {
 	}
 }
 
-// lossy notes a crash that may have lost what was not synced.
+// lossy records a crash that may have lost what was not synced.
 func (l *ledger) lossy() {
 	l.loss.crashes++
 	l.promises = l.firm.clone()
 }
 
-// outage notes a crash of all, with which what was not acknowledged as on disk may be gone.
+// outage records a crash of all members, after which everything that was not acknowledged as on disk may be lost.
 func (l *ledger) outage(marksOnDisk bool) {
 	l.loss.crashes++
 	l.promises, l.firm = l.disk.clone(), l.disk.clone()
@@ -137,8 +137,8 @@ func (l *ledger) outage(marksOnDisk bool) {
 	}
 }
 
-// wiped notes that a replica has lost its disk. It is filled from all others before it answers again, and so what one of them has
-// acknowledged, too, holds as before; what it had alone is gone.
+// wiped records that a replica has lost its disk. It is filled from all other replicas before it answers again. So what one of
+// those has acknowledged as well still holds; what only the lost disk had is gone.
 func (l *ledger) wiped() {
 	l.loss.wipes++
 	if l.lossy(); l.kept {
@@ -149,13 +149,13 @@ func (l *ledger) wiped() {
 	l.promises = l.firm.clone()
 }
 
-// question is a quorum read, or a look-up, under way.
+// question is a quorum read, or a look-up, in progress.
 type question struct {
 	l        *ledger
 	promised promises // when it began
-	firm     promises // those of them that hold although a crash has lost something since
+	firm     promises // those promises that hold although a crash has lost something since
 	loss     loss
-	most     int // replicas that may lack what it must show, less one: N-R
+	most     int // it must show what more replicas than this have: N-R
 }
 
 func (l *ledger) ask(n, r int) *question {
@@ -167,7 +167,7 @@ func (l *ledger) killed(dot clock.Dot) bool {
 	return l.killedBy(dot, func(clock.Dot) bool { return true }, func(*clock.Clock) bool { return true })
 }
 
-// killedBy reports whether an event, or a whole-set delete, of which a function says so removes a dot.
+// killedBy reports whether a dot is removed by an event, or a whole-set delete, that a function accepts.
 func (l *ledger) killedBy(dot clock.Dot, event func(clock.Dot) bool, clear func(*clock.Clock) bool) bool {
 	for by, kills := range l.kills {
 		for _, k := range kills {
@@ -184,7 +184,7 @@ func (l *ledger) killedBy(dot clock.Dot, event func(clock.Dot) bool, clear func(
 	return false
 }
 
-// answered judges what a read showed, of the elements that it was about: nil is all.
+// answered judges what a read showed of the elements in about; nil means all elements.
 func (q *question) answered(shown []fold.Element, about []string) {
 	l := q.l
 	l.checks++
@@ -194,7 +194,7 @@ func (q *question) answered(shown []fold.Element, about []string) {
 	has := map[clock.Dot]bool{}
 	for i, el := range shown {
 		if i > 0 && about == nil && bytes.Compare(shown[i-1].Name, el.Name) >= 0 {
-			l.violated(convergence.Disorder, "a read shows %q behind %q", el.Name, shown[i-1].Name)
+			l.violated(convergence.Disorder, "a read shows %q after %q", el.Name, shown[i-1].Name)
 		}
 		for _, dot := range el.Dots {
 			has[dot] = true
@@ -214,14 +214,14 @@ func (q *question) answered(shown []fold.Element, about []string) {
 	}
 }
 
-// known checks that somebody added an element with a dot.
+// known checks that an element was added with a dot.
 func (l *ledger) known(dot clock.Dot, element string) {
 	if l.adds[dot] != element {
-		l.violated(convergence.Phantom, "%q is shown by %s, with which nobody added it", element, l.names.dot(dot))
+		l.violated(convergence.Phantom, "%q is shown by %s, which did not add it", element, l.names.dot(dot))
 	}
 }
 
-// final judges one replica when everything was exchanged.
+// final judges one replica after everything was exchanged.
 func (l *ledger) final(node string, st bigset.State, shown []fold.Element) {
 	l.checks++
 	live := map[clock.Dot]bool{}
@@ -235,7 +235,7 @@ func (l *ledger) final(node string, st bigset.State, shown []fold.Element) {
 	if left.Subtract(st.Dead); left.Len() != uint64(len(live)) {
 		l.violated(convergence.Unverifiable, "%s has %d live dots and shows %d", node, left.Len(), len(live))
 	}
-	// A crash may lose what was not synced, all but the key of an add, which a repair has brought elsewhere.
+	// A crash may lose what was not synced, except the key of an add that a repair has brought elsewhere.
 	sure := func(by clock.Dot) bool { return st.Seen.Contains(by) && (l.loss.crashes == 0 || l.firm.dots[by] > 0) }
 	for dot, element := range l.adds {
 		switch {

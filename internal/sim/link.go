@@ -14,14 +14,14 @@ import (
 	"bigset/server/peer"
 )
 
-// link is the way from a process to a replica. What is sent waits for its turn, and so does the answer.
+// link is the path from a process to a replica. A request waits for its turn, and so does the answer.
 type link struct {
 	*member
 	turns.Link
 	c      *cluster
 	from   *process
 	cut    bool    // nothing reaches the replica
-	calls  int     // since then
+	calls  int     // calls since cut was set
 	faults []*step // of the next calls
 }
 
@@ -29,7 +29,7 @@ var _ peer.Replica = (*link)(nil)
 
 func (l *link) Member() peer.Member { return l.Replica.Member() }
 
-// unreachable is an error while a call can't be made. It says that nothing has happened.
+// unreachable returns an error while a call can't be made. The error says that nothing has happened.
 func (l *link) unreachable() error {
 	if l.cut || l.down || l.from.dead {
 		return fmt.Errorf("%w to %s", errNoWay, l.node)
@@ -37,19 +37,19 @@ func (l *link) unreachable() error {
 	return nil
 }
 
-// fault takes the fault of a call: its kind, "" is none, and the step that has asked for it.
+// fault takes the next fault of a call: its kind ("" is none), and the step that asked for it.
 func (l *link) fault() (kind string, t *step) {
 	if len(l.faults) == 0 {
 		return "", nil
 	}
 	t, l.faults = l.faults[0], l.faults[1:]
-	if t.kind != "power" { // which may not be due, and counts where it is
+	if t.kind != "power" { // a power cut may not be due yet, and is counted when it happens
 		l.c.count(t.kind)
 	}
 	return t.kind, t
 }
 
-// blocked says what comes of a call while the way is cut: every other one is refused, the others are never answered.
+// blocked returns the outcome of a call while the path is cut: every other call is refused, the others are never answered.
 func (l *link) blocked(ctx context.Context) error {
 	if l.from.cut {
 		l.from.cut = false
@@ -61,13 +61,13 @@ func (l *link) blocked(ctx context.Context) error {
 	return l.unreachable()
 }
 
-// over does a call through the network. What takes effect may do so after the caller has given up, twice, or without an answer.
+// over makes a call through the network. Its effect may happen after the caller has given up, twice, or without an answer.
 func (l *link) over(ctx context.Context, do func() error) error {
 	fault, by := l.fault()
 	return l.through(ctx, fault, by, do)
 }
 
-// through does a call that has a fault, by a step.
+// through makes a call with the given fault, which the step by asked for.
 func (l *link) through(ctx context.Context, fault string, by *step, do func() error) error {
 	t := l.c.turns
 	t.Yield(nil)
@@ -147,7 +147,7 @@ func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dura
 	return m, err
 }
 
-// Read streams from one incarnation: when that has crashed, the stream ends with an error.
+// Read streams from one incarnation: when it has crashed, the stream ends with an error.
 func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		next, stop := iter.Pull2(l.Replica.Read(ctx, set, o))
@@ -156,7 +156,7 @@ func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.
 			var chunk *fold.Chunk
 			var more, asked bool
 			err := l.over(ctx, func() (err error) {
-				if asked { // a request that was doubled
+				if asked { // a duplicated request
 					return nil
 				}
 				asked = true
@@ -168,7 +168,7 @@ func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.
 			})
 			if err != nil {
 				chunk = nil
-			} else if taken == 0 && more && o.After != nil { // a stream that another one has begun
+			} else if taken == 0 && more && o.After != nil { // a stream that continues an earlier one
 				l.c.count("stream-failover")
 			}
 			if err == nil && !more {
@@ -190,7 +190,7 @@ func (l *link) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq
 	return gathered(l, ctx, func() iter.Seq2[bigset.SetDigest, error] { return l.Replica.Digests(ctx, first, last) })
 }
 
-// gathered asks for all of a list at once and then hands it out.
+// gathered requests all of a list at once and then yields it.
 func gathered[T any](l *link, ctx context.Context, list func() iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var all []T

@@ -19,25 +19,25 @@ import (
 	"bigset/server/peer"
 )
 
-// filterSlices is in how many slices the filter of a schedule is cut.
+// filterSlices is the number of slices of a schedule's filter.
 const filterSlices = 4
 
-// filterName is that of the filter of a schedule.
+// filterName is the name of a schedule's filter.
 var filterName = []byte("filter")
 
 // marks is the oracle of a filter, which is created, dropped and cleared: what is known of its generations.
 type marks struct {
 	lives   map[uint64]*filterLife
-	served  bool   // its creation was acknowledged, and nothing has begun to take it away since
+	served  bool   // its creation was acknowledged, and nothing has begun to remove it since
 	cleared bool   // that was acknowledged, and no creation has begun since
-	kept    uint64 // the generation whose clear was acknowledged: the next creation has it back
+	kept    uint64 // the generation whose clear was acknowledged: the next creation brings it back
 	gone    uint64 // the last generation whose drop was acknowledged
 }
 
-// filterLife is one generation of a filter: the keys that somebody has asked to mark, and those of them whose mark was acknowledged.
+// filterLife is one generation of a filter: the keys that a client has asked to mark, and those whose mark was acknowledged.
 type filterLife struct {
 	begun, acked map[string]bool
-	news         map[string]int // keys that were called new, and how many had lost something when they were
+	news         map[string]int // keys that were reported as new, and how many members had lost something at that time
 	dropping     bool           // a drop may have been done
 }
 
@@ -64,13 +64,14 @@ func (m *marks) dropping() bool {
 	return false
 }
 
-// filterDefaults are the options of the filter of a schedule. What it acknowledges may be in memory only: then a crash makes the member join.
+// filterDefaults are the options of a schedule's filter. What it acknowledges may be only in memory: then a crash makes the member
+// join.
 func (c *cluster) filterDefaults() bigset.FilterOptions {
 	o := bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 4, Reduction: 0.9}
 	return bigset.FilterOptions{Options: o, Durability: c.filterDurability}
 }
 
-// found returns the filter as the member of a process knows it, and judges that it does.
+// found returns the filter as the member of a process knows it, and judges whether it should know it.
 func (c *cluster) found(t *step, p *process) (f coord.Filter, ok bool) {
 	m := &c.facts.marks
 	x, err := p.filters.Find(context.Background(), filterName)
@@ -92,7 +93,7 @@ func (c *cluster) found(t *step, p *process) (f coord.Filter, ok bool) {
 	return f, false
 }
 
-// change does one of those changes of filters that all members take. There is one at a time.
+// change does one of those changes of filters that all members apply. Only one change runs at a time.
 func (c *cluster) change(t *step) {
 	c.turns.Yield(func() bool { return !c.changing })
 	c.changing = true
@@ -125,7 +126,7 @@ func (c *cluster) change(t *step) {
 	c.changed(t, err)
 }
 
-// changed takes what came of a change.
+// changed records the outcome of a change.
 func (c *cluster) changed(t *step, err error) {
 	switch {
 	case err == nil:
@@ -145,7 +146,7 @@ func refused(err error) bool {
 		(errors.Is(err, door.ErrUnavailable) || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, bigset.ErrFilterOpen))
 }
 
-// create creates the filter, or has it back with what it had.
+// create creates the filter, or brings it back with what it had.
 func (c *cluster) create(t *step, p *process) error {
 	m := &c.facts.marks
 	was := m.served
@@ -168,7 +169,7 @@ func (c *cluster) create(t *step, p *process) error {
 	return err
 }
 
-// clear closes the filter everywhere, and takes its name away. What it had comes back with its name.
+// clear closes the filter everywhere, and removes its name. Its content comes back with its name.
 func (c *cluster) clear(t *step, p *process) error {
 	m := &c.facts.marks
 	f, ok := c.found(t, p)
@@ -190,7 +191,7 @@ func (c *cluster) clear(t *step, p *process) error {
 	return err
 }
 
-// keys are the keys that a step names.
+// keys returns the keys that a step names.
 func (t *step) keys() (keys [][]byte) {
 	for _, o := range t.ops {
 		keys = append(keys, []byte(o.element))
@@ -198,7 +199,7 @@ func (t *step) keys() (keys [][]byte) {
 	return keys
 }
 
-// unanswered returns the keys about which an error leaves no answer: none, some, or all.
+// unanswered returns the keys that an error leaves without an answer: none, some, or all.
 func unanswered(err error, keys int) map[int]bool {
 	lost := map[int]bool{}
 	var some *coord.FilterError
@@ -254,8 +255,8 @@ func (c *cluster) mark(t *step) {
 	}
 }
 
-// isNew takes that a key was called new: once, unless a member has lost something since. It calls new again what it had, and counts to W before it
-// is filled.
+// isNew records that a key was reported as new. This may happen only once, unless a member has lost something since: before it is
+// filled, it counts towards W, and it reports as new what it had.
 func (c *cluster) isNew(life *filterLife, key string) {
 	switch losses, before := life.news[key]; {
 	case before && losses == c.losses:
@@ -297,7 +298,7 @@ func (c *cluster) check(t *step) {
 		case !present[i] && acked[string(key)] && life.acked[string(key)] && !life.dropping:
 			c.facts.violated(convergence.Lost, "a check denies %q, which was acknowledged", key)
 		case present[i] && !life.begun[string(key)]:
-			c.facts.violated(convergence.Phantom, "a check finds %q, which nobody has marked", key)
+			c.facts.violated(convergence.Phantom, "a check finds %q, which was never marked", key)
 		}
 		t.note += fmt.Sprintf(" %s:%v", key, present[i])
 		c.facts.checks++
@@ -305,7 +306,7 @@ func (c *cluster) check(t *step) {
 	}
 }
 
-// spec names the slice of a key.
+// spec returns the slice of a key, and the key's hash.
 func (c *cluster) spec(key string) (bigset.SliceSpec, bloomslice.Hash) {
 	h := bloomslice.Sum([]byte(key))
 	return bigset.SliceSpec{Name: c.filter.Name, Slice: h.Slice(filterSlices), Generation: c.filter.Generation, Options: c.filter.Options}, h
@@ -316,7 +317,7 @@ func (c *cluster) owns(m *member, s keyscheme.Slot) bool {
 	return slices.ContainsFunc(c.static.Lookup(ring.Slot(s)).Owners, func(o ring.Member) bool { return o.Node == m.node })
 }
 
-// markedAt checks that all members that hold the slice of a key have it.
+// markedAt checks that all members that hold the slice of a key have the key.
 func (c *cluster) markedAt(key, when string) {
 	spec, h := c.spec(key)
 	for _, m := range c.members {
@@ -330,7 +331,8 @@ func (c *cluster) markedAt(key, when string) {
 	}
 }
 
-// exchangeSlices has those that hold a slice exchange what they have, directly, and checks that all have the same then, and what was acknowledged.
+// exchangeSlices lets the holders of each slice exchange what they have, directly, and checks that all then have the same,
+// including what was acknowledged.
 func (c *cluster) exchangeSlices() {
 	for n := range uint32(filterSlices) {
 		spec := bigset.SliceSpec{Name: filterName, Slice: n}
@@ -342,7 +344,7 @@ func (c *cluster) exchangeSlices() {
 				}
 			}
 		}
-		for range 2 { // the first member has all that the last one has after the second round
+		for range 2 { // after the second round the first member has everything that the last one has
 			for _, p := range pairs {
 				if _, err := coord.ExchangeSlices(context.Background(), p[0].Replica, p[1].Replica, spec.Slot(), spec.Slot()); err != nil {
 					c.facts.violated(convergence.Failed, "exchange of slices of %s and %s: %v", p[0].node, p[1].node, err)
@@ -363,7 +365,8 @@ func (c *cluster) exchangeSlices() {
 	}
 }
 
-// agreed waits until all members know the same of the filter, and notes it. None serves one that was dropped, or cleared.
+// agreed waits until all members know the same of the filter, and records it. No member may serve a filter that was dropped, or
+// cleared.
 func (c *cluster) agreed() {
 	all := func() map[uint64]string {
 		is := map[uint64]string{}
@@ -412,7 +415,7 @@ func (c *cluster) goneEverywhere() {
 	}
 }
 
-// began is begin for marks.
+// began does what begin does, for marks.
 func (o *own) began(d bigset.FilterDurability) error {
 	if d == bigset.FilterSync {
 		return o.begin(bigset.Sync)

@@ -31,29 +31,29 @@ type member struct {
 	down    bool
 	lives   int // how often it has ended
 
-	joining bool             // it has lost its disk: it answers when it was copied from every other one
-	filled  map[*member]bool // these were, since then
-	copies  int              // from it or to it, under way
+	joining bool             // it has lost its disk: it answers after it has copied from every other member
+	filled  map[*member]bool // the members that it has copied since then
+	copies  int              // from it or to it, in progress
 
-	self     *node              // where members are those of package server/cluster
+	self     *node              // set if members are those of package server/cluster
 	backup   [2]*faultdisk.Disk // copies of its disk, and of that of its hints
-	deaf     time.Time          // until then it hears nothing from the others of what they agree on
+	deaf     time.Time          // until then it hears nothing from the others about what they agree on
 	deafness time.Duration      // how long it will be deaf after it agrees to an epoch
 
 	fault  string        // of its disk
-	failed *atomic.Int64 // writes, by that
+	failed *atomic.Int64 // writes that failed
 }
 
 // holds reports whether the replica is one of those that hold the set.
 func (m *member) holds() bool { return m.self == nil || m.self.owner }
 
-// dial is a clock that runs with the others, and jumps.
+// dial is a clock that runs with the others, except that it jumps.
 type dial struct {
 	c      *cluster
 	jumped bool
 	by     atomic.Int64 // nanoseconds
-	unread atomic.Bool  // nobody has looked since the last jump
-	looks  atomic.Int64 // first ones after a jump
+	unread atomic.Bool  // the clock has not been read since the last jump
+	looks  atomic.Int64 // first reads after a jump
 }
 
 func (c *cluster) dial() *dial {
@@ -61,7 +61,7 @@ func (c *cluster) dial() *dial {
 	return c.dials[len(c.dials)-1]
 }
 
-// Now is the time by this clock.
+// Now returns the time by this clock.
 func (d *dial) Now() time.Time {
 	if d.unread.CompareAndSwap(true, false) {
 		d.looks.Add(1)
@@ -69,16 +69,16 @@ func (d *dial) Now() time.Time {
 	return d.c.turns.Now().Add(time.Duration(d.by.Load()))
 }
 
-// skewed is a coord.Runner whose clock jumps. What it waits for comes no sooner or later.
+// skewed is a coord.Runner whose clock jumps. Its waits are not affected.
 type skewed struct {
 	*turns.Runner
 	clock *dial
-	hedge time.Duration // after which another replica is asked
+	hedge time.Duration // the wait after which another replica is asked
 }
 
 func (s skewed) Now() time.Time { return s.clock.Now() }
 
-// After counts the waits of who then asks another replica.
+// After counts the waits of callers that then ask another replica.
 func (s skewed) After(d time.Duration, f func()) (stop func()) {
 	if s.hedge == 0 || d%s.hedge > 0 {
 		return s.Runner.After(d, f)
@@ -105,7 +105,7 @@ func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compa
 	return err
 }
 
-// crash ends a replica's process. After a while it is back, from what its disk has left, in a new incarnation.
+// crash ends a replica's process. After a while the process is back, in a new incarnation, with what its disk has kept.
 func (c *cluster) crash(m *member, disk *faultdisk.Disk, percent, seconds int) {
 	old := m.store.host
 	old.disk.Heal()
@@ -143,8 +143,8 @@ func (c *cluster) crash(m *member, disk *faultdisk.Disk, percent, seconds int) {
 	})
 }
 
-// power loses power at a replica, and some percents are left of what was not synced. With all of it the process alone was killed: that
-// loses what was acknowledged unsynced, too, as long as it was in the log's buffer and not yet in its file.
+// power cuts a replica's power; the given percentage of what was not synced survives. With 100 only the process was killed: that
+// also loses what was acknowledged unsynced, as long as it was in the log's buffer and not yet in its file.
 func (c *cluster) power(m *member, percent, seconds int) {
 	kind := "crash"
 	if percent < 100 {
@@ -155,8 +155,9 @@ func (c *cluster) power(m *member, percent, seconds int) {
 	c.crash(m, c.clone(m.store.host.disk, percent), percent, seconds)
 }
 
-// outage loses power at all members at once. They unite what they have left: all that was acknowledged as on disk, and what a crash may take
-// back is promised no more. It comes only where nobody is about to be filled: a disk that is lost and an outage together are more than W-1 losses.
+// outage cuts the power of all members at once. They unite what they have kept: everything that was acknowledged as on disk. What a
+// crash may take back is no longer promised. It does nothing if a member has to be filled: a lost disk and an outage together are
+// more than W-1 losses.
 func (c *cluster) outage(percent, seconds int) bool {
 	for _, m := range c.members {
 		if m.down || m.joining || m.fault != "" {
@@ -175,7 +176,7 @@ func (c *cluster) outage(percent, seconds int) bool {
 	return true
 }
 
-// crashIn loses power at a replica in the middle of a call, or right behind it.
+// crashIn cuts a replica's power in the middle of a call, or right after it.
 func (c *cluster) crashIn(m *member, t *step, do func() error) {
 	c.clones++
 	left := m.store.host.disk.CrashAt(int64(t.args["writes"]), t.args["keep"], c.script.seed+c.clones)
@@ -194,13 +195,13 @@ func (c *cluster) crashIn(m *member, t *step, do func() error) {
 		st, err := stateOf(m.store)
 		if err != nil {
 			c.facts.violated(convergence.Failed, "%s: %v", m.node, err)
-		} else if st.Seen.Contains(dotOf(d, 0)) { // else the power was gone before that
+		} else if st.Seen.Contains(dotOf(d, 0)) { // otherwise the power was cut before that
 			c.facts.minted(d)
 		}
 	}
 }
 
-// made takes the delta that a replica has made.
+// made records the delta that a replica has made.
 func (c *cluster) made(d bigset.Delta) {
 	switch {
 	case d.Empty():
@@ -211,7 +212,7 @@ func (c *cluster) made(d bigset.Delta) {
 	}
 }
 
-// putBack has a member come back with an older copy of its disk, which is another disk.
+// putBack brings a member back with an older copy of its disk, which is another disk.
 func (c *cluster) putBack(m *member, seconds int) bool {
 	if m.self == nil || m.backup[0] == nil || m.down || !c.mayJoin(m) {
 		return false
@@ -229,7 +230,7 @@ func (c *cluster) putBack(m *member, seconds int) bool {
 	return true
 }
 
-// touch changes the first byte of the file by which a store knows its folder, as another folder has another file.
+// touch changes the first byte of the file by which a store recognizes its folder, because another folder has another file.
 func touch(disk *faultdisk.Disk, path string) error {
 	f, err := disk.Open(path)
 	if err != nil {
@@ -248,7 +249,8 @@ func touch(disk *faultdisk.Disk, path string) error {
 	return errors.Join(err, w.Sync(), w.Close())
 }
 
-// wipe takes a replica's disk away. One at a time is made whole: from the others it gets all that two replicas have acknowledged.
+// wipe destroys a replica's disk. Only one replica at a time is made whole: it gets from the others everything that two replicas
+// have acknowledged.
 func (c *cluster) wipe(m *member, seconds int) bool {
 	for _, o := range c.members {
 		if o.joining && m.self == nil {
@@ -285,7 +287,7 @@ func (c *cluster) join(m *member) {
 		for _, from := range c.members {
 			for from != m && !m.filled[from] {
 				if m.lives != life {
-					return // its next life goes on
+					return // its next life continues
 				}
 				if m.filled[from] = c.copy(m, from); !m.filled[from] {
 					c.turns.Sleep(time.Second)
@@ -300,7 +302,7 @@ func (c *cluster) join(m *member) {
 	})
 }
 
-// copy copies the range of the set from a replica to another, and reports whether all has come.
+// copy copies the range of the set from one replica to another, and reports whether everything has come.
 func (c *cluster) copy(m, from *member) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer c.turns.After(copyLimit, cancel)()
@@ -320,7 +322,7 @@ func (c *cluster) copy(m, from *member) bool {
 	defer func() { m.copies--; from.copies-- }()
 	for steps := 0; ; steps++ {
 		done, err := cp.Step(ctx)
-		if m.lives != life { // what it wrote went to a process that is no more
+		if m.lives != life { // what it wrote went to a process that no longer exists
 			return false
 		}
 		if err != nil {
@@ -338,7 +340,7 @@ func (c *cluster) copy(m, from *member) bool {
 	}
 }
 
-// copyFailed judges why a copy has not come to its end.
+// copyFailed judges why a copy did not finish.
 func (c *cluster) copyFailed(m, from *member, err error) {
 	c.count("copy broken off")
 	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, bigset.ErrFailed, bigset.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
@@ -358,7 +360,7 @@ func (c *cluster) indexOf(m *member) int {
 	return -1
 }
 
-// faultDisk makes the writes to a replica's log fail, all but the next few, for some seconds.
+// faultDisk makes the writes to a replica's log fail, except the next few, for some seconds.
 func (c *cluster) faultDisk(m *member, t *step) {
 	if m.fault != "" || m.down {
 		return
@@ -377,8 +379,8 @@ func (c *cluster) faultDisk(m *member, t *step) {
 	})
 }
 
-// healDisk ends what is wrong with a replica's disk. A store that has failed by it is opened again, by a new process; what it had not
-// synced is lost.
+// healDisk ends the fault of a replica's disk. A store that has failed because of it is opened again, by a new process; what it had
+// not synced is lost.
 func (c *cluster) healDisk(m *member) {
 	if m.fault == "" {
 		return

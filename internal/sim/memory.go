@@ -13,8 +13,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// memory is a store by the rules alone. What is not synced is a list of the states after each batch, of which a crash keeps the
-// first ones.
+// memory is a store made of the rules alone. What is not synced is a list of the states after each batch; a crash keeps the first
+// ones.
 type memory struct {
 	set   []byte
 	actor clock.Actor
@@ -22,7 +22,7 @@ type memory struct {
 	durable memState
 	log     []memState
 	fault   string // of the disk: calls fail
-	met     bool   // one has
+	met     bool   // a call has failed
 	some    func(state string)
 }
 
@@ -43,14 +43,15 @@ func compareKeys(a, b memKey) int {
 	return cmp.Or(cmp.Compare(a.element, b.element), a.dot.Compare(b.dot))
 }
 
-// memDisk is a disk of a memory. Who closed it in order goes on as the same actor.
+// memDisk is the disk of a memory. A store that closed it cleanly goes on as the same actor.
 type memDisk struct {
 	memState
 	actor  clock.Actor
 	backup bool
 }
 
-// openMemory opens what disk holds: nil is nothing. An actor that may have lost writes never comes back: start makes a new one.
+// openMemory opens what disk holds; nil is an empty disk. An actor that may have lost writes never comes back: start makes a new
+// one.
 func openMemory(set []byte, id, start int, disk any, some func(string)) *memory {
 	m := &memory{set: set, some: some, actor: clock.Actor(fmt.Sprintf("%c%03d", 'a'+id, start))}
 	m.memState = memState{seen: &clock.Clock{}, dead: &clock.Clock{}}
@@ -69,7 +70,7 @@ func openMemory(set []byte, id, start int, disk any, some func(string)) *memory 
 
 func (m *memory) Actor() clock.Actor { return m.actor }
 
-// change runs a batch: all of it, or with an error nothing.
+// change runs a batch: all of it, or nothing if there is an error.
 func (m *memory) change(d bigset.Durability, f func() error) error {
 	if err := m.failing(); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (m *memory) resolve(op *bigset.Op) ([]clock.Dot, error) {
 	return m.visible(op.Element), nil
 }
 
-// apply takes an event: its context kills whatever is known of its dot.
+// apply applies an event: its context kills, whatever is known of its dot.
 func (m *memory) apply(it bigset.Item, dot clock.Dot) {
 	for _, d := range it.Context {
 		m.addDead(d)
@@ -212,7 +213,7 @@ func (m *memory) Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	}
 }
 
-// Read folds the keys behind a bound, each chunk of a snapshot of its own.
+// Read folds the keys after a bound. Each chunk is from a snapshot of its own.
 func (m *memory) Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		after, any := string(o.After), o.After != nil
@@ -258,7 +259,7 @@ func (m *memory) Export(after []byte, bytesMax int) (*bigset.Portion, error) {
 	return chunkOf(m.set, bigset.State{Seen: m.seen, Dead: m.dead}, c), nil
 }
 
-// Ingest takes a chunk of a copy.
+// Ingest applies a chunk of a copy.
 func (m *memory) Ingest(portion *bigset.Portion) error {
 	f, err := portion.Facts()
 	if err != nil {
@@ -281,7 +282,7 @@ func (m *memory) SetNote(name string, value []byte, d bigset.Durability) error {
 
 func (m *memory) Note(name string) ([]byte, error) { return m.notes[name], nil }
 
-// Leave takes a new actor, for all counters are forgotten.
+// Leave takes a new actor, because all counters are forgotten.
 func (m *memory) Leave() error {
 	if m.fault != "" {
 		return errFaulty
@@ -299,7 +300,7 @@ func (m *memory) Sync() error {
 	return nil
 }
 
-// Verify proves that every live dot has one key, and every key's dot was seen.
+// Verify checks that every live dot has one key, and that every key's dot was seen.
 func (m *memory) Verify() error {
 	var live []clock.Dot
 	for _, k := range m.keys {
@@ -313,7 +314,7 @@ func (m *memory) Verify() error {
 	return accounted(m.seen, m.dead, live)
 }
 
-// Maintain compacts: keys go whose dots a durable Dead covers.
+// Maintain compacts: it drops keys whose dots a durable Dead covers.
 func (m *memory) Maintain(int) (string, error) {
 	keep := slices.DeleteFunc(slices.Clone(m.keys), func(k memKey) bool { return m.durable.dead.Contains(k.dot) })
 	if len(keep) == len(m.keys) {
@@ -324,7 +325,7 @@ func (m *memory) Maintain(int) (string, error) {
 	return "compaction", nil
 }
 
-// failing is what a call meets while the disk fails.
+// failing returns the error of a call while the disk fails.
 func (m *memory) failing() error {
 	if m.fault == "" {
 		return nil
@@ -354,7 +355,7 @@ func (m *memory) Stop() (any, error) { return memDisk{memState: m.memState, acto
 
 func (m *memory) Close() {}
 
-// keyBytes is about what a key takes in an engine.
+// keyBytes is about the size of a key in an engine.
 const keyBytes = 40
 
 // resolvedValue is the value of a key without an unresolved context.

@@ -10,8 +10,8 @@ import (
 	"bigset/clock"
 )
 
-// names are short names of actors, which are random bytes: a for the first actor of replica 0, a2 for its next one, b for the first of replica 1. So the
-// same seed prints the same script.
+// names are short names of actors, which are random bytes: a for the first actor of replica 0, a2 for its next one, b for the first
+// of replica 1. So the same seed prints the same script.
 type names struct {
 	of   map[clock.Actor]string
 	made map[int]int // actors, by replica
@@ -19,7 +19,7 @@ type names struct {
 
 func newNames() *names { return &names{map[clock.Actor]string{}, map[int]int{}} }
 
-// met names the actor of a replica, where it is new.
+// met names the actor of a replica, if the actor is new.
 func (n *names) met(replica int, a clock.Actor) {
 	if n.of[a] != "" {
 		return
@@ -31,16 +31,16 @@ func (n *names) met(replica int, a clock.Actor) {
 	}
 }
 
-// actor returns the name of an actor. One of no replica that is known is an x.
+// actor returns the name of an actor. An actor of no known replica is an x.
 func (n *names) actor(a clock.Actor) string {
 	n.met('x'-'a', a)
 	return n.of[a]
 }
 
-// dot is a dot as scripts show it: a:1.
+// dot formats a dot as scripts show it: a:1.
 func (n *names) dot(d clock.Dot) string { return fmt.Sprintf("%s:%d", n.actor(d.Actor), d.Counter) }
 
-// dots are dots in the order of their names: [a:1 b:3].
+// dots formats dots in the order of their names: [a:1 b:3].
 func (n *names) dots(list []clock.Dot) string {
 	var all []string
 	for _, d := range list {
@@ -50,7 +50,7 @@ func (n *names) dots(list []clock.Dot) string {
 	return "[" + strings.Join(all, " ") + "]"
 }
 
-// clock is a clock in the order of its actors' names: {a:1-5,7 b:3}.
+// clock formats a clock in the order of its actors' names: {a:1-5,7 b:3}.
 func (n *names) clock(c *clock.Clock) string {
 	of := map[string]string{}
 	for run := range c.Runs() {
@@ -72,10 +72,10 @@ func (n *names) clock(c *clock.Clock) string {
 	return "{" + strings.Join(all, " ") + "}"
 }
 
-// hexActor is an actor of an engine in a text.
+// hexActor matches an actor of an engine in a text.
 var hexActor = regexp.MustCompile(`\b[0-9a-f]{24,}\b`)
 
-// text is a text of others with the names in place of hex.
+// text returns a text with names in place of actors in hex.
 func (n *names) text(s string) string {
 	return hexActor.ReplaceAllStringFunc(s, func(text string) string {
 		b, err := hex.DecodeString(text)

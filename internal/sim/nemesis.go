@@ -8,7 +8,7 @@ import (
 	"bigset/convergence"
 )
 
-// inLane does a step of the script, and returns when the next one of its lane has its turn.
+// inLane does a step of the script, and returns when the next step of its lane may begin.
 func (c *cluster) inLane(t *step) {
 	if t.args["apart"] == 0 {
 		c.step(t)
@@ -56,7 +56,7 @@ func (c *cluster) step(t *step) {
 	}
 }
 
-// process is the one that a step names.
+// process returns the process that a step names.
 func (c *cluster) process(t *step) *process {
 	if via := t.args["via"]; c.script.epochs() {
 		return c.members[c.seat(via)].process
@@ -66,18 +66,18 @@ func (c *cluster) process(t *step) *process {
 	return c.procs[t.args["via"]]
 }
 
-// seat is the member that a number names, where each of them is a coordinator.
+// seat returns the member that a number names if each member is a coordinator.
 func (c *cluster) seat(via int) int {
 	return (via + len(c.members)*coordinators - coordinators) % len(c.members)
 }
 
-// coordinator is the one that a client's step goes to, after so many tries.
+// coordinator returns the coordinator to which a client's step goes at the given try.
 func (c *cluster) coordinator(t *step, try int) *process {
 	if !c.script.epochs() {
 		return c.procs[(t.args["via"]+try)%coordinators]
 	}
 	at := c.seat(t.args["via"] + try)
-	for range c.members { // one that runs
+	for range c.members { // the next one that runs
 		if !c.members[at].down {
 			break
 		}
@@ -86,13 +86,13 @@ func (c *cluster) coordinator(t *step, try int) *process {
 	return c.members[at].process
 }
 
-// ofMembers are the steps that only clusters have whose members are those of package server/cluster.
+// ofMembers are the steps that exist only in clusters whose members are those of package server/cluster.
 var ofMembers = []string{"mark", "check", "create-filter", "drop-filter", "clear-filter", "flush-filter", "outage"}
 
 // skipped is the note of a step that could not be done.
 const skipped = "skipped"
 
-// wrong does what goes wrong beside calls, and the work of the background. It returns what it did.
+// wrong does a fault that is not a fault of calls, or background work. It returns what it did.
 func (c *cluster) wrong(t *step, m *member) string {
 	switch t.kind {
 	case "crash":
@@ -166,7 +166,7 @@ func (c *cluster) kill(i, percent int) {
 	p := c.procs[i]
 	old := p.Coordinator
 	p.folder.disk = c.clone(p.folder.disk, percent)
-	for _, l := range p.links { // what the old process still does reaches nobody
+	for _, l := range p.links { // calls that the old process still makes reach no replica
 		l.from = &process{dead: true}
 	}
 	if err := c.start(p, i); err != nil {

@@ -27,9 +27,9 @@ import (
 // The times and sizes of clusters whose members are those of package server/cluster.
 const (
 	roundPause = 300 * time.Millisecond // between two rounds in which a member that is not whole asks the others
-	wholePause = 2 * time.Second        // the same of one that is
+	wholePause = 2 * time.Second        // the same for one that is
 	calmPause  = 5 * time.Second        // the same when all faults have ended
-	sendsLimit = 40 * time.Second       // until what coordinators send has come, or is a hint
+	sendsLimit = 40 * time.Second       // until what coordinators send has arrived, or is a hint
 	wholeLimit = 10 * time.Minute       // until all members are whole after all faults have ended
 	buckets    = 8
 )
@@ -46,14 +46,14 @@ type node struct {
 // epochs reports whether the members of a script's cluster are those of package server/cluster, which agree on epochs.
 func (s *script) epochs() bool { return s.n > 0 }
 
-// settings are those of the cluster of a script. One that was shrunk may have fewer members than copies.
+// settings returns the settings of a script's cluster. A script that was shrunk may have fewer members than copies.
 func (s *script) settings() ring.Settings {
 	n := min(s.n, s.replicas)
 	w := max(n/2+1, min(s.w, n))
 	return ring.Settings{N: n, W: w, R: n - w + 1, DW: w, Buckets: buckets, Slices: buckets}
 }
 
-// peers are all members, as each of them is told.
+// peers returns all members, as each of them is configured.
 func (c *cluster) peers() (all []membership.Peer) {
 	for _, m := range c.members {
 		all = append(all, membership.Peer{ID: m.node})
@@ -123,7 +123,7 @@ func (c *cluster) boot(m *member) {
 	})
 }
 
-// background counts what members do beside what they are asked for. What they log is counted by its message.
+// background counts what members do in addition to what clients ask for. What they log is counted by its message.
 func (c *cluster) background(e coord.Event) {
 	switch e.Kind {
 	case coord.EventNotSent, coord.EventHintReplayed, coord.EventHintExpired, coord.EventRepaired, coord.EventRepairLeft:
@@ -150,7 +150,7 @@ func (m *member) whole() bool {
 	return v.Serves && v.Sets && v.Filters
 }
 
-// halt ends the process of a member, as far as anybody else can see. What it still does reaches nobody.
+// halt ends the process of a member, as far as any other process can see. What it still does has no effect.
 func (c *cluster) halt(m *member, percent int) {
 	old := m.self.Member
 	m.process.dead = true
@@ -158,7 +158,7 @@ func (c *cluster) halt(m *member, percent int) {
 	c.turns.Go(func() { _ = old.Close(context.Background()) })
 }
 
-// mayJoin reports whether a member may lose what it has acknowledged: the others that are whole must have all of that.
+// mayJoin reports whether a member may lose what it has acknowledged: the others that are whole must have all of it.
 func (c *cluster) mayJoin(m *member) bool {
 	joining := 1
 	for _, o := range c.members {
@@ -169,8 +169,8 @@ func (c *cluster) mayJoin(m *member) bool {
 	return joining < c.script.settings().W
 }
 
-// mayCrash reports whether a member may lose power: one that has to join then may do so. In the midst of a call that may be the one in which a
-// store writes down who it is, and comes back as another disk.
+// mayCrash reports whether a member may lose power. If it then has to join, it must be allowed to. In the middle of a call it
+// always has to join, because the call may be the one in which a store records its identity, so that it comes back as another disk.
 func (c *cluster) mayCrash(m *member, midway bool) bool {
 	return m.self == nil || !midway && !m.joining && !m.self.unsynced || c.mayJoin(m)
 }
@@ -181,7 +181,7 @@ func (c *cluster) joins(m *member, old *host) bool {
 	return sets || filters || !bytes.Equal(m.store.host.Identity(), old.Identity())
 }
 
-// settled reports whether all members are whole under the same epoch, know which filters there are, and have no hints for each other.
+// settled reports whether all members are whole under the same epoch, know which filters exist, and have no hints for each other.
 func (c *cluster) settled() bool {
 	for _, m := range c.members {
 		if !m.whole() || m.joining || m.self.View().Record.Epoch != c.members[0].self.View().Record.Epoch {
@@ -200,7 +200,7 @@ func (c *cluster) settled() bool {
 	return true
 }
 
-// await waits until something is so, for some time. It reports whether it came to be so.
+// await waits for a condition, up to a limit. It reports whether the condition became true.
 func (c *cluster) await(limit time.Duration, ready func() bool) bool {
 	for end := c.turns.Now().Add(limit); !ready(); c.turns.Sleep(roundPause) {
 		if c.turns.Now().After(end) {
@@ -210,7 +210,7 @@ func (c *cluster) await(limit time.Duration, ready func() bool) bool {
 	return true
 }
 
-// allWhole waits until the cluster is whole, or says why it is not.
+// allWhole waits until the cluster is whole, or reports why it is not.
 func (c *cluster) allWhole() bool {
 	if c.facts.violation != nil || c.await(wholeLimit, c.settled) {
 		return c.facts.violation == nil
@@ -228,7 +228,7 @@ func (c *cluster) allWhole() bool {
 	return false
 }
 
-// playMembers does all steps with members that are whole at first, and become so again.
+// playMembers runs all steps with members that are whole at first, and become whole again at the end.
 func (c *cluster) playMembers() {
 	defer c.endNodes()
 	if !c.allWhole() {
@@ -248,7 +248,7 @@ func (c *cluster) playMembers() {
 	}
 }
 
-// endNodes ends all members in order, and has those that hold the set exchange what they have, directly.
+// endNodes closes all members, and lets those that hold the set exchange what they have, directly.
 func (c *cluster) endNodes() {
 	c.quiet = true
 	for _, m := range c.members {
@@ -281,7 +281,7 @@ type own struct {
 
 var _ membership.Local = (*own)(nil)
 
-// begin returns an error where the process has ended. It notes that a crash may take back what is acknowledged without a sync.
+// begin returns an error if the process has ended. It records that a crash may take back what is acknowledged without a sync.
 func (o *own) begin(d bigset.Durability) error {
 	if o.member.lives != o.life {
 		return fmt.Errorf("%w: %s has ended", peer.ErrUnavailable, o.member.node)
@@ -296,7 +296,8 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 	if err := o.begin(w.Durability); err != nil {
 		return bigset.Result{}, o.Member(), err
 	}
-	// What is told ahead is on its way to others before Write returns, and then others have their turn: all that the schedule knows of it is noted before.
+	// Deltas in Applied are sent to other replicas before Write returns, and the others may run then, so the schedule records
+	// everything that it knows of a delta before.
 	ahead := w.Applied
 	if ahead == nil {
 		r, m, err := o.Replica.Write(ctx, set, ops, w)
@@ -359,7 +360,7 @@ func (o *own) DotStatus(ctx context.Context, set, element []byte, dots []clock.D
 	return o.Replica.DotStatus(ctx, set, element, dots)
 }
 
-// memberDisk is a store as a member keeps its records in it.
+// memberDisk is a store in the role in which a member keeps its records in it.
 type memberDisk struct{ *engine.Store }
 
 var _ membership.Disk = memberDisk{}
@@ -404,7 +405,7 @@ func (d memberDisk) Seal() (key, domain []byte) {
 	return k.Current[:], k.Domain[:]
 }
 
-// listener takes what a member logs.
+// listener handles what a member logs.
 type listener struct {
 	c *cluster
 	m *member

@@ -11,7 +11,7 @@ import (
 
 var memberSeed = flag.Uint64("sim.members", 0, "run this schedule of a cluster of members alone")
 
-// TestMembers: nothing is violated in clusters whose members agree on epochs, and the interesting states were met.
+// TestMembers: nothing is violated in clusters whose members agree on epochs, and the interesting states were reached.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	schedules := tier.Pick[uint64](20, 100, 1200)
@@ -39,16 +39,17 @@ func TestMembers(t *testing.T) {
 	r.met(t)
 }
 
-// stories are what single rules are for, with members x, b and c.
+// stories are schedules for single rules, with members x, b and c.
 var stories = map[string]string{
-	// x writes, and b gets it late. c, which has it, loses its disk and is filled from b: b must not take it any more when c has its copy.
+	// x writes, and b gets it late. c, which has it, loses its disk and is filled from b: b must no longer accept it once c has its
+	// copy.
 	"late": `1 nemesis delay via=$x at=b seconds=6
 2 nemesis write apart=1 via=$x w=3 dw=3 id=0 add=a
 3 nemesis wipe wait=300 at=c seconds=0
 4 nemesis read wait=6500 via=$c r=1 batch=1
 5 nemesis read wait=1000 via=$c r=1 batch=1
 `,
-	// The same, and b has agreed to the new epoch and does not hear that it has come.
+	// The same, but b has agreed to the new epoch and does not hear that it is committed.
 	"deaf": `1 nemesis deaf at=b seconds=9
 2 nemesis delay via=$x at=b seconds=6
 3 nemesis write apart=1 via=$x w=3 dw=3 id=0 add=a
@@ -66,7 +67,7 @@ var stories = map[string]string{
 `,
 }
 
-// TestStories: each story ends well, whoever is who.
+// TestStories: each story ends well, whichever member plays which part.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	for name, text := range stories {

@@ -25,7 +25,7 @@ type reading struct {
 	repairs []convergence.Repair
 }
 
-// stream is one replica's part of a reading. Its iterator stays open from chunk to chunk.
+// stream is one replica's part of a reading. Its iterator stays open between chunks.
 type stream struct {
 	rep  *replica
 	next func() (*fold.Chunk, error, bool)
@@ -50,7 +50,7 @@ func (m *reading) open(rep *replica, after []byte) *stream {
 	return s
 }
 
-// errHungUp says that a stream's replica is gone.
+// errHungUp says that a stream's replica has gone.
 var errHungUp = errors.New("sim: the replica has hung up")
 
 // Chunk implements convergence.Reader. A stream whose last chunk is not merged yet waits.
@@ -107,8 +107,8 @@ func (m *reading) advance() error {
 	}
 }
 
-// repair makes messages of what a stream's replica lacks: keys with their dots, and of the dots that it should not have those that
-// a witness says are dead.
+// repair makes messages of what is missing at a stream's replica: keys with their dots, and, of the dots that it should not have,
+// those that a witness says are dead.
 func (m *reading) repair(l readcore.Lack) error {
 	to := m.streams[l.Stream].rep
 	if m.rand.IntN(2) == 0 {

@@ -12,7 +12,7 @@ import (
 	"bigset/convergence"
 )
 
-// Failure is a violation, and how to see it again.
+// Failure is a violation, and how to reproduce it.
 type Failure struct {
 	Violation *convergence.Violation
 	Seed      uint64 // of the script
@@ -23,17 +23,18 @@ type Failure struct {
 // String prints the failure for people, with the script.
 func (f *Failure) String() string { return f.text }
 
-// Replayed is what came of a script that was run again.
+// Replayed is the result of running a script again.
 type Replayed struct {
 	Violation    *convergence.Violation // of the last run that failed; nil is none
 	Script       string                 // with what each step did then, or in the last run
 	Runs, Failed int
 }
 
-// replays is how often a script is run again: one of engines does not fail each time.
+// replays is how often a script is run again: a script with engines does not fail each time.
 const replays = 10
 
-// Replay runs the schedule of a file that holds a violation, ten times. What can't be read is an error that wraps convergence.ErrScript.
+// Replay runs the schedule of a file that holds a violation, ten times. If it can't read the file, its error wraps
+// convergence.ErrScript.
 func Replay(in io.Reader) (_ *Replayed, err error) {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -57,7 +58,7 @@ func Replay(in io.Reader) (_ *Replayed, err error) {
 	})
 }
 
-// replay runs a script some times.
+// replay runs a script replays times.
 func replay(run func() (*convergence.Violation, fmt.Stringer, error)) (*Replayed, error) {
 	r := &Replayed{}
 	for r.Runs < replays {
@@ -90,7 +91,7 @@ func replayCluster(text []byte) (*Replayed, error) {
 
 func all(int, *step) bool { return true }
 
-// explainCluster runs a failing schedule of a cluster again, and shrinks it in so many runs; 0 is shrinkRuns.
+// explainCluster runs a failing schedule of a cluster again, and shrinks it in at most runs runs; 0 is shrinkRuns.
 func explainCluster(ctx context.Context, s *script, v *convergence.Violation, runs int) (*Failure, error) {
 	h := &shrinker{ctx: ctx, best: s, v: v, runs: cmp.Or(runs, shrinkRuns), run: runAlone}
 	_, failed, err := h.again(s, replays)

@@ -13,7 +13,7 @@ import (
 	"bigset/server/peer"
 )
 
-// mark is the operation that is written to sync what is before it.
+// mark is the operation that is written to sync what precedes it.
 var mark = []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("mark")}}
 
 // replica is a copy of the schedule's set in a store. Its messages are frames of server/peer.
@@ -24,10 +24,10 @@ type replica struct {
 	names   *names
 	streams []*stream // that read from it
 
-	joining bool   // it may lack what it had acknowledged, until every other replica was copied to it
-	onDisk  bool   // so says its disk
-	filled  uint32 // the replicas of which a copy is done
-	wrong   error  // what a copy has ended with, and must not
+	joining bool   // it may be missing what it had acknowledged, until it has copied from every other replica
+	onDisk  bool   // joining, as its disk records it
+	filled  uint32 // the replicas from which a copy is complete
+	wrong   error  // an error with which a copy must not end, but did
 }
 
 var _ interface {
@@ -58,7 +58,7 @@ func (r *replica) member() peer.Member {
 	return m
 }
 
-// durability is that of the next call.
+// durability draws the durability of the next call.
 func (r *replica) durability() bigset.Durability {
 	if r.env.Rand.IntN(4) == 0 {
 		return bigset.Sync
@@ -71,7 +71,7 @@ func (r *replica) Do(op convergence.Op) (convergence.Effect, error) {
 	return r.DoBatch([]convergence.Op{op})
 }
 
-// DoBatch implements convergence.Batcher. A whole set is deleted alone.
+// DoBatch implements convergence.Batcher. The delete of a whole set is a batch of its own.
 func (r *replica) DoBatch(ops []convergence.Op) (e convergence.Effect, err error) {
 	if r.joining {
 		return e, convergence.ErrNotReady
@@ -120,7 +120,7 @@ func (r *replica) write(ops []convergence.Op, d bigset.Durability) (bigset.Delta
 		case "clear":
 			return bigset.Delta{}, nil, fmt.Errorf("%w: a clear in a batch", convergence.ErrRefused)
 		}
-		if err := bigset.CheckElement(o.Element); err != nil { // as whoever serves clients does
+		if err := bigset.CheckElement(o.Element); err != nil { // as a server does for its clients
 			return bigset.Delta{}, nil, fmt.Errorf("%w: %w", convergence.ErrRefused, err)
 		}
 		var err error
@@ -131,7 +131,7 @@ func (r *replica) write(ops []convergence.Op, d bigset.Durability) (bigset.Delta
 	}
 	r.names.met(r.env.ID, r.store.Actor())
 	result, err := r.store.Write(list, d)
-	if result.Delta.Actor != "" { // of the range, where that was dropped before
+	if result.Delta.Actor != "" { // of the range, which is another if that was dropped before
 		r.names.met(r.env.ID, result.Delta.Actor)
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *replica) Receive(msg []byte) (durable bool, err error) {
 	return d == bigset.Sync && err == nil, err
 }
 
-// Read implements convergence.Replica. What it shows must be just what is seen and not dead.
+// Read implements convergence.Replica. What it shows must be exactly what is seen and not dead.
 func (r *replica) Read() (v convergence.View, err error) {
 	if r.joining {
 		return v, convergence.ErrNotReady
@@ -199,12 +199,12 @@ func (r *replica) Read() (v convergence.View, err error) {
 	return v, nil
 }
 
-// accounted checks that dots are just those that are seen and not dead, each once.
+// accounted checks that dots are exactly those that are seen and not dead, each once.
 func accounted(seen, dead *clock.Clock, dots []clock.Dot) error {
 	once := make(map[clock.Dot]bool, len(dots))
 	for _, d := range dots {
 		if once[d] || !seen.Contains(d) || dead.Contains(d) {
-			return fmt.Errorf("sim: %v is not live, or there twice", d)
+			return fmt.Errorf("sim: %v is not live, or is shown twice", d)
 		}
 		once[d] = true
 	}
@@ -214,8 +214,8 @@ func accounted(seen, dead *clock.Clock, dots []clock.Dot) error {
 	return nil
 }
 
-// item shows an element with its narrow context. Wide contexts serve the elements that are absent: one that kills what its
-// coordinator knows to be dead already makes no event, so that whoever has not heard of that death hears nothing of it.
+// item shows an element with its narrow context. Wide contexts serve the elements that are absent: an operation that kills only
+// what its coordinator already knows to be dead makes no event, so a replica that has not heard of that death would not hear of it.
 func (n *names) item(e fold.Element) convergence.Item {
 	it := convergence.Item{Elem: string(e.Name), Context: encode(narrow, clock.Of(e.Dots...))}
 	for _, d := range e.Dots {
@@ -262,19 +262,19 @@ func (r *replica) hangUp() {
 	r.streams = nil
 }
 
-// Backup implements convergence.Backuper. What is opened from it has lost writes.
+// Backup implements convergence.Backuper. A replica that is opened from it has lost writes.
 func (r *replica) Backup() (any, error) {
 	disk, err := r.store.Backup()
 	return replicaDisk{disk, true}, err
 }
 
-// DiskFault implements convergence.DiskFaulter. A store that has to be opened again for it takes its readers down.
+// DiskFault implements convergence.DiskFaulter. If the store has to be opened again, its readers are ended.
 func (r *replica) DiskFault(kind string) error {
 	r.hangUp()
 	return r.store.Fault(kind)
 }
 
-// Ask implements convergence.Repairer: what this replica has seen, and what of it is dead.
+// Ask implements convergence.Repairer: it sends what this replica has seen, and what of it is dead.
 func (r *replica) Ask() ([]byte, error) {
 	st, err := stateOf(r.store)
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *replica) Ask() ([]byte, error) {
 	return r.frame(peer.State(st))
 }
 
-// Answer implements convergence.Repairer: the deaths and the keys that the other one lacks.
+// Answer implements convergence.Repairer: it sends the deaths and the keys that are missing at the other replica.
 func (r *replica) Answer(ask []byte) (out [][]byte, err error) {
 	m, _, err := peer.Decode(ask)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 // Kinds are the kinds of schedules, in the order in which a report shows them.
 var Kinds = []string{kindRules, kindEngines, kindClusters, kindMembers}
 
-// Part is what schedules of one kind were.
+// Part counts the schedules of one kind.
 type Part struct {
 	Schedules int     `json:"schedules"`
 	Seconds   float64 `json:"seconds"`
@@ -32,22 +32,22 @@ type Report struct {
 	Schedules int              `json:"schedules"`
 	Kinds     map[string]*Part `json:"kinds"` // of schedules
 	Shapes    map[string]int   `json:"shapes"`
-	// Operations are those of clients: elements added and removed, sets deleted; in clusters also sets read, elements looked up, keys marked and
-	// asked for. A batch of two counts twice, a retry not at all, and nothing that goes between replicas.
+	// Operations are those of clients: elements added and removed, sets deleted; in clusters also sets read, elements looked up,
+	// keys marked and checked. A batch of two counts twice; retries and traffic between replicas do not count.
 	Operations int            `json:"operations"`
 	Steps      int            `json:"steps"`      // of schedules
-	Skipped    int            `json:"skipped"`    // of them those that could not be done
+	Skipped    int            `json:"skipped"`    // those that could not be done
 	Checks     int            `json:"checks"`     // states of replicas, and reads, that were judged
 	Faults     map[string]int `json:"faults"`     // by name, those that had an effect
 	Mechanisms map[string]int `json:"mechanisms"` // by name: what ran, and states that were met
-	Never      []string       `json:"never"`      // faults and mechanisms that such schedules can meet, and have not
-	Below      []Shortage     `json:"below"`      // those that were met less often than so many schedules should
+	Never      []string       `json:"never"`      // faults and mechanisms that such schedules can reach, but have not
+	Below      []Shortage     `json:"below"`      // those that were reached less often than that many schedules should
 	Violations int            `json:"violations"`
 
 	Failure *Failure `json:"-"` // the violation, shrunk
 }
 
-// Shortage is a fault or a mechanism that was met less often than its floor.
+// Shortage is a fault or a mechanism that was reached less often than its floor.
 type Shortage struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
@@ -70,7 +70,7 @@ func newReport() *Report {
 // Failed reports whether something was violated.
 func (r *Report) Failed() bool { return r.Violations > 0 }
 
-// Count returns how often a fault or a mechanism was met.
+// Count returns how often a fault or a mechanism was reached.
 func (r *Report) Count(name string) int { return r.Faults[name] + r.Mechanisms[name] }
 
 // Of returns how many schedules of a kind there were.
@@ -81,8 +81,8 @@ func (r *Report) Of(kind string) int {
 	return 0
 }
 
-// Sight reports whether a name in Faults or Mechanisms is one of the known ones, and whether enough schedules always meet it: then Never names it
-// if they have not.
+// Sight reports whether a name in Faults or Mechanisms is known, and whether enough schedules always reach it. Never names an
+// expected one that was not reached.
 func Sight(name string) (known, expected bool) {
 	i, ok := sightOf[name]
 	if !ok || sights[i].name != name {
@@ -99,7 +99,7 @@ func (r *Report) in(s sight) map[string]int {
 	return r.Mechanisms
 }
 
-// count counts a fault or a mechanism, by its name or by what it is called where it is met. What has no name counts as a mechanism.
+// count counts a fault or a mechanism, by its name or by one of its other names. A name that is not known counts as a mechanism.
 func (r *Report) count(what string, times int) {
 	if i, ok := sightOf[what]; ok {
 		r.in(sights[i])[sights[i].name] += times
@@ -108,15 +108,15 @@ func (r *Report) count(what string, times int) {
 	r.Mechanisms[what] += times
 }
 
-// ran notes schedules of a kind.
+// ran records schedules of a kind.
 func (r *Report) ran(kind string, schedules int, took time.Duration) {
 	p := r.Kinds[kind]
 	p.Schedules += schedules
 	p.Seconds += took.Seconds()
 }
 
-// add adds what schedules of the kit did. Of faults of disks the kit knows only that they were asked for, and nothing there reads a clock: those
-// do not count.
+// add adds what schedules of the kit did. It leaves out faults of disks, of which the kit knows only that they were requested, and
+// jumps of clocks, which no replica there reads.
 func (r *Report) add(k *convergence.Report) {
 	r.Schedules += k.Schedules
 	r.Operations += k.Operations
@@ -140,7 +140,7 @@ func (r *Report) add(k *convergence.Report) {
 	}
 }
 
-// judge notes what was never met, and what was met less often than it should.
+// judge records what was never reached, and what was reached less often than it should be.
 func (r *Report) judge() {
 	r.Never, r.Below = []string{}, []Shortage{}
 	for _, p := range r.Kinds {

@@ -11,7 +11,7 @@ import (
 	"bigset/convergence"
 )
 
-// met checks that a report has counted nothing without a name, and nothing less often than so many schedules should.
+// met checks that a report has counted nothing without a name, and nothing less often than that many schedules should.
 func (r *Report) met(t *testing.T) {
 	t.Helper()
 	r.judge()
@@ -26,7 +26,8 @@ func (r *Report) met(t *testing.T) {
 	}
 }
 
-// TestTurns: bound by time, each kind gets its share of that, whatever a schedule takes; bound by a number, each gets its part of that.
+// TestTurns: if a time is given, each kind gets its share of the time, whatever a schedule takes; if a number is given, each gets
+// its part of the number.
 func TestTurns(t *testing.T) {
 	cost := map[string]float64{kindRules: 0.002, kindEngines: 0.03, kindClusters: 0.01, kindMembers: 0.09}
 	run := func(o Options, turns int) *Report {
@@ -71,7 +72,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestSchedulesOfKinds: the n-th schedule of a kind does not depend on how many of other kinds there are.
+// TestSchedulesOfKinds: the n-th schedule of a kind does not depend on the number of schedules of other kinds.
 func TestSchedulesOfKinds(t *testing.T) {
 	t.Parallel()
 	did := func(schedules int, kinds ...string) (all string) {
@@ -89,7 +90,7 @@ func TestSchedulesOfKinds(t *testing.T) {
 				s.schedules = 0
 				continue
 			}
-			if n == s.batch { // a last one that is cut short is of another length
+			if n == s.batch { // the last batch may be shorter
 				if err := s.run(t.Context(), s.batches, n); err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +115,7 @@ func sorted(list string) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestFloors: what is met too seldom is below its floor, and what was not met at all has never been met, if such schedules can.
+// TestFloors: what is reached too rarely is below its floor, and what such schedules can reach, but did not, is in Never.
 func TestFloors(t *testing.T) {
 	r := newReport()
 	r.ran(kindMembers, 1000, 0)

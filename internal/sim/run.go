@@ -17,15 +17,16 @@ type Options struct {
 	Schedules int           // how many; 0 is 11,000, or no limit with Duration
 	Duration  time.Duration // 0 is no limit
 	Replicas  int           // of each schedule, 3 to 7; 0 is a mixture
-	// Stores runs no schedules over the rules alone: of 14 there are 10 over engines and 4 of whole clusters.
+	// Stores runs no schedules with the rules alone: of 14 schedules, 10 run on engines and 4 on whole clusters.
 	Stores bool
-	// ShrinkRuns limits how many runs it takes to shorten a schedule that violates something; 0 is some thousand, which may take minutes.
+	// ShrinkRuns limits how many runs it takes to shorten a schedule that violates something; 0 is a few thousand, which may take
+	// minutes.
 	ShrinkRuns int
-	// Progress is told a few times a second; it may read the report until it returns.
+	// Progress is called a few times a second; it may read the report until it returns.
 	Progress func(*Report)
 }
 
-// ErrOptions says that options can't be.
+// ErrOptions is returned for options that are not valid.
 var ErrOptions = errors.New("sim: bad options")
 
 const (
@@ -33,8 +34,8 @@ const (
 	storesDefault    = 1_400
 	replicasLeast    = 3
 	replicasMost     = 7
-	steps            = 180 // of a schedule, at most about so many
-	engineReplays    = 10  // of one that failed: an engine has goroutines of its own
+	steps            = 180 // of a schedule, at most about this many
+	engineReplays    = 10  // of a schedule that failed: an engine has goroutines of its own
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -42,7 +43,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Schedules < 0 || o.Duration < 0 || o.ShrinkRuns < 0:
 		return o, fmt.Errorf("%w: schedules, seconds and runs can't be negative", ErrOptions)
 	case o.Replicas != 0 && (o.Replicas < replicasLeast || o.Replicas > replicasMost):
-		return o, fmt.Errorf("%w: %d replicas; there are %d to %d", ErrOptions, o.Replicas, replicasLeast, replicasMost)
+		return o, fmt.Errorf("%w: %d replicas, want %d to %d", ErrOptions, o.Replicas, replicasLeast, replicasMost)
 	case o.Schedules == 0 && o.Duration == 0:
 		o.Schedules = schedulesDefault
 		if o.Stores {
@@ -52,23 +53,25 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// source is where the schedules of one kind come from: a sequence of batches that depends on nothing but the seed of the run.
+// source is where the schedules of one kind come from: a sequence of batches that depends only on the seed of the run.
 type source struct {
 	kind      string
-	share     float64 // of the time, where a number of schedules does not decide
+	share     float64 // of the time, if no number of schedules is given
 	schedules int     // left to run
 	batch     int     // schedules in one
 	batches   uint64  // so far
 	run       func(ctx context.Context, batch uint64, schedules int) error
 }
 
-// mixture is of how many schedules of each kind so many of all are, if their number is given: about half of the time goes to rules.
+// mixture is how many schedules of each kind run if a number of schedules is given, in proportion: about half of the time goes to
+// rules.
 var mixture = map[string]int{kindRules: 100, kindEngines: 5, kindClusters: 3, kindMembers: 2}
 
-// Run runs schedules, until one violates what was promised, or the options or ctx end it. With a number of schedules there are so many of
-// each kind in all: of 110, rounded up, 5 over engines, 3 of whole clusters, 2 of members of clusters, and the others are over the rules alone.
-// Without one each kind takes its share of the time: the rules a half. The n-th schedule of a kind follows from the seed, however many of
-// other kinds there are. If a number of replicas is given, there are no members. A violation is no error: it is in the report, shrunk.
+// Run runs schedules until one violates what was promised, or the options or ctx end it. If a number of schedules is given, it is
+// divided among the kinds: of 110, rounded up, 5 run on engines, 3 on whole clusters, 2 on members of clusters, and the others
+// run on the rules alone. Without a number each kind gets its share of the time: the rules get half. The n-th schedule of a kind
+// follows from the seed, however many schedules of other kinds run. If a number of replicas is given, no schedules of members run.
+// A violation is not an error: it is in the report, shrunk.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	r = newReport()
 	if o, err = o.withDefaults(); err != nil {
@@ -107,7 +110,8 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	return r, err
 }
 
-// next returns the source whose turn it is: the one that is furthest behind its share, of the schedules or of the time. Nil is none.
+// next returns the source whose turn it is: the one that is furthest below its share, of the schedules or of the time. It returns
+// nil if no source is left.
 func (r *Report) next(list []*source) (best *source) {
 	least := math.Inf(1)
 	for _, s := range list {
@@ -150,12 +154,12 @@ func (r *Report) sources(o Options, engines convergence.System) []*source {
 	return o.split(list)
 }
 
-// seed is that of a batch of a kind.
+// seed returns the seed of a batch of a kind.
 func (o Options) seed(kind int, batch uint64) uint64 {
 	return o.Seed<<24 | uint64(kind)<<22 | batch&(1<<22-1)
 }
 
-// split returns the sources that have schedules, and how many.
+// split returns the sources that have schedules, and sets how many.
 func (o Options) split(list []*source) []*source {
 	of := mixture
 	switch {

@@ -12,8 +12,8 @@ import (
 	"bigset/convergence"
 )
 
-// script is the schedule of a cluster as explicit steps. A step whose reference is gone, or that can't be done, is skipped: so a script
-// stays valid without any of its steps. The text form has a step a line:
+// script is the schedule of a cluster as explicit steps. A step that can't be done, or that refers to a removed step, is skipped,
+// so a script stays valid without any of its steps. The text form has one step per line:
 //
 //	cluster script 1
 //	seed 42
@@ -22,15 +22,15 @@ import (
 //	2 client1 write wait=300 via=1 w=2 dw=0 id=1 add=a remove=b@1
 //	3 nemesis wipe at=2 seconds=12
 //
-// A line "members 3 2" says that the replicas are members of package server/cluster, each of them a coordinator, and that 3 of them hold the
-// set and 2 have what is acknowledged. The processes that steps name are then all of members.
+// A line "members 3 2" says that the replicas are members of package server/cluster, each of them a coordinator, that 3 of them
+// hold the set, and that 2 have what is acknowledged. The processes that steps name are then all members.
 //
-// add=a@1 is an add of a with the context that step 1 showed for a, add=a@1* with its context of the whole set. What follows a # is
-// ignored.
+// add=a@1 is an add of a with the context that step 1 showed for a, add=a@1* with its context of the whole set. Comments start with
+// #.
 type script struct {
-	seed     uint64 // who has which turn follows from it, and what replicas draw
+	seed     uint64 // determines the order of turns, and what replicas draw
 	replicas int
-	n, w     int // copies of the set, and how many have what is acknowledged, where members are those of package server/cluster; or 0
+	n, w     int // copies of the set, and how many have what is acknowledged, if members are those of package server/cluster; otherwise 0
 	steps    []step
 }
 
@@ -39,7 +39,7 @@ type step struct {
 	n    int // its number: ascending, kept when steps before it are removed
 	lane int // the steps of a lane are done in order
 	kind string
-	args map[string]int // "wait" and "apart" are of all kinds: milliseconds before it begins, and 1 where the lane does not wait for its end
+	args map[string]int // all kinds have "wait" and "apart": milliseconds before the step begins, and 1 if the lane does not wait for its end
 	ops  []stepOp
 	note string // what it did
 }
@@ -59,26 +59,27 @@ const (
 	laneNemesis = clients
 )
 
-// lanes are their names.
+// lanes are the names of the lanes.
 var lanes = []string{"client0", "client1", "client2", "nemesis"}
 
-// stepKinds has the arguments of each kind of step.
+// stepKinds lists the arguments of each kind of step.
 var stepKinds = map[string][]string{
 	"write":  {"via", "w", "dw", "id"}, // and operations
 	"read":   {"via", "r", "batch"},
 	"lookup": {"via", "r"}, // and elements
 	"drop":   {"via", "w", "dw"},
-	"mark":   {"via", "w"}, // and keys of the filter, where members are those of package server/cluster
+	"mark":   {"via", "w"}, // and keys of the filter, if members are those of package server/cluster
 	"check":  {"via", "r"},
-	// The filter is created, or comes back with what it had, where members are those of package server/cluster; it is dropped, cleared, and flushed.
+	// If members are those of package server/cluster, the filter is created, or brought back with what it had; it is dropped,
+	// cleared, and flushed.
 	"create-filter": {"via"},
 	"drop-filter":   {"via"},
 	"clear-filter":  {"via"},
 	"flush-filter":  {"via"},
 	"exchange":      {"via", "at", "with"}, // two replicas exchange what they have
 
-	// The next call of a process to a replica is refused, is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
-	// cut at that write to the disk, of which percents of what was not synced survive.
+	// The next call of a process to a replica is refused, is lost, loses its answer, comes late, is answered late, or comes twice.
+	// With power, the power is cut at the given write to the disk, and the given percentage of what was not synced survives.
 	"refuse":    {"via", "at"},
 	"loss":      {"via", "at"},
 	"mute":      {"via", "at"},
@@ -88,16 +89,16 @@ var stepKinds = map[string][]string{
 	"power":     {"via", "at", "writes", "keep", "seconds"},
 
 	"crash":     {"at", "keep", "seconds"},   // a power cut; back after seconds
-	"outage":    {"keep", "seconds"},         // a power cut at all replicas at once, where members are those of package server/cluster
-	"wipe":      {"at", "seconds"},           // so, and the disk is lost
+	"outage":    {"keep", "seconds"},         // a power cut at all replicas at once, if members are those of package server/cluster
+	"wipe":      {"at", "seconds"},           // a power cut, and the disk is lost
 	"backup":    {"at"},                      // copies of its disks are kept
-	"put-back":  {"at", "seconds"},           // a power cut, and its disks are then those copies
+	"put-back":  {"at", "seconds"},           // a power cut, after which its disks are those copies
 	"restart":   {"via", "keep"},             // a power cut at a coordinator, which is back at once
 	"partition": {"via", "cut"},              // from a process to the replicas whose bits are set
-	"maintain":  {"at", "work"},              // background work
-	"io-error":  {"at", "writes", "seconds"}, // the log can't be written from so many writes on, for seconds
+	"maintain":  {"at", "work"},              // the log can't be written after that many writes, for seconds
+	"io-error":  {"at", "writes", "seconds"}, // the log can't be written after that many writes, for seconds
 	"disk-full": {"at", "writes", "seconds"},
-	"deaf":      {"at", "seconds"},  // a member that has agreed to an epoch then does not hear for seconds that it is committed
+	"deaf":      {"at", "seconds"},  // a member that has agreed to an epoch does not hear for seconds that it is committed
 	"copy":      {"at", "with"},     // the range is copied to a replica from another one
 	"skew":      {"via", "seconds"}, // the clock of a process jumps
 }
@@ -105,13 +106,13 @@ var stepKinds = map[string][]string{
 // argRange says which values an argument may have.
 func argRange(name string, replicas int) (low, high int) {
 	switch name {
-	case "via": // a coordinator, or from there on a replica that copies from others
+	case "via": // a coordinator, or, from that number on, a replica that copies from others
 		return 0, coordinators + replicas - 1
 	case "at", "with":
 		return 0, replicas - 1
 	case "r", "w":
 		return 1, replicas
-	case "dw": // 0 is that nobody waits for a disk
+	case "dw": // 0 does not wait for a disk
 		return 0, replicas
 	case "cut":
 		return 0, 1<<replicas - 1
@@ -133,7 +134,7 @@ func (s *script) shape() string {
 	return fmt.Sprintf("cluster %d", s.replicas)
 }
 
-// String returns the text form, with what each step did where that is known.
+// String returns the text form, with what each step did if that is known.
 func (s *script) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nseed %d\nreplicas %d\n", scriptHead, s.seed, s.replicas)
@@ -174,7 +175,7 @@ func (t step) String() string {
 	return string(b)
 }
 
-// filter returns a copy with the steps for which keep is true. Keep is given the copy of a step, which it may change.
+// filter returns a copy with the steps for which keep is true. keep receives the copy of a step, which it may change.
 func (s *script) filter(keep func(i int, t *step) bool) *script {
 	c := &script{seed: s.seed, replicas: s.replicas, n: s.n, w: s.w}
 	for i := range s.steps {
@@ -187,7 +188,7 @@ func (s *script) filter(keep func(i int, t *step) bool) *script {
 	return c
 }
 
-// readScript reads the text form. What it can't read is an error that wraps convergence.ErrScript and names the line.
+// readScript reads the text form. If it can't read a line, its error wraps convergence.ErrScript and names the line.
 func readScript(r io.Reader) (*script, error) {
 	s, in := &script{}, bufio.NewScanner(r)
 	line := 0
@@ -202,7 +203,7 @@ func readScript(r io.Reader) (*script, error) {
 		return nil, fmt.Errorf("%w: after line %d: %w", convergence.ErrScript, line, err)
 	}
 	if s.replicas == 0 {
-		return nil, fmt.Errorf("%w: it ends without saying how many replicas there are", convergence.ErrScript)
+		return nil, fmt.Errorf("%w: it ends without the number of replicas", convergence.ErrScript)
 	}
 	return s, nil
 }

@@ -34,7 +34,8 @@ func TestScriptText(t *testing.T) {
 	}
 }
 
-// TestShrink: what does not matter goes: steps, replicas, elements, operations, contexts and waiting. What is left fails in the same way.
+// TestShrink: steps, replicas, elements, operations, contexts and waits that do not matter are removed. What is left fails in the
+// same way.
 func TestShrink(t *testing.T) {
 	s := drawScript(7, 5)
 	s.steps = append(s.steps,

@@ -12,8 +12,8 @@ const (
 	shrinkSeeds = 2    // orders of turns in which a candidate is tried
 )
 
-// shrinker makes a failing script of a cluster shorter. A candidate stays only if it fails by the same kind of violation. As it is left
-// open who has which turn, each is tried in more than one order.
+// shrinker makes a failing script of a cluster shorter. A candidate stays only if it fails by the same kind of violation. A script
+// does not determine the order of turns, so each candidate is tried in more than one order.
 type shrinker struct {
 	ctx   context.Context
 	best  *script
@@ -24,13 +24,13 @@ type shrinker struct {
 	err   error
 }
 
-// runAlone runs a script of which only the violation is of interest.
+// runAlone runs a script for its violation only.
 func runAlone(s *script) (*convergence.Violation, error) {
 	return runScript(s, newReport())
 }
 
-// again runs a script some times, and returns a violation of the same kind, and how often there was one. What its steps did in the last
-// of these runs is noted in it.
+// again runs a script several times. It returns a violation of the same kind, and how often there was one. What the steps did in
+// the last of these runs is noted in the script.
 func (h *shrinker) again(s *script, times int) (v *convergence.Violation, failed int, err error) {
 	for range times {
 		c := s.filter(all)
@@ -81,7 +81,7 @@ func (s *script) size() (n int) {
 	return n + len(elements)
 }
 
-// keep runs a candidate and takes it if it fails in the same way.
+// keep runs a candidate, and accepts it if it fails in the same way.
 func (h *shrinker) keep(c *script) bool {
 	for range h.seeds {
 		if h.done() || h.err != nil {
@@ -102,7 +102,7 @@ func (h *shrinker) keep(c *script) bool {
 	return false
 }
 
-// chunks removes runs of steps: first half of them, then ever fewer, then single ones, from the end to the front.
+// chunks removes runs of steps: first half of them, then fewer and fewer, then single ones, from the end to the front.
 func (h *shrinker) chunks() {
 	for size := max(1, len(h.best.steps)/2); size >= 1; size /= 2 {
 		for end := len(h.best.steps); end > 0; end -= size {
@@ -111,7 +111,7 @@ func (h *shrinker) chunks() {
 	}
 }
 
-// replicas removes a replica with all steps that name it. The last ones change their names.
+// replicas removes a replica with all steps that name it. The replicas after it are renumbered.
 func (h *shrinker) replicas() {
 	for r := h.best.replicas - 1; r >= 0 && h.best.replicas > scriptLeast; r-- {
 		c := h.best.filter(func(_ int, t *step) bool { return !t.names(r) })
@@ -123,7 +123,7 @@ func (h *shrinker) replicas() {
 	}
 }
 
-// names reports whether the step can't be without a replica.
+// names reports whether the step is impossible without a replica.
 func (t *step) names(r int) bool {
 	for _, a := range stepKinds[t.kind] {
 		if (a == "at" || a == "with") && t.args[a] == r || a == "via" && t.args[a] == coordinators+r {
@@ -133,7 +133,7 @@ func (t *step) names(r int) bool {
 	return false
 }
 
-// rename moves the replicas behind r one down, of which there are so many left.
+// rename decrements the numbers of the replicas after r; left is the number of replicas that remain.
 func (t *step) rename(r, left int) {
 	for a, v := range t.args {
 		switch {
@@ -149,7 +149,7 @@ func (t *step) rename(r, left int) {
 	}
 }
 
-// elements makes one element of two.
+// elements replaces two elements by one.
 func (h *shrinker) elements() {
 	var names []string
 	for _, t := range h.best.steps {

@@ -2,16 +2,17 @@ package sim
 
 import "math"
 
-// sight is a fault, or a mechanism, that schedules meet.
+// sight is a fault or a mechanism that schedules can reach.
 type sight struct {
 	name  string
 	fault bool
-	from  []string   // what it is called where it is met, beside its name
-	rates [4]float64 // how often 1,000 schedules of each of Kinds meet it
+	from  []string   // its other names, used where it is counted
+	rates [4]float64 // how often 1,000 schedules of each of Kinds reach it
 }
 
-// floor is the least count of what is expected so often: a quarter of that, less three times its root. Seeds differ, and a fault may come in a few
-// schedules, many at once. What is expected a dozen times is met once at least.
+// floor returns the least acceptable count of what is expected that often: a quarter of the expected count, less three times its
+// square root. Seeds differ, and a fault may be concentrated in a few schedules. What is expected a dozen times must be reached at
+// least once.
 func floor(expected float64) int {
 	least := 0
 	if expected >= 12 {
@@ -26,7 +27,7 @@ const (
 	mechanism = false
 )
 
-// sights are all faults and mechanisms, with what was measured, of about as many schedules as a push has.
+// sights are all faults and mechanisms, with rates measured over about as many schedules as a push runs.
 var sights = []sight{
 	{"loss", fault, nil, [4]float64{33000, 34000, 760, 380}},
 	{"loss-for-good", fault, nil, [4]float64{360, 550, 0, 0}},
@@ -94,7 +95,7 @@ var sights = []sight{
 	{"lookup", mechanism, nil, [4]float64{0, 0, 4300, 2200}},
 	{"mark", mechanism, nil, [4]float64{0, 0, 0, 4500}},
 	{"message-to-author", mechanism, []string{"message delivered to its own author"}, [4]float64{3900, 4200, 0, 0}},
-	{"new-again-after-loss", mechanism, nil, [4]float64{}}, // rare: maybe one of a thousand schedules of members
+	{"new-again-after-loss", mechanism, nil, [4]float64{}}, // rare: perhaps one in a thousand schedules of members
 	{"no-change", mechanism, []string{"no change"}, [4]float64{0, 0, 730, 2700}},
 	{"no-check", mechanism, []string{"no check"}, [4]float64{0, 0, 0, 1100}},
 	{"no-clear-filter", mechanism, []string{"no clear-filter"}, [4]float64{0, 0, 0, 200}},
@@ -125,7 +126,7 @@ var sights = []sight{
 	{"waiting", mechanism, []string{"cluster: waiting"}, [4]float64{0, 0, 0, 20000}},
 }
 
-// sightOf has the number of each sight by its names.
+// sightOf maps the names of each sight to its index.
 var sightOf = func() map[string]int {
 	of := map[string]int{}
 	for i, s := range sights {

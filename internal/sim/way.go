@@ -14,14 +14,14 @@ import (
 	"bigset/server/wire"
 )
 
-// silenceLimit is how long a member that says nothing counts as connected.
+// silenceLimit is how long a silent member counts as connected.
 const silenceLimit = 10 * time.Second
 
 // errNoWay says that a call can't be made, and that nothing has happened.
 var errNoWay = fmt.Errorf("%w: no way", peer.ErrUnavailable)
 
-// way is how a member reaches another one: what it sends is a request of package wire, which takes as long as the schedule says, and reaches
-// whoever is there then.
+// way is the path from one member to another. It sends requests of package wire, which take as long as the schedule says, and reach
+// whichever incarnation runs then.
 type way struct {
 	*link
 	from string
@@ -36,7 +36,7 @@ func (y *way) Up() bool     { return y.unreachable() == nil }
 
 func (y *way) Remote() (*wire.Remote, error) { return nil, y.lost(y.unreachable()) }
 
-// lost gives an error of the network the kind that package wire does.
+// lost converts an error of the network to the kind that package wire returns.
 func (y *way) lost(err error) error {
 	if errors.Is(err, errNoWay) {
 		return fmt.Errorf("%w: %w", wire.ErrNotSent, err)
@@ -44,13 +44,14 @@ func (y *way) lost(err error) error {
 	return err
 }
 
-// request returns what a call is at the other side. It belongs to the handler.
+// request returns a call as the other side sees it. It belongs to the handler.
 func (y *way) request(call *wire.Call) *wire.Request {
 	return &wire.Request{Verb: call.Verb, Epoch: call.Epoch, Priority: call.Priority, Body: slices.Clone(call.Body), From: &wire.Remote{Role: wire.RoleNode, Name: y.from}}
 }
 
-// address returns the number that tells the member that is there now from one in another incarnation, as its Hello gives it to those who
-// connect. In some schedules nobody asks for it, and a late request reaches an incarnation that it is not for: then the epoch has to tell.
+// address returns the number that distinguishes the current incarnation of the member from others, as its Hello gives it to those
+// that connect. In some schedules it is not used, and a late request reaches an incarnation for which it is not meant: then the
+// epoch has to reveal that.
 func (y *way) address() (uint64, error) {
 	if y.down {
 		return 0, fmt.Errorf("%w: %s is down", wire.ErrNotSent, y.node)
@@ -62,13 +63,13 @@ func (y *way) address() (uint64, error) {
 	return address, err
 }
 
-// met names the mechanisms that requests are part of.
+// met maps requests to the names of the mechanisms that they belong to.
 var met = map[wire.Verb]string{
 	remote.VerbDigests: "digests", remote.VerbRangeDigests: "digests", remote.VerbSliceDigests: "slice digests",
 	remote.VerbMergePages: "slice pages merged", remote.VerbDropGeneration: "slices dropped",
 }
 
-// serve has the member that is there now answer a request that bears an address.
+// serve lets the current incarnation of the member answer a request that has an address.
 func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([]byte, error) {
 	now, err := y.address()
 	switch {
@@ -95,7 +96,7 @@ func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([
 	return nil, membership.Errors.Decode(membership.Errors.Append(nil, err))
 }
 
-// patience bounds how long a call waits for who says nothing, as connections of package wire do.
+// patience bounds how long a call waits for a silent member, as connections of package wire do.
 func (y *way) patience(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := y.c.turns.After(silenceLimit, func() { cancel(wire.ErrLost) })
@@ -124,7 +125,7 @@ func (y *way) Do(ctx context.Context, call wire.Call) (answer []byte, err error)
 	switch {
 	case membership.Control(call.Verb):
 		err = y.news(ctx, do)
-	case membership.Decides(call.Verb): // not twice, and not within a crash: it asks others before it ends
+	case membership.Decides(call.Verb): // not twice, and not within a crash: the member asks others before it ends
 		fault, by := y.fault()
 		if fault == "duplicate" || fault == "power" {
 			fault = ""
@@ -139,7 +140,7 @@ func (y *way) Do(ctx context.Context, call wire.Call) (answer []byte, err error)
 	return answer, nil
 }
 
-// news does a call by which members agree. Faults of single calls are for the others; of these some are lost.
+// news makes a call by which members agree. Faults of single calls apply only to other calls; some of these calls are lost.
 func (y *way) news(ctx context.Context, do func() error) error {
 	from, now := y.c.members[y.c.memberOf(y.from)], y.c.turns.Now()
 	switch {
@@ -152,7 +153,7 @@ func (y *way) news(ctx context.Context, do func() error) error {
 	return y.through(ctx, "", nil, do)
 }
 
-// errStopped ends a stream that nobody reads any more.
+// errStopped ends a stream that is no longer read.
 var errStopped = errors.New("sim: the stream has ended")
 
 // Stream implements wire.Caller.
@@ -172,7 +173,7 @@ func (y *way) Stream(ctx context.Context, call wire.Call) iter.Seq2[[]byte, erro
 }
 
 func (y *way) stream(ctx context.Context, address uint64, call *wire.Call, yield func([]byte, error) bool) error {
-	if len(y.faults) > 0 && y.faults[0].kind == "power" { // a stream takes more than a turn
+	if len(y.faults) > 0 && y.faults[0].kind == "power" { // a stream takes more than one turn
 		y.faults = y.faults[1:]
 	}
 	life, asked, stopped := y.lives, false, false
@@ -194,7 +195,7 @@ func (y *way) stream(ctx context.Context, address uint64, call *wire.Call, yield
 	ctx, done := y.patience(ctx)
 	defer done()
 	err := y.over(ctx, func() error {
-		if asked { // a request that was doubled
+		if asked { // a duplicated request
 			return nil
 		}
 		asked, life = true, y.lives

@@ -11,7 +11,7 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// crashRates are how many percent of what was not synced survive a crash.
+// crashRates are the percentages of what was not synced that survive a crash.
 var crashRates = []int{0, 30, 100}
 
 // Crash is a disk as a crash has left it before some operation, and what a test knew by then.
@@ -22,17 +22,17 @@ type Crash[T any] struct {
 	Known   T
 }
 
-// Crashing says where a disk crashes: before every operation that writes, unless it says otherwise.
+// Crashing says where a disk crashes: by default before every write operation.
 type Crashing[T any] struct {
-	Short int                      // in a short run only one operation in so many; 0 is all
-	Push  int                      // at a push only one in so many; 0 is all
+	Short int                      // in a short run only one operation in this many; 0 is all
+	Push  int                      // at a push only one in this many; 0 is all
 	Seed  uint64                   // of what survives
 	Rates []int                    // a crash for each of these; nil is crashRates
-	Fits  func(op errorfs.Op) bool // which of the operations that write; nil is all. It is called by many at a time
-	Known func() T                 // what the test knows. It is asked before the disk is looked at, so all that it says has happened
+	Fits  func(op errorfs.Op) bool // which of the write operations; nil is all. It is called by several goroutines at a time
+	Known func() T                 // what the test knows. It is called before the disk is looked at, so everything that it returns has happened
 }
 
-// On takes crashes of a disk from now on. stop ends that and returns them, and how many operations fitted.
+// On takes crashes of a disk from now on. stop ends that, and returns them and the number of operations that fitted.
 func (c Crashing[T]) On(t *testing.T, d *Disk) (stop func() (list []Crash[T], operations int)) {
 	share := tier.ShareOf(t, c.Short, c.Push)
 	if c.Rates == nil {
@@ -45,7 +45,7 @@ func (c Crashing[T]) On(t *testing.T, d *Disk) (stop func() (list []Crash[T], op
 		if !IsWrite(op) || c.Fits != nil && !c.Fits(op) {
 			return nil
 		}
-		mu.Lock() // nobody else writes meanwhile
+		mu.Lock() // no other goroutine writes
 		defer mu.Unlock()
 		if operations++; !share.Has(operations) {
 			return nil

@@ -21,8 +21,8 @@ func IsWrite(op errorfs.Op) bool { return faultdisk.IsWrite(op) }
 // NeedsRoom reports whether a full disk may fail an operation.
 func NeedsRoom(op errorfs.Op) bool { return faultdisk.NeedsRoom(op) }
 
-// Beside runs f in a goroutine of its own and waits for it. A hook that calls the store does so by it: the goroutine of the hook may hold
-// locks that come after those of the store.
+// Beside runs f in a goroutine of its own and waits for it. A hook must use it to call the store: the goroutine of the hook may
+// hold locks that come after those of the store.
 func Beside(f func()) {
 	done := make(chan struct{})
 	go func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// Failing returns a hook that fails operations that fit, from the n-th on, and reports whether it has. With once it fails
+// Failing returns a hook that fails operations that fit, from the n-th on, and a flag that says whether it has. With once it fails
 // only that one.
 func Failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (Hook, *atomic.Bool) {
 	var count atomic.Int64
@@ -22,7 +22,7 @@ func Failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (Ho
 		if k := count.Add(1) - 1; k < n || once && k > n {
 			return nil
 		}
-		if op.Kind == errorfs.OpFileReadAt && WithinCut() { // there the process ends
+		if op.Kind == errorfs.OpFileReadAt && WithinCut() { // failing it would end the process
 			count.Add(-1) // the next operation fails instead
 			return nil
 		}
@@ -41,8 +41,8 @@ var FaultKinds = []struct {
 	Short bool // half of what was given is written
 }{{"EIO", syscall.EIO, false}, {"ENOSPC", syscall.ENOSPC, false}, {"short write", syscall.ENOSPC, true}}
 
-// FatalElsewhere says which operations Pebble takes for fatal in goroutines of its own, or answers by a panic that nobody
-// can catch: there the process ends. The log's writes can be caught, not its making.
+// FatalElsewhere reports operations whose failure Pebble treats as fatal in goroutines of its own, or answers with a panic that
+// can't be caught: the process ends. Failures of the log's writes can be caught, but not those of its creation.
 func FatalElsewhere(op errorfs.Op) bool {
 	for _, part := range []string{"MANIFEST", "marker.", "CURRENT", ".log"} {
 		if strings.Contains(op.Path, part) {
@@ -52,13 +52,13 @@ func FatalElsewhere(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpFileSync && !strings.Contains(op.Path, ".") // a folder's: it is part of making a log
 }
 
-// LateInOpen says which operations come last when a store is opened. When one of them fails, Pebble tears down what the
-// statistics and compactions that it has begun are using, and they may panic: there the process ends, too.
+// LateInOpen reports operations that come last when a store is opened. If one of them fails, Pebble tears down what its statistics
+// and compactions are using, and they may panic: then the process ends, too.
 func LateInOpen(op errorfs.Op) bool {
 	return strings.Contains(op.Path, "OPTIONS") || strings.HasSuffix(op.Path, ".dbtmp") || op.Kind == errorfs.OpList
 }
 
-// NotCompacting is NeedsRoom but for compactions, which may begin at any time: where they can't write the MANIFEST the process
+// NotCompacting is NeedsRoom except for compactions, which may begin at any time: if they can't write the MANIFEST the process
 // ends.
 func NotCompacting(op errorfs.Op) bool { return NeedsRoom(op) && !WithinCompaction() }
 

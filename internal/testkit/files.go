@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ReadFile returns what is in a file.
+// ReadFile returns the content of a file.
 func ReadFile(t testing.TB, fs vfs.FS, path string) []byte {
 	t.Helper()
 	f, err := fs.Open(path)
@@ -24,7 +24,7 @@ func ReadFile(t testing.TB, fs vfs.FS, path string) []byte {
 	return data
 }
 
-// WriteFile makes a file, or replaces it, and syncs it.
+// WriteFile makes or replaces a file, and syncs it.
 func WriteFile(t testing.TB, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)

@@ -11,8 +11,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// History is what concurrent writers of one store did, in which order as far as they could tell. Its moments are a count
-// that every beginning and every answer raises.
+// History records what concurrent writers of one store did, in the order that they could observe. Its moments are a count that
+// every beginning and every answer increments.
 type History struct {
 	mu  sync.Mutex
 	now int
@@ -24,12 +24,12 @@ type Operation struct {
 	Set       string
 	Delta     bigset.Delta
 	Began     int
-	Answered  int  // 0 until it is
+	Answered  int  // 0 until then
 	Durable   bool // it was acknowledged as synced
 	Unchanged bool // it was no event
 }
 
-// Begin notes that a call begins.
+// Begin records that a call begins.
 func (h *History) Begin(set string) *Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +39,7 @@ func (h *History) Begin(set string) *Operation {
 	return op
 }
 
-// End notes what a call was told.
+// End records the answer of a call.
 func (h *History) End(op *Operation, d bigset.Delta, durable bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,7 +47,7 @@ func (h *History) End(op *Operation, d bigset.Delta, durable bool) {
 	op.Answered, op.Delta, op.Durable, op.Unchanged = h.now, d, durable, d.Empty()
 }
 
-// Now returns the moment.
+// Now returns the current moment.
 func (h *History) Now() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ func dots(d bigset.Delta) (all []clock.Dot) {
 	return all
 }
 
-// CheckUnique reports two operations with one dot, or nil.
+// CheckUnique returns an error if two operations have the same dot.
 func (h *History) CheckUnique() error {
 	seen := map[string]string{}
 	for _, op := range h.Operations("") {
@@ -84,9 +84,9 @@ func (h *History) CheckUnique() error {
 	return nil
 }
 
-// Survived checks what a crash has left of the sets named. All calls must have been answered by now; the crash came after
-// the moment from and before the moment to. What is left must be some operations, each whole, that is exactly what they
-// specify, with everything that was acknowledged as durable and with everything that was answered before one of them began.
+// Survived checks what a crash has left of the named sets. All calls must have been answered by now; the crash came after the
+// moment from and before the moment to. What is left must be the exact result of some operations, each whole. These must include
+// everything that was acknowledged as durable, and everything that was answered before one of them began.
 func (h *History) Survived(from, to int, left map[string]*Set) error {
 	var errs []error
 	latest := 0
@@ -129,8 +129,8 @@ func (h *History) Survived(from, to int, left map[string]*Set) error {
 	return errors.Join(errs...)
 }
 
-// resolvedAs returns what is left of a set with all in Dead that wide contexts have superseded, which a store may not have
-// found out yet. What is present says whether it heeds them.
+// resolvedAs returns what is left of a set with everything in Dead that wide contexts have superseded, which a store may not have
+// found out yet. The elements that are present show whether the store takes these contexts into account.
 func (m *Set) resolvedAs(want *Set) *Set {
 	if len(want.Wide) == 0 {
 		return m
@@ -144,8 +144,8 @@ func (m *Set) resolvedAs(want *Set) *Set {
 	return m
 }
 
-// MustAndMay returns the elements of a set that must be present at a replica which has everything: an add of them was
-// answered and nobody killed it; and those that may be.
+// MustAndMay returns the elements of a set that must be present at a replica that has everything, because an add of them was
+// answered and they were not killed; and those that may be present.
 func (h *History) MustAndMay(set string) (must, may map[string]bool) {
 	must, may = map[string]bool{}, map[string]bool{}
 	killed := Dots{}
@@ -168,7 +168,7 @@ func (h *History) MustAndMay(set string) (must, may map[string]bool) {
 	return must, may
 }
 
-// Answer forgets calls that never were answered, because the store had been closed: they are no events.
+// Answer forgets calls that were never answered because the store had been closed: they are not events.
 func (h *History) Answer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

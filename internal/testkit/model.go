@@ -54,8 +54,8 @@ func (d Dots) Clock() *clock.Clock {
 	return c
 }
 
-// Set is the model of one replica's state of one set. Keys holds the live dots only: those that are seen and not in Dead.
-// What a wide context supersedes is not in Dead until the store resolves it (see Absorb), and is not present all the same.
+// Set is the model of one replica's state of one set. Keys holds only the live dots: those that are seen and not in Dead. What a
+// wide context supersedes is not in Dead until the store resolves it (see Absorb), but is not present either.
 type Set struct {
 	Seen, Dead    Dots
 	Keys          map[clock.Dot]string
@@ -69,7 +69,7 @@ type Wide struct {
 	Context *clock.Clock
 }
 
-// NewSet returns an empty set, of which nobody has ever heard.
+// NewSet returns an empty set that the store does not know.
 func NewSet() *Set {
 	return &Set{Seen: Dots{}, Dead: Dots{}, Keys: map[clock.Dot]string{}, Wide: map[clock.Dot]Wide{}}
 }
@@ -89,8 +89,8 @@ func (m *Set) superseded(d clock.Dot, element string) bool {
 	return false
 }
 
-// Absorb takes over what a store has put into Dead by resolving wide contexts. It returns an error when its Dead lacks
-// something, or holds what nobody has superseded.
+// Absorb adds what a store has put into Dead by resolving wide contexts. It returns an error if its Dead is missing something, or
+// contains what nothing has superseded.
 func (m *Set) Absorb(dead *clock.Clock) error {
 	n := 0
 	for d := range dead.Dots() {
@@ -110,7 +110,7 @@ func (m *Set) Absorb(dead *clock.Clock) error {
 	return nil
 }
 
-// resolve puts all that wide contexts supersede into Dead.
+// resolve puts everything that wide contexts supersede into Dead.
 func (m *Set) resolve() *Set {
 	m = m.Clone()
 	for d, e := range m.Keys {
@@ -121,7 +121,7 @@ func (m *Set) resolve() *Set {
 	return m
 }
 
-// Known reports whether the replica has ever heard of the set.
+// Known reports whether the replica knows the set.
 func (m *Set) Known() bool { return len(m.Seen) > 0 }
 
 // Kill puts dots into Seen and Dead. It reports whether that changed anything.
@@ -159,7 +159,7 @@ func (m *Set) Apply(d bigset.Delta) (changed bool) {
 	return changed
 }
 
-// ApplyFacts applies facts and says what they have changed.
+// ApplyFacts applies facts and returns what they have changed.
 func (m *Set) ApplyFacts(f bigset.Facts) (res bigset.FactsResult) {
 	for d := range f.Dead.Dots() {
 		if !m.Dead.Has(d) {
@@ -222,8 +222,8 @@ func (m *Set) Last(a clock.Actor) (n uint64) {
 	return n
 }
 
-// Changes returns, for operations of policy coordinator without contexts, which of them change what the set contains: adds of what is absent, removes of what
-// is present, each after those before it. For others it is nil.
+// Changes returns which operations change what the set contains, for operations of policy coordinator without contexts: adds of
+// what is absent, and removes of what is present, each after those before it. For others it is nil.
 func (m *Set) Changes(ops []bigset.Op, policy bigset.Policy) []bool {
 	if policy != bigset.PolicyCoordinator || slices.ContainsFunc(ops, func(op bigset.Op) bool { return op.Context.Given }) {
 		return nil
@@ -245,8 +245,8 @@ func (m *Set) Changes(ops []bigset.Op, policy bigset.Policy) []bool {
 	return changes
 }
 
-// Coordinate does operations as a store that mints dots under actor must, and returns what it must answer. With an error
-// nothing has changed.
+// Coordinate does operations as a store must that mints dots under actor, and returns what the store must answer. If there is an
+// error, nothing has changed.
 func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy bigset.Policy) (bigset.Result, error) {
 	last := m.Last(actor)
 	for _, op := range ops {
@@ -309,13 +309,13 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy
 	return r, nil
 }
 
-// onlyLooksUp reports whether operations are many and supersede nothing but what is live of their own elements.
+// onlyLooksUp reports whether operations are many and supersede only what is live of their own elements.
 func (m *Set) onlyLooksUp(ops []bigset.Op) bool {
 	return len(ops) >= 100 && len(m.Wide) == 0 && !slices.ContainsFunc(ops, func(op bigset.Op) bool { return op.Context.Given || op.Context.Wide != nil })
 }
 
-// lookUps returns Live by an index, so that a batch of thousands need not go over all keys for each of them, and the function that tells the
-// index which dots of an element live now.
+// lookUps returns Live by an index, so that a batch of thousands need not go over all keys for each operation, and a function that
+// updates the index with the dots of an element that live now.
 func (m *Set) lookUps() (live func(string) []clock.Dot, lives func(string, ...clock.Dot)) {
 	index := map[string][]clock.Dot{}
 	for d, e := range m.Keys {
@@ -340,8 +340,8 @@ func (m *Set) Drop(name []byte, seen *clock.Clock) (bigset.Delta, error) {
 	return d, nil
 }
 
-// Specified returns the state that a replica which applied these deltas of a set must be in, whatever their order: the
-// specification, against which the model itself is checked.
+// Specified returns the state of a replica that applied these deltas of a set, whatever their order: the specification, against
+// which the model itself is checked.
 func Specified(deltas []bigset.Delta) *Set {
 	m := NewSet()
 	for _, d := range deltas {
@@ -369,7 +369,7 @@ func Specified(deltas []bigset.Delta) *Set {
 	return m.resolve()
 }
 
-// Diff says how two states differ, or nil, once what is unresolved in them is resolved.
+// Diff returns how two states differ after their unresolved contexts are resolved, or nil.
 func (m *Set) Diff(o *Set) error {
 	m, o = m.resolve(), o.resolve()
 	var errs []error
@@ -385,7 +385,7 @@ func (m *Set) Diff(o *Set) error {
 	return errors.Join(errs...)
 }
 
-// SameDelta says how a delta differs from the one wanted, or nil. The order of dots in a context is of no account.
+// SameDelta returns how a delta differs from the wanted one, or nil. The order of dots in a context does not matter.
 func SameDelta(got, want bigset.Delta) error {
 	if got.Actor != want.Actor || got.First != want.First || len(got.Items) != len(want.Items) || !got.Clear.Equal(want.Clear) {
 		return fmt.Errorf("delta %+v, want %+v", got, want)
@@ -409,7 +409,7 @@ func SameDots(a, b []clock.Dot) bool {
 	return slices.Equal(sorted(a), sorted(b))
 }
 
-// SameElements says where two lists of elements differ first, or nil.
+// SameElements returns where two lists of elements first differ, or nil.
 func SameElements(got, want []fold.Element) error {
 	for i := range min(len(got), len(want)) {
 		if string(got[i].Name) != string(want[i].Name) || !slices.Equal(got[i].Dots, want[i].Dots) {

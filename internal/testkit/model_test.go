@@ -14,8 +14,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// drawDeltas draws what a few replicas did to one set: each mints under its own actor, with contexts of whatever anybody
-// minted before, and now and then deletes everything that some have seen.
+// drawDeltas draws what a few replicas did to one set: each mints under its own actor, with contexts of anything that was minted
+// before, and now and then deletes everything that some have seen.
 func drawDeltas(t *rapid.T) []bigset.Delta {
 	replicas := make([]*testkit.Set, rapid.IntRange(1, 3).Draw(t, "replicas"))
 	for i := range replicas {
@@ -47,7 +47,7 @@ func drawDeltas(t *rapid.T) []bigset.Delta {
 	return all
 }
 
-// TestModel: the model is what the specification says, whatever order deltas come in and however often.
+// TestModel: the model matches the specification, in whatever order and however often deltas come.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		deltas := drawDeltas(t)
@@ -75,7 +75,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestCrashed: a replica finds the prefix of its log that has survived, and refuses what is none, or too short.
+// TestCrashed: a replica finds the prefix of its log that has survived, and refuses states that are no prefix, or too short a one.
 func TestCrashed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := testkit.NewReplica()
@@ -110,7 +110,7 @@ func withSet(d bigset.Delta) bigset.Delta {
 	return d
 }
 
-// TestHistory: what a crash must not do is noticed.
+// TestHistory: results that a crash must not have are detected.
 func TestHistory(t *testing.T) {
 	h := &testkit.History{}
 	add := func(counter uint64, element string, durable bool, kills ...clock.Dot) {
@@ -184,7 +184,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestManyAsOneByOne: a batch that is large enough for an index of what is live does what its operations do one by one.
+// TestManyAsOneByOne: a batch that is large enough for an index of what is live has the effect of its operations one by one.
 func TestManyAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		many, single := testkit.NewSet(), testkit.NewSet()

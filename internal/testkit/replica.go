@@ -10,13 +10,13 @@ import (
 	"bigset/fold"
 )
 
-// Replica is the model of one store: its sets, and the batches that made them, in the order of its log. A crash may take
-// back the newest of them, but none that was acknowledged.
+// Replica is the model of one store: its sets, and the batches that made them, in the order of its log. A crash may take back the
+// newest batches, but none that was acknowledged.
 type Replica struct {
 	Sets          map[string]*Set
 	KeepsContexts bool // the store has engine.Options.KeepContexts
 	log           []batch
-	acknowledged  int // so many of the log must survive
+	acknowledged  int // the number of batches of the log that must survive
 }
 
 // batch is one atomic batch: a delta, or facts.
@@ -25,7 +25,7 @@ type batch struct {
 	facts *bigset.Facts
 }
 
-// on applies the batch to the set that it is of.
+// on applies the batch to its set.
 func (b batch) on(sets map[string]*Set) {
 	if b.facts != nil {
 		sets[string(b.facts.Set)].ApplyFacts(*b.facts)
@@ -34,10 +34,10 @@ func (b batch) on(sets map[string]*Set) {
 	}
 }
 
-// NewReplica returns a store that has heard of nothing.
+// NewReplica returns a store without sets.
 func NewReplica() *Replica { return &Replica{Sets: map[string]*Set{}} }
 
-// Set returns a set; one that is not known is empty, and stays unknown until something is applied to it.
+// Set returns a set. A set that is not known is empty, and stays unknown until something is applied to it.
 func (r *Replica) Set(name string) *Set {
 	m, ok := r.Sets[name]
 	if !ok {
@@ -53,10 +53,10 @@ func (r *Replica) newSet() *Set {
 	return m
 }
 
-// Wrote notes a delta that was just applied to the model by other means.
+// Wrote records a delta that was just applied to the model by other means.
 func (r *Replica) Wrote(d bigset.Delta) { r.log = append(r.log, batch{delta: d}) }
 
-// ApplyFacts applies facts and says what they have changed. What changes nothing is not written to the log.
+// ApplyFacts applies facts and returns what they have changed. Facts that change nothing are not written to the log.
 func (r *Replica) ApplyFacts(f bigset.Facts) bigset.FactsResult {
 	res := r.Set(string(f.Set)).ApplyFacts(f)
 	if res != (bigset.FactsResult{}) {
@@ -65,7 +65,7 @@ func (r *Replica) ApplyFacts(f bigset.Facts) bigset.FactsResult {
 	return res
 }
 
-// Apply applies a delta and reports whether that changed anything. One that changes nothing is not written to the log.
+// Apply applies a delta and reports whether that changed anything. A delta that changes nothing is not written to the log.
 func (r *Replica) Apply(d bigset.Delta) (changed bool) {
 	if changed = r.Set(string(d.Set)).Apply(d); changed {
 		r.Wrote(d)
@@ -73,7 +73,7 @@ func (r *Replica) Apply(d bigset.Delta) (changed bool) {
 	return changed
 }
 
-// Acknowledged notes that all that was applied so far must survive.
+// Acknowledged records that everything that was applied so far must survive.
 func (r *Replica) Acknowledged() { r.acknowledged = len(r.log) }
 
 // AcknowledgedCount returns how many batches must survive.
@@ -82,15 +82,15 @@ func (r *Replica) AcknowledgedCount() int { return r.acknowledged }
 // AcknowledgedOnly sets how many batches must survive: for a crash in the past.
 func (r *Replica) AcknowledgedOnly(n int) { r.acknowledged = n }
 
-// State is what a store has of a set. Elements and Open are asked for only where a wide context was ever used.
+// State is what a store has of a set. Elements and Open are needed only if a wide context was ever used.
 type State struct {
 	Seen, Dead *clock.Clock
 	Elements   []fold.Element
 	Unresolved Dots // the dots of its unresolved keys
 }
 
-// Crashed takes back what did not survive: the state must be the one after some prefix of the log, and no less than what
-// was acknowledged. The function tells the state of a set as it is now. It returns how many batches were lost.
+// Crashed takes back what did not survive: the state must be the one after some prefix of the log, and no less than what was
+// acknowledged. now returns the current state of a set. It returns how many batches were lost.
 func (r *Replica) Crashed(now func(name string) (State, error)) (lost int, err error) {
 	is, state := map[string]State{}, map[string]*Set{}
 	for _, name := range slices.Sorted(maps.Keys(r.Sets)) {
@@ -122,7 +122,7 @@ func matches(state map[string]*Set, is map[string]State) bool {
 	return true
 }
 
-// matches reports whether a store in this state may look like that. Contexts that are resolved are known by what is present.
+// matches reports whether a store in this state may look like is. Resolved contexts are recognized by what is present.
 func (m *Set) matches(is State) bool {
 	if !m.Seen.Equal(is.Seen) || m.Clone().Absorb(is.Dead) != nil {
 		return false
@@ -151,7 +151,7 @@ func describe(sets map[string]*Set) string {
 	return text
 }
 
-// Clone returns a copy, to be rolled back by itself.
+// Clone returns a copy that can be rolled back by itself.
 func (r *Replica) Clone() *Replica {
 	c := &Replica{Sets: map[string]*Set{}, KeepsContexts: r.KeepsContexts, log: slices.Clone(r.log), acknowledged: r.acknowledged}
 	for name, m := range r.Sets {

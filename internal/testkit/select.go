@@ -8,7 +8,7 @@ import (
 	"bigset/fold"
 )
 
-// Select returns, of elements in ascending order, those that a read with these options must show, in its order.
+// Select returns, from elements in ascending order, those that a read with these options must show, in the order of the read.
 func Select(all []fold.Element, o bigset.ReadOptions) []fold.Element {
 	var out []fold.Element
 	for _, e := range all {
@@ -27,7 +27,7 @@ func Select(all []fold.Element, o bigset.ReadOptions) []fold.Element {
 	return out
 }
 
-// Beyond reports whether a read in that direction meets a name after bound.
+// Beyond reports whether a read in that direction reaches name after bound.
 func Beyond(name, bound []byte, reverse bool) bool {
 	if reverse {
 		return bytes.Compare(name, bound) < 0

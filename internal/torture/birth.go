@@ -17,11 +17,11 @@ import (
 	"bigset/internal/netfault"
 )
 
-// Born is what a birth came to.
+// Born is the result of a birth.
 type Born struct {
 	Elements, Keys int
 	Whole          time.Duration // from the start of the processes until all members were whole
-	Added          int           // elements that clients added meanwhile
+	Added          int           // elements that clients added during that time
 }
 
 const (
@@ -30,8 +30,9 @@ const (
 	markedMost = 10_000 // keys of one request
 )
 
-// Birth has the store of one node, with elements and keys of a filter that were made when it was alone, become that of a cluster whose other nodes begin with empty disks,
-// while a client adds. In the end every node's store has every element, and the cluster denies no key.
+// Birth turns the store of one node into that of a cluster. The node has elements and keys of a filter that were made when it was
+// alone; the other nodes begin with empty disks; a client adds during the birth. In the end every node's store must have every
+// element, and the cluster must deny no key.
 func Birth(ctx context.Context, o Options, elements, keys int) (b Born, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
@@ -75,7 +76,7 @@ func Birth(ctx context.Context, o Options, elements, keys int) (b Born, err erro
 	return b, sameNumbers(ctx, ns, &b)
 }
 
-// number is an element, and its key in the filter.
+// number returns an element, which is also its key in the filter.
 func number(i int) []byte { return fmt.Appendf(nil, "%09d", i) }
 
 // fillAlone makes a node's store without a cluster.
@@ -92,7 +93,7 @@ func fillAlone(ctx context.Context, o *Options, n *node, elements, keys int) err
 	}
 	w := bufio.NewWriter(in)
 	for i := range elements {
-		_, _ = w.Write(append(number(i), '\n')) // Flush has the error
+		_, _ = w.Write(append(number(i), '\n')) // Flush returns the error
 	}
 	if err := errors.Join(w.Flush(), in.Close(), load.Wait()); err != nil {
 		return fmt.Errorf("%w\n%s", err, out.Bytes())
@@ -145,7 +146,7 @@ func mark(ctx context.Context, address string, keys int) error {
 	})
 }
 
-// eachKeys calls f with all keys, some at a time.
+// eachKeys calls f with all keys, in batches.
 func eachKeys(keys int, f func(some [][]byte) error) error {
 	var some [][]byte
 	for i := range keys {
@@ -177,7 +178,7 @@ func checkKeys(ctx context.Context, n *node, keys int) error {
 	})
 }
 
-// addUntil adds elements at all nodes in turn until ctx ends. What is refused was not added.
+// addUntil adds elements at all nodes in turn until ctx ends. Refused elements do not count as added.
 func addUntil(ctx context.Context, ns *nodes, added *int) error {
 	var cs []*client.Client
 	for _, n := range ns.all {
@@ -195,7 +196,7 @@ func addUntil(ctx context.Context, ns *nodes, added *int) error {
 		switch {
 		case err == nil:
 			*added++
-		case errors.Is(err, client.ErrUnavailable): // before the birth, say
+		case errors.Is(err, client.ErrUnavailable): // for example before the birth
 			pause(ctx, 10*time.Millisecond)
 		default:
 			return fmt.Errorf("torture: an add while the cluster is born: %w", err)
@@ -204,7 +205,7 @@ func addUntil(ctx context.Context, ns *nodes, added *int) error {
 	return nil
 }
 
-// sameNumbers ends all nodes and reads what each of their stores holds.
+// sameNumbers stops all nodes and reads the content of their stores.
 func sameNumbers(ctx context.Context, ns *nodes, b *Born) error {
 	want := sha256.New()
 	for i := range b.Elements {

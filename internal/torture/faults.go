@@ -11,7 +11,8 @@ import (
 	"bigset/internal/netfault"
 )
 
-// wipe takes a node's folder away. The process has ended. A disk of its own has no room for what is lost.
+// wipe deletes a node's folder. The process must have ended. If the node has a disk of its own, the folder is deleted rather than
+// moved, because the disk has no room for lost data.
 func (n *node) wipe() error {
 	if n.disk != "" {
 		return os.RemoveAll(n.dir)
@@ -20,7 +21,7 @@ func (n *node) wipe() error {
 	return os.Rename(n.dir, fmt.Sprintf("%s.lost-%d", n.dir, n.lives))
 }
 
-// keepCopy keeps a copy of a node's folder. The process has ended.
+// keepCopy keeps a copy of a node's folder. The process must have ended.
 func (n *node) keepCopy() error {
 	if err := os.RemoveAll(n.copy); err != nil {
 		return err
@@ -28,7 +29,7 @@ func (n *node) keepCopy() error {
 	return os.CopyFS(n.copy, os.DirFS(n.dir))
 }
 
-// rollBack puts the copy of a node's folder in its place. The process has ended.
+// rollBack replaces a node's folder by its copy. The process must have ended.
 func (n *node) rollBack() error {
 	if err := n.wipe(); err != nil {
 		return err
@@ -36,7 +37,7 @@ func (n *node) rollBack() error {
 	return os.CopyFS(n.dir, os.DirFS(n.copy))
 }
 
-// clone puts a copy of another node's folder in the place of a node's. Both processes have ended.
+// clone replaces a node's folder by a copy of another node's. Both processes must have ended.
 func (n *node) clone(of *node) error {
 	if err := n.wipe(); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (r *run) limit(l *netfault.Link, bytesPerSecond int64) {
 	l.Limit(netfault.Back, bytesPerSecond)
 }
 
-// startIfFailed starts a node again if it says that its store takes no writes until then, as an operator would.
+// startIfFailed restarts a node if it reports that its store takes no writes until then, as an operator would.
 func (r *run) startIfFailed(ctx context.Context, n *node) error {
 	s, err := n.status(ctx)
 	for i := range s.Members {

@@ -21,7 +21,7 @@ const (
 
 func filterName(i int) string { return fmt.Sprint("filter", i) }
 
-// bloomdClient is a client of bloomd's protocol at work.
+// bloomdClient is a client that uses bloomd's protocol.
 type bloomdClient struct {
 	r    *run
 	rng  *rand.Rand
@@ -32,7 +32,7 @@ type bloomdClient struct {
 	mine [filters][]string // keys that it has marked
 }
 
-// work marks and checks keys until the run is over.
+// work marks and checks keys until the run has ended.
 func (c *bloomdClient) work(ctx context.Context) {
 	defer c.hangUp()
 	for !c.r.over.Load() && ctx.Err() == nil {
@@ -76,7 +76,7 @@ func (c *bloomdClient) dial(ctx context.Context) (err error) {
 	return err
 }
 
-// do does one request. A connection that fails, or does not answer in time, is of no more use.
+// do makes one request. A connection that fails, or does not answer in time, is not used again.
 func (c *bloomdClient) do(f func() error) error {
 	_ = c.nc.SetDeadline(time.Now().Add(2 * operationTime))
 	err := f()
@@ -87,7 +87,8 @@ func (c *bloomdClient) do(f func() error) error {
 	return err
 }
 
-// outcomeOf says what is known of a request that changes something. A filter that is not there took nothing; that an answer is "Internal Error" says nothing.
+// outcomeOf returns what is known of a request that changes something. A filter that does not exist took nothing; an answer
+// "Internal Error" says nothing.
 func outcomeOf(err error) history.Outcome {
 	switch {
 	case err == nil:
@@ -125,7 +126,7 @@ func (c *bloomdClient) mark(i int) error {
 	return err
 }
 
-// some returns some keys of its own.
+// some returns some of its own keys.
 func (c *bloomdClient) some(i int) (keys []string) {
 	for range min(keysAtOnce, len(c.mine[i])) {
 		keys = append(keys, c.mine[i][c.rng.IntN(len(c.mine[i]))])
@@ -133,7 +134,7 @@ func (c *bloomdClient) some(i int) (keys []string) {
 	return keys
 }
 
-// check asks for keys.
+// check checks keys.
 func (c *bloomdClient) check(i int, keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -198,7 +199,7 @@ func (r *run) checkAll(ctx context.Context) error {
 				for keys := of.mine[i]; len(keys) > 0; {
 					some := min(len(keys), 500)
 					if err := c.check(i, keys[:some]); err != nil && !errors.Is(err, bloomd.ErrNoFilter) {
-						return fmt.Errorf("a check in the end, at node %s: %w", n.id, err)
+						return fmt.Errorf("a check at the end, at node %s: %w", n.id, err)
 					}
 					keys = keys[some:]
 				}

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// diskBytes is the size of a node's disk where it has one of its own: what a run of some minutes writes, and some of it twice.
+// diskBytes is the size of a node's own disk: what a run of some minutes writes, with some of it twice.
 const diskBytes = 512 << 20
 
-// mountDisk makes a disk of its own, in memory, at a folder. It takes the right to mount.
+// mountDisk mounts a file system in memory at a folder. It requires the right to mount.
 func mountDisk(dir string) error {
 	if err := syscall.Mount("bigset-torture", dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
 		return fmt.Errorf("torture: the fault %q makes a disk in memory for each node, and may not mount it: %w", full, err)
@@ -23,7 +23,7 @@ func mountDisk(dir string) error {
 
 func unmountDisk(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// keepFull keeps a disk full for a time: what the store gives back is taken again. Then it frees what it took.
+// keepFull keeps a disk full for a time: it takes again what the store frees. Then it frees what it took.
 func keepFull(ctx context.Context, disk string, d time.Duration) (err error) {
 	f, err := os.Create(filepath.Join(disk, "ballast"))
 	if err != nil {

@@ -30,11 +30,11 @@ type nodes struct {
 	keep bool
 }
 
-// node is one process, and those that take its place.
+// node is one process, and its successors.
 type node struct {
 	id, addr string
 	bloomd   string
-	disk     string // where it has one of its own, else empty
+	disk     string // its own disk, or empty
 	dir      string
 	copy     string // of the folder, for roll-back
 	log      string
@@ -44,11 +44,11 @@ type node struct {
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	ended chan struct{}
-	lives int  // how many folders it has had
+	lives int  // the number of folders it has had
 	next  bool // it is to run the next version
 }
 
-// newNodes prepares nodes that are not started. They are to be closed after an error, too.
+// newNodes prepares nodes without starting them. They must be closed even after an error.
 func newNodes(o *Options) (*nodes, error) {
 	ns := &nodes{o: o, net: netfault.New(o.Seed)}
 	for i := range o.Nodes {
@@ -99,7 +99,7 @@ func newNodes(o *Options) (*nodes, error) {
 	return ns, nil
 }
 
-// start starts a node's process. Its log is beside its folder.
+// start starts a node's process. Its log lies next to its folder.
 func (ns *nodes) start(n *node) error {
 	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -125,7 +125,7 @@ func (ns *nodes) start(n *node) error {
 	return nil
 }
 
-// signal sends a node's process a signal. It reports whether there is a process.
+// signal sends a node's process a signal. It reports whether the process exists.
 func (n *node) signal(s syscall.Signal) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +158,7 @@ func (n *node) end(s syscall.Signal) error {
 	return nil
 }
 
-// died returns an error if a process has ended that nobody ended.
+// died returns an error if a process has ended by itself.
 func (ns *nodes) died() error {
 	for _, n := range ns.all {
 		n.mu.Lock()

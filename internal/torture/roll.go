@@ -13,10 +13,10 @@ import (
 	"bigset/server/wire"
 )
 
-// roll is the fault that replaces each node by one of the next version, and back, one by one, while clients are at work.
+// roll is the fault that replaces each node by one of the next version, and back, one by one, while clients work.
 const roll = "roll"
 
-// roll rolls all nodes to the next version and back. Its error is also a client's, where a restart does not explain it.
+// roll rolls all nodes to the next version and back. Its error may be a client's that a restart does not explain.
 func (r *run) roll(ctx context.Context) error {
 	for _, next := range []bool{true, false} {
 		for _, n := range r.ns.all {
@@ -58,7 +58,7 @@ const (
 	versionNext = 2
 )
 
-// speaks returns an error if a node is not of the version that it is to be of.
+// speaks returns an error if a node does not run the version that it should.
 func (n *node) speaks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -28,35 +28,35 @@ type Options struct {
 	Dir      string        // an empty folder, for the nodes'
 	Duration time.Duration // of the faults; the end takes some seconds more
 	Nodes    int           // default 3
-	Clients  int           // default 6; of each three, two use sets and one filters
-	Seed     uint64        // what happens when is drawn from it; what it leads to depends on the machine
-	// Next is Command of a program of the next version, for the fault "roll", which is not one of AllFaults; default none.
+	Clients  int           // default 6; two of three use sets, the third uses filters
+	Seed     uint64        // the faults and their times are drawn from it; their effects depend on the machine
+	// Next is the Command of a program of the next version, for the fault "roll", which is not in AllFaults; default none.
 	Next func(args ...string) *exec.Cmd
-	// Faults are what is done; default all of AllFaults. There is "full", too, on Linux for who may mount file systems.
+	// Faults are the faults to run; default all of AllFaults. On Linux there is also "full", for users that may mount file systems.
 	Faults []string
-	// Progress is told what is done; default nobody.
+	// Progress is called with what is done; default none.
 	Progress func(format string, args ...any)
 }
 
 // AllFaults are the faults by name.
 var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "clone", "isolate", "one-way", "cut", "delay", "slow"}
 
-// full is the fault that fills a node's disk. It is not one of AllFaults: the disks are made for it, which takes the right to mount them.
+// full is the fault that fills a node's disk. It is not in AllFaults: it needs disks of its own, and the right to mount them.
 const full = "full"
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	History *history.Report
 	Faults  map[string]int // that were done
-	Epoch   uint64         // in the end
+	Epoch   uint64         // at the end
 	Elapsed time.Duration
 }
 
 // sets is how many sets the clients share.
 const sets = 4
 
-// Run tortures a cluster. The error says what was wrong: a promise that was broken, which wraps history.ErrViolated, a member that did not become whole, or a process that
-// ended by itself.
+// Run tortures a cluster. The error says what was wrong: a broken promise, which wraps history.ErrViolated, a member that did not
+// become whole, or a process that ended by itself.
 func Run(ctx context.Context, o Options) (Report, error) {
 	o.Nodes, o.Clients = cmp.Or(o.Nodes, 3), cmp.Or(o.Clients, 6)
 	if o.Progress == nil {
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	for _, f := range o.Faults {
 		if !slices.Contains(AllFaults, f) && f != full && (f != roll || o.Next == nil) {
-			return Report{}, fmt.Errorf("torture: no fault %q: there are %v, and %s", f, AllFaults, full)
+			return Report{}, fmt.Errorf("torture: unknown fault %q, want one of %v, or %s", f, AllFaults, full)
 		}
 	}
 	began := time.Now()
@@ -109,10 +109,10 @@ type run struct {
 	bloomd  []*bloomdClient
 	over    atomic.Bool
 	next    atomic.Uint64
-	strange atomic.Pointer[error] // the first that no restart explains
+	strange atomic.Pointer[error] // the first error that no restart explains
 }
 
-// faults does one fault after another while clients are at work.
+// faults does one fault after another while clients work.
 func (r *run) faults(ctx context.Context) error {
 	for i := range r.o.Clients {
 		rng, h := rand.New(rand.NewPCG(r.o.Seed, uint64(i))), r.history.Client(fmt.Sprintf("client %d", i))
@@ -152,7 +152,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// fault does one fault and what ends it.
+// fault does one fault and ends it.
 func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 	ns := r.ns
 	n := ns.all[rng.IntN(len(ns.all))]
@@ -191,7 +191,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 		n.signal(syscall.SIGSTOP)
 		some(300, 2500)
 		n.signal(syscall.SIGCONT)
-	case "wipe": // one disk at a time: two of three are more than the cluster promises to survive
+	case "wipe": // one disk at a time: the cluster does not promise to survive two of three
 		if err := r.killedWhole(ctx, n); err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			return err
 		}
 		return ns.whole(ctx, time.Minute)
-	case "roll-back": // the disk comes back as it was some time ago, as from a backup
+	case "roll-back": // the disk comes back as it was earlier, as from a backup
 		if err := r.killedWhole(ctx, n); err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			return err
 		}
 		return ns.whole(ctx, time.Minute)
-	case "clone": // a copy of another node's disk takes the place of this one's
+	case "clone": // a copy of another node's disk replaces this node's
 		of := ns.all[(slices.Index(ns.all, n)+1)%len(ns.all)]
 		if err := r.killedWhole(ctx, n); err != nil {
 			return err
@@ -273,7 +273,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 	return nil
 }
 
-// killedWhole kills a node when all members are whole: the disk that it then loses is the only one.
+// killedWhole kills a node when all members are whole, so that the disk that it then loses is the only lost one.
 func (r *run) killedWhole(ctx context.Context, n *node) error {
 	if err := r.ns.whole(ctx, time.Minute); err != nil {
 		return err
@@ -281,7 +281,7 @@ func (r *run) killedWhole(ctx context.Context, n *node) error {
 	return n.end(syscall.SIGKILL)
 }
 
-// end heals all, waits until all members are whole, and reads everything everywhere.
+// end heals everything, waits until all members are whole, and reads everything at every node.
 func (r *run) end(ctx context.Context) error {
 	r.o.Progress("the end: all is healed")
 	if err := r.ns.net.Heal(); err != nil {
@@ -295,7 +295,7 @@ func (r *run) end(ctx context.Context) error {
 		for _, n := range r.ns.all {
 			c.node = n
 			if err := c.read(ctx, fmt.Sprint("set", i)); err != nil {
-				return fmt.Errorf("a read in the end, at node %s: %w", n.id, err)
+				return fmt.Errorf("a read at the end, at node %s: %w", n.id, err)
 			}
 		}
 	}
@@ -310,7 +310,7 @@ func (r *run) end(ctx context.Context) error {
 	return r.same(ctx)
 }
 
-// same ends all nodes in order and compares what their stores hold, each read for itself, and verified.
+// same stops all nodes cleanly and compares the contents of their stores. Each store is read by itself, and verified.
 func (r *run) same(ctx context.Context) error {
 	for _, n := range r.ns.all {
 		if err := n.end(syscall.SIGTERM); err != nil {
@@ -327,7 +327,7 @@ func (r *run) same(ctx context.Context) error {
 			if n == r.ns.all[0] {
 				first = string(out)
 			} else if string(out) != first {
-				return fmt.Errorf("torture: nodes %s and %s have different elements of set %d in the end", r.ns.all[0].id, n.id, i)
+				return fmt.Errorf("torture: nodes %s and %s have different elements of set %d at the end", r.ns.all[0].id, n.id, i)
 			}
 		}
 	}
@@ -339,7 +339,7 @@ func (r *run) same(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// setClient is one client of sets at work.
+// setClient is a client that works on sets.
 type setClient struct {
 	r    *run
 	rng  *rand.Rand
@@ -348,7 +348,7 @@ type setClient struct {
 	mine []string // elements that it has added
 }
 
-// work does operations until the run is over.
+// work does operations until the run has ended.
 func (c *setClient) work(ctx context.Context) {
 	for !c.r.over.Load() && ctx.Err() == nil {
 		c.node = c.r.ns.all[c.rng.IntN(len(c.r.ns.all))]
@@ -375,7 +375,7 @@ func (c *setClient) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte
 	return c.node.link.Do(ctx, wire.Call{Verb: verb, Body: body})
 }
 
-// outcome says what is known of an operation that changes something.
+// outcome returns what is known of an operation that changes something.
 func outcome(err error) history.Outcome {
 	switch {
 	case err == nil:
@@ -386,7 +386,7 @@ func outcome(err error) history.Outcome {
 	return history.Unknown
 }
 
-// slow keeps a client that is refused from asking again at once.
+// slow keeps a refused client from asking again at once.
 func (c *setClient) slow(ctx context.Context, err error) {
 	if err != nil {
 		c.r.note(err)
@@ -411,7 +411,7 @@ func (c *setClient) add(ctx context.Context, set string) {
 	c.slow(ctx, err)
 }
 
-// lookup asks for an element of its own, and may remove it with the context that it was given.
+// lookup asks for an element that this client has added, and may remove it with the context that it got.
 func (c *setClient) lookup(ctx context.Context, remove bool) {
 	if len(c.mine) == 0 {
 		return
@@ -461,7 +461,7 @@ func (c *setClient) read(ctx context.Context, set string) error {
 	if err == nil && !done {
 		err = errors.New("torture: a read that is not done")
 	}
-	if errors.Is(err, bigset.ErrNotFound) { // nobody has added yet
+	if errors.Is(err, bigset.ErrNotFound) { // nothing was added yet
 		err = nil
 	}
 	op.End(outcome(err), err)

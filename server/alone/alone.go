@@ -31,10 +31,6 @@ var _ door.Backend = (*Backend)(nil)
 // Remote implements door.Backend.
 func (*Backend) Remote() bool { return false }
 
-func (b *Backend) sealer(set []byte) *door.Sealer {
-	return &door.Sealer{Ring: b.store.Keyring(), Set: set}
-}
-
 // Write implements door.Backend. A store with unresolved contexts keeps no request ids: there, a retry returns door.ErrUnknown.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
 	durability, err := b.quorum(w.Quorum)
@@ -44,8 +40,8 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 	if w.Retry && len(w.Request) == 0 {
 		return door.Written{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
 	}
-	seal := b.sealer(w.Set)
-	ops, err := seal.Ops(&w)
+	tokens := b.store.Tokens(w.Set)
+	ops, err := w.Opened(tokens)
 	if err != nil {
 		return door.Written{}, err
 	}
@@ -72,7 +68,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		if d == (clock.Dot{}) {
 			continue
 		}
-		if out.Contexts[i], err = seal.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
+		if out.Contexts[i], err = tokens.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
 			return door.Written{}, &door.UnknownError{Acked: 1, W: 1, Err: err}
 		}
 	}
@@ -132,13 +128,13 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 	if err != nil {
 		return nil, failure(err, 0)
 	}
-	seal := b.sealer(s.Set)
+	tokens := b.store.Tokens(s.Set)
 	out := make([]door.Presence, len(found))
 	for i, c := range found {
 		if out[i].Present = c.Present(); s.Bare {
 			continue
 		}
-		if out[i].Context, err = seal.Narrow(s.Elements[i], c.Dots); err != nil {
+		if out[i].Context, err = tokens.Narrow(s.Elements[i], c.Dots); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +153,7 @@ func (b *Backend) options(r *door.Read) (o bigset.ReadOptions, err error) {
 	if o.BatchSize == 0 {
 		o.BatchSize = door.BatchMax
 	}
-	o.After, err = b.sealer(r.Set).After(r.After, r.Reverse)
+	o.After, err = b.store.Tokens(r.Set).After(r.After, r.Reverse)
 	return o, err
 }
 
@@ -169,7 +165,7 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 			yield(door.Part{}, err)
 			return
 		}
-		p := &door.Page{Read: &r, Seal: b.sealer(r.Set)}
+		p := &door.Page{Read: &r, Tokens: b.store.Tokens(r.Set)}
 		o.Limit = p.Ask()
 		for chunk, err := range b.store.Read(ctx, r.Set, o) {
 			if err != nil {
@@ -217,7 +213,7 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 	if r.Bare {
 		return door.Count{Elements: c.Elements}, nil
 	}
-	token, err := b.sealer(r.Set).Wide(c.Context)
+	token, err := b.store.Tokens(r.Set).Wide(c.Context)
 	return door.Count{Elements: c.Elements, Context: token}, err
 }
 
@@ -230,7 +226,7 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	if err != nil {
 		return nil, failure(err, 0)
 	}
-	return b.sealer(set).Wide(seen)
+	return b.store.Tokens(set).Wide(seen)
 }
 
 // Stats implements door.Backend.
@@ -251,7 +247,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	seen, err := b.sealer(d.Set).Seen(d.Context)
+	seen, err := b.store.Tokens(d.Set).Seen(d.Context)
 	if err != nil {
 		return 0, err
 	}

@@ -206,7 +206,7 @@ func TestStrangeTokens(t *testing.T) {
 		{"a page the other way", func() error {
 			_, err := b.Count(t.Context(), door.Read{Set: []byte("s"), After: after, Reverse: true})
 			return err
-		}, door.ErrCursor},
+		}, bigset.ErrCursor},
 	} {
 		if err := tt.do(); !errors.Is(err, tt.want) || errors.Is(err, door.ErrUnknown) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)

@@ -14,7 +14,7 @@ import (
 
 // kinds are the errors that keep their meaning over the wire. Their positions, from 1 on, are on the wire: append new ones at the end.
 var kinds = []error{
-	ErrBody, door.ErrUnavailable, door.ErrUnknown, door.ErrQuorum, door.ErrCursor,
+	ErrBody, door.ErrUnavailable, door.ErrUnknown, door.ErrQuorum, bigset.ErrCursor,
 	bigset.ErrNotFound, bigset.ErrLimit, bigset.ErrContext, bigset.ErrBehind, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrCorrupt,
 	bigset.ErrDiskFull, bigset.ErrFailed, bigset.ErrClosed,
 	keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion, keyscheme.ErrTokenForm, keyscheme.ErrTokenDomain, keyscheme.ErrTokenSet,

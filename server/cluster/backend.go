@@ -37,12 +37,12 @@ func (b *Backend) ready() (*live, error) {
 	return l, nil
 }
 
-// sealer makes and opens the tokens of a set. Its keys are those of the cluster, which every member knows.
-func (l *live) sealer(set []byte) *door.Sealer {
+// tokens makes and opens the tokens of a set. Its keys are those of the cluster, which every member knows.
+func (l *live) tokens(set []byte) *bigset.Tokens {
 	k := keyscheme.Keyring{}
 	copy(k.Current[:], l.view.Record.Seal)
 	copy(k.Domain[:], l.view.Record.Domain)
-	return &door.Sealer{Ring: k, Set: set}
+	return bigset.NewTokens(k, set)
 }
 
 // triesMax is how often an operation is tried if the epoch keeps changing.
@@ -153,8 +153,8 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		if err != nil {
 			return door.Written{}, err
 		}
-		seal := l.sealer(w.Set)
-		ops, err := seal.Ops(&w)
+		tokens := l.tokens(w.Set)
+		ops, err := w.Opened(tokens)
 		if err != nil {
 			return door.Written{}, err
 		}
@@ -174,7 +174,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 			if d == (clock.Dot{}) {
 				continue
 			}
-			if out.Contexts[i], err = seal.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
+			if out.Contexts[i], err = tokens.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
 				return door.Written{}, &door.UnknownError{Acked: r.Acked, Durable: r.Durable, Err: err}
 			}
 		}
@@ -194,13 +194,13 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 		if err != nil {
 			return nil, err
 		}
-		seal := l.sealer(s.Set)
+		tokens := l.tokens(s.Set)
 		out := make([]door.Presence, len(found))
 		for i, c := range found {
 			if out[i].Present = c.Present(); s.Bare {
 				continue
 			}
-			if out[i].Context, err = seal.Narrow(s.Elements[i], c.Dots); err != nil {
+			if out[i].Context, err = tokens.Narrow(s.Elements[i], c.Dots); err != nil {
 				return nil, err
 			}
 		}
@@ -222,7 +222,7 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 			if err != nil {
 				return struct{}{}, err
 			}
-			p.Seal = l.sealer(r.Set)
+			p.Tokens = l.tokens(r.Set)
 			o, err := p.options()
 			if err != nil {
 				return struct{}{}, err
@@ -264,7 +264,7 @@ func (p *page) options() (o bigset.ReadOptions, err error) {
 	r := p.Read
 	o = bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: p.Ask()}
 	if o.After = p.Last(); o.After == nil {
-		o.After, err = p.Seal.After(r.After, r.Reverse)
+		o.After, err = p.Tokens.After(r.After, r.Reverse)
 	}
 	return o, err
 }
@@ -316,9 +316,9 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 		if err != nil {
 			return door.Count{}, err
 		}
-		seal := l.sealer(r.Set)
+		tokens := l.tokens(r.Set)
 		o := bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: r.Limit}
-		if o.After, err = seal.After(r.After, r.Reverse); err != nil {
+		if o.After, err = tokens.After(r.After, r.Reverse); err != nil {
 			return door.Count{}, err
 		}
 		n, err := b.m.co.Count(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q})
@@ -328,7 +328,7 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 		if r.Bare {
 			return door.Count{Elements: n.Elements}, nil
 		}
-		token, err := seal.Wide(n.Context)
+		token, err := tokens.Wide(n.Context)
 		return door.Count{Elements: n.Elements, Context: token}, err
 	})
 }
@@ -344,7 +344,7 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 		if err != nil {
 			return nil, err
 		}
-		return l.sealer(set).Wide(seen)
+		return l.tokens(set).Wide(seen)
 	})
 }
 
@@ -371,7 +371,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 		if err != nil {
 			return 0, err
 		}
-		seen, err := l.sealer(d.Set).Seen(d.Context)
+		seen, err := l.tokens(d.Set).Seen(d.Context)
 		if err != nil {
 			return 0, err
 		}

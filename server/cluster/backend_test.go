@@ -56,7 +56,7 @@ func TestBackendCount(t *testing.T) {
 		if err != nil || n.Elements != tt.want {
 			t.Errorf("%+v: %d, want %d, %v", tt.read, n.Elements, tt.want, err)
 		}
-		if seen, err := w.procs[2].member.live.Load().sealer(set).Seen(n.Context); err != nil || seen.Len() != 2000 {
+		if seen, err := w.procs[2].member.live.Load().tokens(set).Seen(n.Context); err != nil || seen.Len() != 2000 {
 			t.Errorf("%+v: the context is %v, %v", tt.read, seen, err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestBackendCount(t *testing.T) {
 		want error
 	}{
 		{door.Read{Set: []byte("nobody's")}, bigset.ErrNotFound}, {door.Read{Set: set, R: 4}, door.ErrQuorum}, {door.Read{Set: set, Limit: -1}, bigset.ErrRequest},
-		{door.Read{Set: set, After: up, Reverse: true}, door.ErrCursor}, {door.Read{}, bigset.ErrRequest},
+		{door.Read{Set: set, After: up, Reverse: true}, bigset.ErrCursor}, {door.Read{}, bigset.ErrRequest},
 	} {
 		if n, err := b.Count(ctx, tt.read); !errors.Is(err, tt.want) || n.Elements != 0 {
 			t.Errorf("%+v: %+v, %v, want %v", tt.read, n, err, tt.want)

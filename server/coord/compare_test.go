@@ -14,6 +14,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -55,7 +56,7 @@ func (l *link) aside(do func()) {
 func (l *link) renames(from, to string) clock.Dot {
 	d := dotOf(l, from)
 	l.aside(func() {
-		o := engine.BaselineOptions(1 << 20)
+		o := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 		o.FS, o.Logger = l.disk, pebbleSilent{}
 		db, err := pebble.Open("db", o)
 		if err != nil {

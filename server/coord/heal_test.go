@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -43,7 +44,7 @@ func (l *link) loses(names ...string) {
 		t.Fatalf("%d keys of %v", len(keys), names)
 	}
 	ok(l.store.Close())
-	o := engine.BaselineOptions(1 << 20)
+	o := pebbletool.BaselineOptions(1<<20, engine.LSM{})
 	o.FS, o.Logger = l.disk, pebbleSilent{}
 	db, err := pebble.Open("db", o)
 	ok(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"bigset"
 	"bigset/clock"
@@ -52,9 +51,8 @@ func ChangesOf(r *bigset.Result) []bool {
 	return changed
 }
 
-// Token is a sealed context: of an element, of a whole set, or of the place where a page ended. Empty means none. keyscheme.EncodeText
-// turns it into text.
-type Token []byte
+// Token is a sealed context: of an element, of a whole set, or of the place where a page ended. Empty means none.
+type Token = bigset.Token
 
 // Quorum says how many replicas must have done a write. Zero means the default of the cluster, or 1 and 1 on a node without a cluster.
 type Quorum struct {
@@ -204,8 +202,6 @@ var (
 	ErrUnknown = errors.New("door: outcome unknown, it may have happened")
 	// ErrQuorum: the request asks for more replicas than exist.
 	ErrQuorum = errors.New("door: more replicas requested than exist")
-	// ErrCursor: the token of a page belongs to a listing in the other direction.
-	ErrCursor = errors.New("door: the token is of a listing in the other direction")
 )
 
 // UnknownError says how far a write came that too few replicas have acknowledged. errors.Is finds ErrUnknown in it, and the cause.
@@ -244,87 +240,9 @@ func Retried(retry bool, err error) error {
 	return &UnknownError{Err: err}
 }
 
-// Sealer makes and opens the tokens of one set. It is a value for one request of a backend.
-type Sealer struct {
-	Ring keyscheme.Keyring
-	Set  []byte
-
-	room []byte // for narrow tokens, whose bytes are stored one after another
-}
-
-// Room for narrow tokens is allocated in pieces, each twice as large as the one before.
-const (
-	roomBytesMin = 128
-	roomBytesMax = 16 << 10
-	narrowBytes  = 96 // more than a narrow token of one dot takes, without the names sealed in it
-)
-
-// Narrow returns the token of an element that is in the set by dots, or is absent if dots is empty.
-func (s *Sealer) Narrow(element []byte, dots []clock.Dot) (Token, error) {
-	if need := narrowBytes + len(s.Set) + len(element); cap(s.room)-len(s.room) < need {
-		s.room = make([]byte, 0, max(need, min(2*cap(s.room), roomBytesMax), roomBytesMin))
-	}
-	at := len(s.room)
-	token, err := s.Ring.SealDots(s.room[at:at], s.Set, element, dots)
-	if err != nil {
-		return nil, s.fault(err)
-	}
-	if at+len(token) <= cap(s.room) { // otherwise Seal reallocated: more dots, or long actors
-		s.room = s.room[:at+len(token)]
-	}
-	return token[:len(token):len(token)], nil
-}
-
-// Wide returns the token of the whole set.
-func (s *Sealer) Wide(seen *clock.Clock) (Token, error) {
-	return s.seal(keyscheme.TokenContent{Form: keyscheme.Wide, Dots: seen})
-}
-
-// Cursor returns the token of a page whose last element is last.
-func (s *Sealer) Cursor(last []byte, reverse bool) (Token, error) {
-	return s.seal(keyscheme.TokenContent{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
-}
-
-func (s *Sealer) seal(c keyscheme.TokenContent) (Token, error) {
-	c.Set = s.Set
-	token, err := s.Ring.Seal(nil, c)
-	if err != nil {
-		return nil, s.fault(err)
-	}
-	return token, nil
-}
-
-func (s *Sealer) fault(err error) error {
-	return fmt.Errorf("door: seal a token of %.64q: %w", s.Set, err)
-}
-
-// Seen opens a wide token; it returns nil for an empty one.
-func (s *Sealer) Seen(t Token) (*clock.Clock, error) {
-	if len(t) == 0 {
-		return nil, nil
-	}
-	c, err := s.Ring.Unseal(t, keyscheme.Wide, s.Set, nil)
-	return c.Dots, err
-}
-
-// After opens the token of a page in the given direction; it returns nil for an empty one.
-func (s *Sealer) After(t Token, reverse bool) ([]byte, error) {
-	if len(t) == 0 {
-		return nil, nil
-	}
-	c, err := s.Ring.Unseal(t, keyscheme.Cursor, s.Set, nil)
-	if err != nil {
-		return nil, err
-	}
-	if c.Reverse != reverse {
-		return nil, ErrCursor
-	}
-	return append([]byte{}, c.Element...), nil
-}
-
-// Ops opens the tokens of a write.
-func (s *Sealer) Ops(w *Write) ([]bigset.Op, error) {
-	seen, err := s.Seen(w.Context)
+// Opened returns the operations of a write, with the contents of its tokens.
+func (w *Write) Opened(t *bigset.Tokens) ([]bigset.Op, error) {
+	seen, err := t.Seen(w.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -334,11 +252,9 @@ func (s *Sealer) Ops(w *Write) ([]bigset.Op, error) {
 		ops[i] = bigset.Op{Kind: op.Kind, Element: op.Element}
 		switch {
 		case len(op.Context) > 0:
-			c, err := s.Ring.Unseal(op.Context, keyscheme.Narrow, s.Set, op.Element)
-			if err != nil {
+			if ops[i].Context, err = t.Context(op.Context, op.Element); err != nil {
 				return nil, fmt.Errorf("context of element %.64q: %w", op.Element, err)
 			}
-			ops[i].Context = bigset.Saw(slices.Collect(c.Dots.Dots())...)
 		case seen != nil:
 			ops[i].Context = bigset.SawAll(seen)
 		}

@@ -1,11 +1,14 @@
 package door
 
-import "bigset/clock"
+import (
+	"bigset"
+	"bigset/clock"
+)
 
 // Page makes the parts of one read: it adds the tokens of elements and ends the read at its limit. It is for one goroutine.
 type Page struct {
-	Read *Read
-	Seal *Sealer
+	Read   *Read
+	Tokens *bigset.Tokens
 
 	begun bool
 	given int    // elements
@@ -28,7 +31,7 @@ func (p *Page) Begin(part *Part, seen *clock.Clock) (err error) {
 		return nil
 	}
 	p.begun = true
-	part.Context, err = p.Seal.Wide(seen)
+	part.Context, err = p.Tokens.Wide(seen)
 	return err
 }
 
@@ -37,12 +40,12 @@ func (p *Page) Begin(part *Part, seen *clock.Clock) (err error) {
 func (p *Page) Add(part *Part, name []byte, dots []clock.Dot) (err error) {
 	if p.Read.Limit > 0 && p.given == p.Read.Limit {
 		part.Done = true
-		part.After, err = p.Seal.Cursor(p.last, p.Read.Reverse)
+		part.After, err = p.Tokens.Cursor(p.last, p.Read.Reverse)
 		return err
 	}
 	e := Element{Name: name}
 	if p.Read.Contexts {
-		if e.Context, err = p.Seal.Narrow(name, dots); err != nil {
+		if e.Context, err = p.Tokens.Narrow(name, dots); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 	"bigset/server/door"
@@ -17,8 +18,9 @@ func TestPageEnds(t *testing.T) {
 	ring := keyscheme.Keyring{Current: keyscheme.SealKey{1}, Domain: [8]byte{2}}
 	dots := []clock.Dot{{Actor: "a", Counter: 1}}
 	for limit := range 8 {
-		seal := &door.Sealer{Ring: ring, Set: []byte("set")}
-		p := &door.Page{Read: &door.Read{Set: seal.Set, Limit: limit, Contexts: limit%2 == 1}, Seal: seal}
+		set := []byte("set")
+		tokens := bigset.NewTokens(ring, set)
+		p := &door.Page{Read: &door.Read{Set: set, Limit: limit, Contexts: limit%2 == 1}, Tokens: tokens}
 		var names []string
 		var after door.Token
 		room := []byte("e0")
@@ -65,7 +67,7 @@ func TestPageEnds(t *testing.T) {
 		if fmt.Sprint(names) != fmt.Sprint(want) {
 			t.Errorf("limit %d: %v, want %v", limit, names, want)
 		}
-		if got, err := seal.After(after, false); err != nil || limit > 0 && limit < 6 && !bytes.Equal(got, []byte(want[limit-1])) || (limit == 0 || limit >= 6) && got != nil {
+		if got, err := tokens.After(after, false); err != nil || limit > 0 && limit < 6 && !bytes.Equal(got, []byte(want[limit-1])) || (limit == 0 || limit >= 6) && got != nil {
 			t.Errorf("limit %d: the next page begins after %q, %v", limit, got, err)
 		}
 	}
@@ -73,7 +75,7 @@ func TestPageEnds(t *testing.T) {
 
 // TestPageAllocates nothing for an element without a context.
 func TestPageAllocates(t *testing.T) {
-	p := &door.Page{Read: &door.Read{Set: []byte("set")}, Seal: &door.Sealer{Set: []byte("set")}}
+	p := &door.Page{Read: &door.Read{Set: []byte("set")}, Tokens: bigset.NewTokens(keyscheme.Keyring{}, []byte("set"))}
 	part := door.Part{Elements: make([]door.Element, 0, 1)}
 	name := []byte("element")
 	if n := testing.AllocsPerRun(1000, func() {

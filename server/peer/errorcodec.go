@@ -35,7 +35,7 @@ var errorCodes = []CodedError{
 	{1, bigset.ErrClosed}, {2, bigset.ErrFailed}, {3, bigset.ErrNotFound}, {4, bigset.ErrLimit}, {5, bigset.ErrContext}, {6, bigset.ErrBehind},
 	{7, bigset.ErrContextRequired}, {8, bigset.ErrDelta}, {9, bigset.ErrFacts}, {10, bigset.ErrUnresolved}, {11, bigset.ErrRequest},
 	{12, bigset.ErrCorrupt}, {13, bigset.ErrDiskFull}, {14, bigset.ErrNoFilter}, {15, bigset.ErrFilterExists}, {16, bigset.ErrFilterOpen},
-	{17, bigset.ErrSliceAway},
+	{17, bigset.ErrSliceAway}, {18, bigset.ErrCursor},
 
 	{40, ErrFrame}, {41, ErrFrameVersion}, {42, ErrFrameKind}, {43, ErrFrameTooLarge}, {44, ErrFrameSum}, {45, ErrSender}, {46, ErrSetSlice},
 	{47, ErrUnavailable}, {48, ErrJoining}, {49, ErrNotMine}, {50, ErrAnswer}, {51, ErrUnresolvedContexts}, {52, ErrMember},

@@ -26,7 +26,7 @@ var named = map[string]error{
 	"bigset.ErrContext": bigset.ErrContext, "bigset.ErrBehind": bigset.ErrBehind, "bigset.ErrContextRequired": bigset.ErrContextRequired,
 	"bigset.ErrDelta": bigset.ErrDelta, "bigset.ErrFacts": bigset.ErrFacts, "bigset.ErrUnresolved": bigset.ErrUnresolved, "bigset.ErrRequest": bigset.ErrRequest,
 	"bigset.ErrCorrupt": bigset.ErrCorrupt, "bigset.ErrDiskFull": bigset.ErrDiskFull, "bigset.ErrNoFilter": bigset.ErrNoFilter,
-	"bigset.ErrFilterExists": bigset.ErrFilterExists, "bigset.ErrFilterOpen": bigset.ErrFilterOpen, "bigset.ErrSliceAway": bigset.ErrSliceAway,
+	"bigset.ErrFilterExists": bigset.ErrFilterExists, "bigset.ErrFilterOpen": bigset.ErrFilterOpen, "bigset.ErrSliceAway": bigset.ErrSliceAway, "bigset.ErrCursor": bigset.ErrCursor,
 	"peer.ErrFrame": peer.ErrFrame, "peer.ErrFrameVersion": peer.ErrFrameVersion, "peer.ErrFrameKind": peer.ErrFrameKind,
 	"peer.ErrFrameTooLarge": peer.ErrFrameTooLarge, "peer.ErrFrameSum": peer.ErrFrameSum, "peer.ErrSender": peer.ErrSender, "peer.ErrSetSlice": peer.ErrSetSlice,
 	"peer.ErrUnavailable": peer.ErrUnavailable, "peer.ErrJoining": peer.ErrJoining, "peer.ErrNotMine": peer.ErrNotMine, "peer.ErrAnswer": peer.ErrAnswer,

@@ -33,7 +33,7 @@ func token(arg []byte) (door.Token, error) {
 	return keyscheme.DecodeText(string(arg))
 }
 
-func (c *conn) token(t door.Token) { c.text(keyscheme.EncodeText(t)) }
+func (c *conn) token(t door.Token) { c.text(t.Text()) }
 
 // count reads a number for an option.
 func count(arg []byte) (int, error) {
@@ -139,7 +139,7 @@ func (c *conn) readPage(ctx context.Context, g *gathered, r door.Read) (n int, a
 			if !r.Contexts {
 				continue
 			}
-			if err := g.bulk([]byte(keyscheme.EncodeText(e.Context))); err != nil {
+			if err := g.bulk([]byte(e.Context.Text())); err != nil {
 				return 0, nil, err
 			}
 			n++

@@ -264,7 +264,7 @@ func answerOf(err error) (text string, fault bool) {
 	case errors.Is(err, bigset.ErrDiskFull):
 		return "MISCONF " + plain(err), true
 	}
-	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, bigset.ErrNoFilter, bloomslice.ErrOptions, door.ErrQuorum, door.ErrCursor, keyscheme.ErrToken} {
+	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, bigset.ErrNoFilter, bloomslice.ErrOptions, door.ErrQuorum, bigset.ErrCursor, keyscheme.ErrToken} {
 		if errors.Is(err, known) {
 			return "ERR " + plain(err), false
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bigset/keyscheme"
 	"bigset/server/door"
 )
 
@@ -98,7 +97,7 @@ func (a *whole) element(e []byte) error {
 	return nil
 }
 
-func (a *whole) context(t door.Token) error { return a.raw(`"` + keyscheme.EncodeText(t) + `"`) }
+func (a *whole) context(t door.Token) error { return a.raw(`"` + t.Text() + `"`) }
 
 // send sends the answer.
 func (a *whole) send(status int) error {

@@ -146,13 +146,13 @@ func (q *request) streamElements() error {
 		}
 		if !q.begun {
 			l.begin()
-			l.b = append(l.b, `{"type":"set","context":"`+keyscheme.EncodeText(part.Context)+"\"}\n"...)
+			l.b = append(l.b, `{"type":"set","context":"`+part.Context.Text()+"\"}\n"...)
 		}
 		for i := range part.Elements {
 			e := &part.Elements[i]
 			l.b = appendField(append(l.b, '{'), "element", e.Name)
 			if r.Contexts {
-				l.b = append(l.b, `,"context":"`+keyscheme.EncodeText(e.Context)+`"`...)
+				l.b = append(l.b, `,"context":"`+e.Context.Text()+`"`...)
 			}
 			l.b = append(l.b, '}')
 			n++
@@ -264,7 +264,7 @@ func (q *request) context() error {
 	if err != nil {
 		return err
 	}
-	return q.json(http.StatusOK, map[string]any{"type": "set", "context": keyscheme.EncodeText(t)})
+	return q.json(http.StatusOK, map[string]any{"type": "set", "context": t.Text()})
 }
 
 // figures are the figures of a set as the replicas know it together.

@@ -73,7 +73,7 @@ var kinds = []struct {
 	{bigset.ErrFilterOpen, http.StatusConflict, "open"},
 	{bigset.ErrContext, http.StatusBadRequest, "context"},
 	{keyscheme.ErrToken, http.StatusBadRequest, "context"},
-	{door.ErrCursor, http.StatusBadRequest, "context"},
+	{bigset.ErrCursor, http.StatusBadRequest, "context"},
 	{door.ErrQuorum, http.StatusBadRequest, "quorum"},
 	{bigset.ErrLimit, http.StatusBadRequest, "limit"},
 	{bigset.ErrRequest, http.StatusBadRequest, "bad_request"},

@@ -5,7 +5,7 @@ import "bigset/convergence"
 // Bug is a switch that breaks one rule.
 type Bug string
 
-// Variants are the correct systems, each with a way of doing things that some of the bugs break.
+// Variants are the correct systems; each has a design that some of the bugs break.
 var Variants = []Options{
 	{},
 	{KeepContexts: true},
@@ -57,7 +57,7 @@ var Broken = []struct {
 	{"clear-forgets", "a whole-set delete deletes keys and remembers nothing", Options{}},
 
 	{"copy-clock-first", "the source's clock is joined before its keys have come", Options{}},
-	{"copy-last-clock", "the clock of the copy's end claims what was written behind its cursor", Options{Copy: Claim}},
+	{"copy-last-clock", "the clock of the copy's end claims what was written after its cursor", Options{Copy: Claim}},
 	{"copy-first-tombstone", "only the tombstone of the first chunk is taken", Options{Copy: Claim}},
 	{"copy-resume-new-clock", "a copy is resumed with a newer clock", Options{Copy: Claim}},
 	{"copy-resume-other-incarnation", "a copy is resumed after its source lost writes", Options{Copy: Claim}},
@@ -79,8 +79,8 @@ var Broken = []struct {
 	{"read-past-least-last", "an element that was not yet received is taken for absent", Options{}},
 	{"failover-keeps-clock", "a stream that failed still has a say by its clock", Options{}},
 	{"failover-repeats", "a read starts again when a replica is replaced", Options{}},
-	{"failover-skips", "a replacement begins behind what the failed stream had sent, not behind what was merged", Options{}},
-	{"context-covers-unshown", "one context of the first clocks serves also behind a replacement", Options{}},
+	{"failover-skips", "a replacement begins after what the failed stream had sent, not after what was merged", Options{}},
+	{"context-covers-unshown", "one context of the first clocks also serves after a replacement", Options{}},
 	{"page-cuts-element", "an element's dots on two pages are two elements", Options{}},
 	{"empty-answer-counts", "a replica that lost its disk answers that there is nothing", Options{}},
 
@@ -95,7 +95,7 @@ type Options struct {
 	KeepContexts bool     // wide contexts are kept unresolved until they are seen; otherwise the coordinator resolves them
 	Reserve      bool     // counters are reserved durably, and the actor outlives a crash
 	Copy         Protocol // how a copy is closed
-	Scrub        bool     // keys may be lost by the disk, and anti-entropy fetches them again
+	Scrub        bool     // the disk may lose keys, and anti-entropy fetches them again
 	IDs          bool     // operations are known by their clients' ids
 	Bug          Bug
 }

@@ -27,7 +27,7 @@ func (r *replica) sift(keys []key, dead *dots) []key {
 	return out
 }
 
-// everywhere changes the keys that are on disk, whatever of the log a crash leaves.
+// everywhere changes the keys on disk, whatever part of the log a crash leaves.
 func (r *replica) everywhere(change func(keys []key) []key) {
 	r.keys, r.durable.keys = change(r.keys), change(r.durable.keys)
 	for i := range r.log {
@@ -62,7 +62,7 @@ func (r *replica) compact() error {
 	return nil
 }
 
-// swap puts the rewriter's copy in place of what it had read. What was written meanwhile is kept.
+// swap replaces what the rewriter had read with its copy. What was written since is kept.
 func (r *replica) swap() {
 	span, dead := r.span, r.durable.dead
 	r.span = nil

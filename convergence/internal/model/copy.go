@@ -104,8 +104,8 @@ func (c *copying) chunk(p *progress) (end bool) {
 	return true
 }
 
-// close ends a copy. What its source has removed becomes dead here. By the facts alone nothing is claimed: the source's first
-// clock is the check that everything has come.
+// close ends a copy. What its source has removed becomes dead here. With Facts nothing is claimed: the source's first clock only
+// checks that everything has come.
 func (c *copying) close(p *progress) (done bool) {
 	id := c.from.env.ID
 	switch c.to.o.Copy {

@@ -9,7 +9,7 @@ import (
 // disk is what a replica leaves behind.
 type disk struct {
 	state
-	clean bool // it was closed cleanly: its actor goes on
+	clean bool // it was closed cleanly: its actor continues
 }
 
 func open(env convergence.Env, o Options) (*replica, error) {
@@ -99,7 +99,7 @@ func (r *replica) Leave() error {
 	if r.bug == "range-half-dropped" {
 		r.keys = nil
 	} else {
-		// The clock goes with the keys, and with it this actor: its counter must not start again.
+		// The clock is removed with the keys, and with it this actor: its counter must not start again.
 		r.state = state{life: r.life, ctr: r.ctr, reserved: r.reserved}
 	}
 	r.span = nil

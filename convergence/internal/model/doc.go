@@ -1,12 +1,11 @@
-// Package model is the reference replica of the convergence kit: an observed-remove set over Seen and Dead, small, in memory,
-// and breakable.
+// Package model is the reference replica of the convergence kit: an observed-remove set with Seen and Dead, small, in memory, and
+// breakable.
 //
-// Correct, it shows that the kit accepts what it should. Each Bug breaks one rule, as real systems have broken it; the kit has
-// to find every one from outside, by what replicas show. That is the proof that the kit sees.
+// The correct replica shows that the kit accepts what it should. Each Bug breaks one rule, as real systems have broken it; the kit
+// has to find every bug from outside, by what replicas show. That proves that the kit detects them.
 //
-// A replica's state is Seen, every event that it knows of, Dead, those that are removed or replaced, and the keys of the
-// others. A dot enters Seen only together with its key or its death. Physical keys outlive their death until a compaction drops
-// them.
+// A replica's state is Seen, every event that it knows of; Dead, those that are removed or replaced; and the keys of the others. A
+// dot enters Seen only together with its key or its death. Physical keys outlive their death until a compaction drops them.
 //
 //	replica.go   a client's operations
 //	wire.go      bytes of contexts and messages

@@ -2,8 +2,8 @@ package model
 
 import "math/bits"
 
-// Each life of a replica is an actor of its own, so there are so many lives and so many operations in each. What goes beyond
-// is refused: schedules are short.
+// Each life of a replica is an actor of its own, so the numbers of lives, and of operations in each, are limited. Operations beyond
+// that are refused: schedules are short.
 const (
 	actors   = 64
 	lives    = 8

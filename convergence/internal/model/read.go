@@ -35,7 +35,7 @@ type element struct {
 	dots dots
 }
 
-// item shows an element. Its context is mostly narrow, sometimes the clock beside what is shown.
+// item shows an element. Its context is mostly narrow, sometimes the clock in addition to what is shown.
 func (e *element) item(r *rand.Rand, seen *dots) convergence.Item {
 	it := convergence.Item{Elem: e.elem, Tags: tags(&e.dots)}
 	c := context{elem: e.elem, dots: e.dots}
@@ -54,14 +54,14 @@ type answer struct {
 	unresolved dots // the contexts of unresolved operations on the element: seen, as far as a merge is concerned
 }
 
-// stream is a read of one replica, in chunks, of one moment or of several.
+// stream is a read of one replica, in chunks, either all of one moment or of several.
 type stream struct {
 	from       *replica
 	clock      dots // of its first chunk
 	keys       []key
 	dead       dots
 	unresolved []wide
-	after      string // the bound: it has said all up to here
+	after      string // the bound: it has returned everything up to here
 	ended      bool
 	said       map[string]*answer
 }
@@ -75,8 +75,8 @@ func openStream(r *replica, after string) (*stream, error) {
 	return s, nil
 }
 
-// renew opens a new iterator. The clock stays: it is no newer than the keys. So do the contexts that were unresolved with it:
-// what they cover may be dead since, and is not in that clock.
+// renew opens a new iterator. The clock stays: it is no newer than the keys. The contexts that were unresolved with it stay as
+// well: what they cover may have died since, which that clock does not show.
 func (s *stream) renew() {
 	s.keys, s.dead = s.from.keys, s.from.dead
 	s.unresolved = append(slices.Clip(s.unresolved), s.from.unresolved...)
@@ -133,7 +133,7 @@ func (s *stream) of(elem string) answer {
 	return answer{clock: s.clock, unresolved: unresolvedOf(s.unresolved, elem)}
 }
 
-// epoch is the stretch of a read between two replacements: contexts of elements behind its bound are of its clock.
+// epoch is the part of a read between two replacements: contexts of elements after its bound come from its clock.
 type epoch struct {
 	after string
 	clock dots
@@ -166,7 +166,7 @@ func merge(from []convergence.Replica, rnd *rand.Rand) (convergence.Reader, erro
 	return m, nil
 }
 
-// epoch begins a new one behind the merged bound, of the first clocks of the streams that go on.
+// epoch begins a new epoch after the merged bound, from the first clocks of the streams that go on.
 func (m *reader) epoch() {
 	var clock dots
 	for _, s := range m.streams {
@@ -185,8 +185,8 @@ func (m *reader) Chunk(i int) error {
 	return nil
 }
 
-// Replace implements convergence.Reader: the new stream begins behind the merged bound, with its own clock. What was buffered
-// of the failed one is forgotten.
+// Replace implements convergence.Reader: the new stream begins after the merged bound, with its own clock. What was buffered of the
+// failed one is discarded.
 func (m *reader) Replace(i int, by convergence.Replica) error {
 	after := m.merged
 	switch m.bug {
@@ -240,7 +240,7 @@ func (m *reader) advance() {
 	}
 }
 
-// bound returns the least of the streams' last elements. Streams that have ended are complete for ever.
+// bound returns the least of the streams' last elements. Streams that have ended do not count.
 func (m *reader) bound() (bound string, all bool) {
 	all = true
 	for _, s := range m.streams {
@@ -260,8 +260,8 @@ func (m *reader) bound() (bound string, all bool) {
 	return max(bound, m.merged), all
 }
 
-// element decides which dots of an element survive: a dot that one stream has live, and every other one has live or has not
-// seen.
+// element decides which dots of an element survive: a dot that is live in one stream, and that every other stream has live or has
+// not seen.
 func (m *reader) element(e string) {
 	said := make([]answer, len(m.streams))
 	for i, s := range m.streams {
@@ -315,7 +315,7 @@ func (m *reader) show(e element) {
 	m.out = append(m.out, e.item(m.rnd, clock))
 }
 
-// repair sends a stream's replica what it lacks: keys with their dots, and deaths that another one's Dead names.
+// repair sends a stream's replica what it is missing: keys with their dots, and deaths that another replica's Dead names.
 func (m *reader) repair(e string, said []answer) {
 	i, j := m.rnd.IntN(len(said)), m.rnd.IntN(len(said))
 	if m.rnd.IntN(2) == 0 || i == j {
@@ -356,7 +356,7 @@ func (m *reader) send(to *replica, f *facts) {
 	}
 }
 
-// View implements convergence.Reader. A clear takes what every epoch's clock covers, and what was shown.
+// View implements convergence.Reader. A clear takes what the clocks of all epochs cover, and what was shown.
 func (m *reader) View() convergence.View {
 	v := convergence.View{Items: m.out}
 	whole := context{wide: true, clock: m.epochs[0].clock}

@@ -43,7 +43,7 @@ func (r *replica) Receive(msg []byte) (durable bool, err error) {
 	return false, nil
 }
 
-// receiveDelta applies a delta in one batch. What was there already, and durable, is acknowledged at once.
+// receiveDelta applies a delta in one batch. What was already present and durable is acknowledged at once.
 func (r *replica) receiveDelta(d delta) (durable bool) {
 	before, known := r.state, r.seen
 	duplicate := len(d.items) > 0
@@ -69,7 +69,7 @@ func (r *replica) receiveDelta(d delta) (durable bool) {
 	return false
 }
 
-// apply does one operation: its context kills, whatever is known of its dot, then its key is stored if its dot is new.
+// apply does one operation: first its context kills, whatever is known of its dot; then its key is stored if its dot is new.
 func (r *replica) apply(it item, stamp int64, known *dots) {
 	if it.kind == opClear {
 		r.applyClear(&it.ctx)
@@ -133,7 +133,7 @@ func (r *replica) applyClear(ctx *dots) {
 	r.settle()
 }
 
-// settle resolves the wide contexts that are seen.
+// settle resolves the wide contexts whose events have all been seen.
 func (r *replica) settle() {
 	for i := 0; i < len(r.unresolved); i++ {
 		o := r.unresolved[i]
@@ -153,7 +153,7 @@ func (r *replica) settle() {
 	}
 }
 
-// receiveFacts takes keys with their dots, and deaths. Unresolved operations come with the Dead of their sender.
+// receiveFacts applies keys with their dots, and deaths. Unresolved operations come with the Dead of their sender.
 func (r *replica) receiveFacts(f *facts) {
 	for _, k := range f.keys {
 		r.put(k, &r.seen)
@@ -178,7 +178,7 @@ func (r *replica) takeUnresolved(list []wide) {
 	}
 }
 
-// takeElement makes an element what a reader saw, as a broken read repair does.
+// takeElement sets an element to what a reader saw, as a broken read repair does.
 func (r *replica) takeElement(f *facts) {
 	for _, k := range f.keys {
 		r.seen.add(k.dot)

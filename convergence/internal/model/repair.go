@@ -1,6 +1,6 @@
 package model
 
-// Ask implements convergence.Repairer: it sends what it has of Seen, without the dots whose keys it lost.
+// Ask implements convergence.Repairer: it sends Seen, without the dots whose keys were lost.
 func (r *replica) Ask() ([]byte, error) {
 	seen := r.seen
 	if r.o.Scrub {
@@ -13,8 +13,8 @@ func (r *replica) Ask() ([]byte, error) {
 	return seen.append(nil), nil
 }
 
-// Answer implements convergence.Repairer: the keys that the other one lacks, and all deaths. A dot that has neither here is
-// not spoken of.
+// Answer implements convergence.Repairer: the keys that are missing at the other replica, and all deaths. It does not mention a dot
+// that has neither a key nor a death here.
 func (r *replica) Answer(ask []byte) ([][]byte, error) {
 	d := decoder{b: ask}
 	theirs := d.dots()

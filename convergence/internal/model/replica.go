@@ -7,7 +7,7 @@ import (
 	"bigset/convergence"
 )
 
-// replica implements convergence.Replica and, with the options for it, every ability of it.
+// replica implements convergence.Replica and, with the corresponding options, all of its optional interfaces.
 type replica struct {
 	env   convergence.Env
 	o     Options
@@ -17,7 +17,7 @@ type replica struct {
 	state
 	durable state   // what a crash leaves
 	log     []state // after each batch since the last sync
-	span    []key   // what the rewriter has read; nil when it is not at work
+	span    []key   // what the rewriter has read; nil when it is idle
 	fault   string  // the disk fails
 }
 
@@ -32,7 +32,7 @@ type state struct {
 	ctr        uint8 // the last counter that the actor used
 	reserved   uint8 // with Reserve: the last counter that it may use
 	joining    bool
-	filled     uint8 // while joining: the replicas of which a copy is complete, as bits
+	filled     uint8 // while joining: the replicas from which a copy is complete, as bits
 }
 
 type key struct {
@@ -181,7 +181,7 @@ func (r *replica) DoBatch(ops []convergence.Op) (e convergence.Effect, err error
 	return e, nil
 }
 
-// commitDelta makes a batch of what was applied: or two, where the clock and the keys are written apart.
+// commitDelta makes one batch of what was applied, or two if the clock and the keys are written separately.
 func (r *replica) commitDelta(before *state, d delta) {
 	after := r.state
 	switch r.bug {
@@ -204,8 +204,7 @@ func (r *replica) commitDelta(before *state, d delta) {
 	r.commit()
 }
 
-// item turns an operation into what is sent: with its dot, and with the dots that it kills. It reports whether there is
-// anything to do.
+// item turns an operation into what is sent: with its dot, and the dots that it kills. It reports whether anything has to be done.
 func (r *replica) item(op convergence.Op, more bool) (it item, ok bool, err error) {
 	c, err := decodeContext(op.Context)
 	if err == nil && op.Elem == "" && op.Kind != "clear" {
@@ -252,7 +251,7 @@ func (r *replica) item(op convergence.Op, more bool) (it item, ok bool, err erro
 	return it, true, nil
 }
 
-// resolve takes the context that a client gave.
+// resolve applies the context that a client gave.
 func (r *replica) resolve(it *item, c context) error {
 	it.ctx = c.dots
 	if !c.wide {

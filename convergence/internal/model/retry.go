@@ -6,7 +6,7 @@ import (
 	"bigset/convergence"
 )
 
-// remember keeps an operation with its id, in the batch that it is part of.
+// remember stores an operation with its id, in the batch that it belongs to.
 func (r *replica) remember(it item) {
 	if r.o.IDs && it.id != "" && r.find(it.id) == nil {
 		r.done = append(slices.Clip(r.done), it)
@@ -22,8 +22,8 @@ func (r *replica) find(id string) *item {
 	return nil
 }
 
-// again answers operations that were done before, or that a delta brought: as they were, and acknowledged if they are durable.
-// What had done nothing was in no delta, so that one operation of a batch is enough to know it.
+// again answers operations that were done before, or that a delta brought: with the earlier answer, and acknowledged if they are
+// durable. An operation that had no effect was in no delta, so one known operation is enough to recognize a batch.
 func (r *replica) again(ops []convergence.Op) (e convergence.Effect, ok bool) {
 	if !r.o.IDs || r.bug == "retry-mints-anew" {
 		return e, false

@@ -78,7 +78,7 @@ type facts struct {
 	keys       []key
 	dead       dots
 	unresolved []wide
-	asked      dots // what the answer is about: read by a broken receiver only
+	asked      dots // what the answer is about: only a broken receiver reads it
 }
 
 func (f *facts) append(b []byte) []byte {
@@ -100,7 +100,7 @@ func (f *facts) append(b []byte) []byte {
 	return b
 }
 
-// decoder takes bytes apart. After the first error everything is zero.
+// decoder decodes bytes. After the first error everything is zero.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -194,9 +194,9 @@ func (d *decoder) facts() (f facts) {
 	return f
 }
 
-// context is what a client had seen: the dots of an element that it was shown, and if it is wide also the clock of the whole
-// set. The dots are named beside the clock, for a coordinator that has seen them die can't find them by the clock any more, and
-// those to whom it sends the operation may not know of that death.
+// context is what a client had seen: the dots of an element that it was shown, and if it is wide also the clock of the whole set.
+// The dots are named in addition to the clock: a coordinator that has seen them die can no longer find them by the clock, and the
+// replicas to which it sends the operation may not know of that death.
 type context struct {
 	wide  bool
 	elem  string

@@ -1,5 +1,6 @@
-// Package textbook has replicated sets as books and public libraries describe them, and the same sets broken in the ways in which real
-// ones were. The kit has to accept the first for any schedule, given what they declare, and to find each of the others.
+// Package textbook has replicated sets as books and public libraries describe them, and the same sets broken in the ways in which
+// real ones were. The kit has to accept the correct ones for any schedule, given what they declare, and to find each of the broken
+// ones.
 //
 //	wire.go     dots, and bytes of messages
 //	orset.go    observed-remove sets that send operations: plain, in causal order, with deltas that may be dropped

@@ -117,7 +117,7 @@ func lwwSets(s lww) convergence.System {
 	return convergence.System{Name: name, Spec: s.spec, Open: func(env convergence.Env) (convergence.Replica, error) { return openLWW(env, s), nil }}
 }
 
-// A Bug is a correct set, and what it is when it is broken.
+// A Bug is a correct set and its broken version.
 type Bug struct {
 	Name, What string
 	Broken     convergence.System
@@ -168,14 +168,14 @@ func Bugs() (list []Bug) {
 	add("all-or-none", "a remove that does not cover all dots takes none", set(setOptions{contexts: true}))
 	add("clocks-pruned", "long clocks are pruned", state(stateOptions{}))
 	add("contexts-ignored", "contexts of clients are not looked at", state(riak))
-	add("own-ignored", "own messages are ignored, also after a crash lost what they tell", log(setOptions{}))
+	add("own-ignored", "own messages are ignored, also after a crash lost their contents", log(setOptions{}))
 	add("snapshot-cuts-log", "a snapshot cuts off the log that it does not have", log(setOptions{}))
-	add("torn-record-stays", "a torn record stays, and what is written behind it is never read", log(setOptions{}))
+	add("torn-record-stays", "a torn record stays, and what is written after it is never read", log(setOptions{}))
 	add("failed-sync-forgotten", "after a failed sync the next one succeeds without what it had lost", log(setOptions{}))
 	add("first-neighbour", "a buffer of deltas is emptied by the first neighbour that asks", set(setOptions{gapless: true, gossip: true, repair: true}))
 	add("equal-live", "equal live sets are taken for equal states", set(setOptions{gapless: true, gossip: true, repair: true}))
 	add("highest-live", "the next counter is the highest live one", log(setOptions{}))
-	add("own-only", "anti-entropy tells only what it made itself", log(logGossip))
+	add("own-only", "anti-entropy sends only what the sender itself has made", log(logGossip))
 	add("batch-by-map", "a batch is applied in a map's order", func(bug string) convergence.System { return batched("or-set-batches", setOptions{bug: bug}) })
 	add("by-element", "an add that comes twice kills a concurrent one of its element", set(setOptions{}))
 	add("shows-three", "a read shows three elements at most", set(setOptions{}))

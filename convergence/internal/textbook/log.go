@@ -17,10 +17,10 @@ type logged struct {
 	*crashfs.Disk
 	file   *crashfs.File
 	size   int64 // of the log
-	synced int64 // of it, what is durable
+	synced int64 // how much of it is durable
 	tail   []byte
-	broken bool // what is behind synced is not known
-	cut    int  // a snapshot has begun that has so many operations; 0 is none
+	broken bool // what follows synced is not known
+	cut    int  // a snapshot of that many operations has begun; 0 is none
 }
 
 func openLog(env convergence.Env, o setOptions) (convergence.Replica, error) {
@@ -82,7 +82,7 @@ func frame(body []byte) []byte {
 	return append(b, body...)
 }
 
-// record returns the first record, and its length with its head; 0 when it is torn or there is none.
+// record returns the first record, and its length including the header; the length is 0 if the record is torn or missing.
 func record(data []byte) (body []byte, n int) {
 	if len(data) < 8 {
 		return nil, 0
@@ -112,7 +112,7 @@ func (s *logged) write(c change) error {
 	return nil
 }
 
-// mend writes again what may have been lost by an error.
+// mend writes again what an error may have lost.
 func (s *logged) mend() error {
 	if !s.broken {
 		return nil
@@ -143,7 +143,7 @@ func (s *logged) Sync() error {
 // Stop implements convergence.Durable.
 func (s *logged) Stop() (any, error) { return s.FS, s.Sync() }
 
-// Maintain implements convergence.Maintainer: a new log in the place of the old one, in two steps.
+// Maintain implements convergence.Maintainer: it replaces the log with a new one, in two steps.
 func (s *logged) Maintain(int) (string, error) {
 	if s.cut == 0 {
 		s.cut = len(s.ops)

@@ -12,7 +12,7 @@ type lww struct {
 	env    convergence.Env
 	spec   convergence.LastWriterWins
 	strict bool // its clock never stands still
-	ticks  bool // what it receives counts as an event of its own
+	ticks  bool // receiving counts as an event of its own
 	bug    string
 	now    int64
 	last   map[string]written

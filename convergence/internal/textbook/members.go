@@ -1,6 +1,6 @@
 package textbook
 
-// members is the list of those that are there, which the replicas of a schedule share.
+// members is the list of current members, which the replicas of a schedule share.
 type members struct {
 	there map[int]bool // by actor
 	next  int
@@ -8,7 +8,7 @@ type members struct {
 
 func newMembers() any { return &members{there: map[int]bool{}} }
 
-// join gives a member an actor that nobody had before.
+// join gives a member an actor that no member had before.
 func (m *members) join(bug string) (actor int) {
 	actor = m.next
 	if bug == "actor-by-place" {

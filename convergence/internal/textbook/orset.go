@@ -8,20 +8,20 @@ import (
 	"bigset/convergence"
 )
 
-// setOptions say which observed-remove set it is.
+// setOptions select the variant of the observed-remove set.
 type setOptions struct {
 	contexts bool // clients give contexts
 	causal   bool // a message waits for those that its author had
 	gapless  bool // a message that comes with a gap before it is dropped
-	gossip   bool // no messages, anti-entropy alone
+	gossip   bool // no messages, only anti-entropy
 	repair   bool // anti-entropy
 	split    bool // a replacing add sends the deaths in a message of their own
-	relies   bool // removes kill what is there, and are not remembered: the net must deliver in causal order
-	members  bool // actors are given out by a list of members
+	relies   bool // removes kill what is present, and are not remembered: the net must deliver in causal order
+	members  bool // actors are assigned by a list of members
 	bug      string
 }
 
-// orset keeps an element's live dots, and the dead for ever.
+// orset keeps an element's live dots, and the dead ones forever.
 type orset struct {
 	env   convergence.Env
 	o     setOptions
@@ -36,7 +36,7 @@ type orset struct {
 	wait  []change
 	cache map[string][]dot
 	list  *members
-	log   func(c change) error // writes a change before it is applied; nil is none
+	log   func(c change) error // writes a change before it is applied; may be nil
 }
 
 // change is an operation as it is sent.
@@ -82,7 +82,7 @@ func (s *orset) do(ops []convergence.Op) (e convergence.Effect, err error) {
 			return e, err
 		}
 		c.items = append(c.items, it)
-		if s.log != nil { // then it is the only one
+		if s.log != nil { // if so, it is the only operation
 			if err := s.log(c); err != nil {
 				if s.o.bug == "failed-half-done" {
 					s.apply(it)
@@ -170,7 +170,7 @@ func (s *orset) mint() dot {
 	return dot{s.actor, s.n}
 }
 
-// apply takes what an operation did.
+// apply applies the effect of an operation.
 func (s *orset) apply(it item) {
 	for _, d := range it.dead {
 		if !s.o.relies {
@@ -273,7 +273,7 @@ func (s *orset) all(c change) {
 	}
 }
 
-// keep remembers a change, once.
+// keep stores a change, once.
 func (s *orset) keep(c change) {
 	if d := (dot{c.author, c.seq}); !s.have[d] {
 		s.have[d] = true
@@ -281,7 +281,7 @@ func (s *orset) keep(c change) {
 	}
 }
 
-// next applies a message whose turn it is.
+// next applies a message that is ready to be applied.
 func (s *orset) next() bool {
 	s.wait = slices.DeleteFunc(s.wait, func(c change) bool { return c.seq <= s.seen[c.author] })
 	for _, c := range s.wait {
@@ -367,7 +367,7 @@ func (s batches) DoBatch(ops []convergence.Op) (convergence.Effect, error) {
 	return e, err
 }
 
-// gossips is a set with anti-entropy: an answer has the operations that the other one lacks, or all of them.
+// gossips is a set with anti-entropy: an answer has the operations that are missing at the other replica, or all of them.
 type gossips struct{ *orset }
 
 // Ask implements convergence.Repairer.

@@ -7,16 +7,16 @@ import (
 	"bigset/convergence"
 )
 
-// stateOptions say which set without tombstones it is.
+// stateOptions select the variant of the set without tombstones.
 type stateOptions struct {
-	own      bool // an add replaces its replica's older one only, and a client's context covers a remove: Riak's
+	own      bool // an add replaces only its replica's older one, and a client's context covers a remove, as in Riak
 	untagged bool // adds have no names
-	gossip   bool // states travel as answers only
+	gossip   bool // states travel only as answers
 	repair   bool // states travel as messages and as answers
 	bug      string
 }
 
-// orswot is an observed-remove set without tombstones: what its clock covers and its entries lack is dead.
+// orswot is an observed-remove set without tombstones: a dot that its clock covers and its entries do not contain is dead.
 type orswot struct {
 	env      convergence.Env
 	o        stateOptions
@@ -26,7 +26,7 @@ type orswot struct {
 	deferred []deferred
 }
 
-// deferred is a remove whose context covers what has not come yet.
+// deferred is a remove whose context covers dots that have not come yet.
 type deferred struct {
 	elem string
 	ctx  clock
@@ -69,7 +69,7 @@ func (s *orswot) Do(op convergence.Op) (e convergence.Effect, err error) {
 	return e, nil
 }
 
-// remove kills what the context covers, now and when more of it comes.
+// remove kills what the context covers, now and when more of it arrives.
 func (s *orswot) remove(d deferred) {
 	s.put(d.elem, without(s.entries[d.elem], d.ctx.has))
 	if !d.ctx.within(s.clock) {
@@ -168,7 +168,7 @@ func (s *orswot) merge(o *orswot) {
 	}
 }
 
-// knows reports whether it waits for the same already.
+// knows reports whether the replica already waits for the same remove.
 func (s *orswot) knows(d deferred) bool {
 	return slices.ContainsFunc(s.deferred, func(o deferred) bool { return o.elem == d.elem && maps.Equal(o.ctx, d.ctx) })
 }

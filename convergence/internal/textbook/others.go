@@ -7,7 +7,7 @@ import (
 	"bigset/convergence"
 )
 
-// phases is a 2P-set, or a grow-only set where nothing is removed, which sends its state or an operation.
+// phases is a 2P-set, or a grow-only set if nothing is removed. It sends its state or an operation.
 type phases struct {
 	added, removed map[string]bool
 	state          bool
@@ -78,7 +78,7 @@ func (s *phases) Read() (v convergence.View, err error) {
 // Close implements convergence.Replica.
 func (s *phases) Close() error { return nil }
 
-// phasesRepair is one with anti-entropy by states.
+// phasesRepair is a phases with anti-entropy by states.
 type phasesRepair struct{ *phases }
 
 // Ask implements convergence.Repairer.
@@ -89,8 +89,8 @@ func (s phasesRepair) Answer([]byte) ([][]byte, error) {
 	return [][]byte{encodePhases(s.added, s.removed)}, nil
 }
 
-// removeWins is a set in which an add undoes the removes that its replica knew of. An add names them, so that it may come before
-// them; or it undoes those that are there, and then messages come in causal order.
+// removeWins is a set in which an add undoes the removes that its replica knew of. If an add names them, it may come before them;
+// otherwise it undoes those that are present, and messages must come in causal order.
 type removeWins struct {
 	actor   int
 	n       uint64

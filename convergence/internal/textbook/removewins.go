@@ -7,12 +7,12 @@ import (
 	"bigset/convergence"
 )
 
-// deltaRemoveWins is a remove-wins set of deltas: an element has dots of adds and of removes, an operation replaces those that are there, and
-// the element is present while all of its dots are of adds. A remove that finds no dot is not done.
+// deltaRemoveWins is a remove-wins set of deltas. An element has dots of adds and of removes; an operation replaces those that are
+// present, and the element is present while all of its dots are adds. A remove that finds no dot is refused.
 type deltaRemoveWins struct {
 	env  convergence.Env
 	n    uint64
-	dots map[string]map[dot]bool // true is of an add
+	dots map[string]map[dot]bool // true for an add
 	seen map[dot]bool
 }
 

@@ -21,7 +21,7 @@ type value struct {
 	over   []dot // the values that it replaces
 }
 
-// cells are counters, registers or a map: of each key the operations that count.
+// cells are counters, registers or a map: for each key, the operations that count.
 type cells struct {
 	env   convergence.Env
 	n     uint64
@@ -80,7 +80,7 @@ func count(s *cells, v value) { s.now[v.elem] = append(s.now[v.elem], v) }
 func total(_ *cells, list []value) []string {
 	sum := 0
 	for _, v := range list {
-		n, _ := strconv.Atoi(v.arg) // of the kit: a number
+		n, _ := strconv.Atoi(v.arg) // made by the kit: a number
 		if v.kind == "dec" {
 			n = -n
 		}
@@ -89,7 +89,7 @@ func total(_ *cells, list []value) []string {
 	return []string{strconv.Itoa(sum)}
 }
 
-// replace keeps the values of a register that none replaced.
+// replace keeps the values of a register that were not replaced.
 func replace(s *cells, v value) {
 	for _, d := range v.over {
 		s.dead[d] = true
@@ -142,7 +142,7 @@ func (s *cells) Read() (v convergence.View, err error) {
 	return page(v, s.bug), nil
 }
 
-// page is what a read shows that ends after its first page, if that is the bug.
+// page returns what a read shows. With the bug, the read ends after its first page.
 func page(v convergence.View, bug string) convergence.View {
 	if strings.HasPrefix(bug, "page-of-100-") {
 		v.Items = v.Items[:min(len(v.Items), 100)]
@@ -153,7 +153,7 @@ func page(v convergence.View, bug string) convergence.View {
 // Close implements convergence.Replica.
 func (s *cells) Close() error { return nil }
 
-// sparse is a counter that forgets, in its background work, what is 0.
+// sparse is a counter that drops zeros in its background work.
 type sparse struct{ *cells }
 
 // Maintain implements convergence.Maintainer.
@@ -168,7 +168,7 @@ func sparseCounters() convergence.System {
 	}}
 }
 
-// stored are cells on a disk: a list of operations, of which those of a batch are one entry.
+// stored are cells on a disk: a list of operations, in which a batch is one entry.
 type stored struct {
 	*cells
 	disk   [][][]byte
@@ -177,7 +177,7 @@ type stored struct {
 
 func openStored(env convergence.Env, bug string) (convergence.Replica, error) {
 	s := &stored{cells: openCells(env, bug, count, total)}
-	s.n = uint64(env.Start) << 32 // no name is given twice
+	s.n = uint64(env.Start) << 32 // no name is used twice
 	s.disk, _ = env.Disk.([][][]byte)
 	s.synced = len(s.disk)
 	for _, entry := range s.disk {

@@ -49,7 +49,7 @@ func (c clock) within(o clock) bool {
 	return true
 }
 
-// buffer takes numbers and strings.
+// buffer encodes numbers and strings.
 type buffer []byte
 
 func (b *buffer) num(n uint64) { *b = binary.AppendUvarint(*b, n) }
@@ -78,7 +78,7 @@ func (b *buffer) clock(c clock) {
 	}
 }
 
-// source gives them back. After the first error everything is zero.
+// source decodes them. After the first error everything is zero.
 type source struct {
 	b   []byte
 	bad bool
@@ -94,7 +94,7 @@ func (s *source) num() uint64 {
 	return v
 }
 
-// count is a number of things that follow, each of at least one byte.
+// count reads the number of things that follow, each of at least one byte.
 func (s *source) count() int {
 	n := s.num()
 	if n > uint64(len(s.b)) {

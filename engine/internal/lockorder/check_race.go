@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// goroutine is what a goroutine holds. It is used by that goroutine alone.
+// goroutine is the set of locks that a goroutine holds. Only that goroutine uses it.
 type goroutine struct {
-	id   uintptr // 0 is nobody's
+	id   uintptr // 0 if unused
 	used int
 	held [heldMax]hold
 }
@@ -19,17 +19,18 @@ type goroutine struct {
 // hold is one place that is held.
 type hold struct {
 	place  int
-	shared bool // as far as it is known: by the lock that was taken first
+	shared bool // as far as it is known: from the lock that was taken first
 	times  int  // how many locks of the place
 }
 
 const (
-	heldMax       = 16      // places that a goroutine may hold together
-	goroutinesMax = 1 << 14 // that are checked; what more there are at one time goes unchecked
+	heldMax       = 16      // places of which a goroutine may hold locks at the same time
+	goroutinesMax = 1 << 14 // the number of goroutines that are checked at the same time; more are not checked
 )
 
-// goroutines is open addressing by id. An id is never taken out: the runtime gives the id of a goroutine that has ended to a later one,
-// so there are never more of them than there were goroutines at one time. A lock that is held when its goroutine ends is the later one's.
+// goroutines is a hash table by id with open addressing. An id is never removed: the runtime gives the id of a goroutine that has
+// ended to a later one, so the table never has more ids than there were goroutines at the same time. A lock that is held when its
+// goroutine ends passes to the later one.
 var goroutines [goroutinesMax]goroutine
 
 // places has the index of each rank in Order.
@@ -50,8 +51,8 @@ func placeOf[R Rank]() int {
 	return i
 }
 
-// self returns the calling goroutine, or nil if there are too many. Nothing here may order goroutines for the race detector: it would miss
-// races that these mutexes do not prevent.
+// self returns the calling goroutine, or nil if the table is full. Nothing here may order goroutines for the race detector, because
+// it would then miss races that these mutexes do not prevent.
 //
 //go:norace
 func self() *goroutine {
@@ -82,7 +83,7 @@ func (g *goroutine) claim(id uintptr) bool {
 	return atomic.CompareAndSwapUintptr(&g.id, 0, id)
 }
 
-// take notes that the goroutine is about to take a lock, and panics if that is out of order.
+// take records that the goroutine is about to take a lock, and panics if that is out of order.
 //
 //go:norace
 func take(place int, shared bool) {
@@ -98,7 +99,7 @@ func take(place int, shared bool) {
 	g.add(place, shared)
 }
 
-// mayTakeSeveral reports whether the goroutine holds the lock under which several of a place may be taken.
+// mayTakeSeveral reports whether the goroutine holds the lock under which several locks of a place may be taken.
 //
 //go:norace
 func (g *goroutine) mayTakeSeveral(place int) bool {
@@ -121,7 +122,7 @@ func outOfOrder(place, held int) string {
 	return fmt.Sprintf("lockorder: %s is taken while %s is held, which comes after it", Order[place].Name, Order[held].Name)
 }
 
-// add notes a lock that the goroutine has.
+// add records a lock that the goroutine has taken.
 //
 //go:norace
 func (g *goroutine) add(place int, shared bool) {
@@ -135,13 +136,13 @@ func (g *goroutine) add(place int, shared bool) {
 		}
 	}
 	if g.used == heldMax {
-		panic("lockorder: too many locks are held together")
+		panic("lockorder: too many locks are held at the same time")
 	}
 	g.held[g.used] = hold{place, shared, 1}
 	g.used++
 }
 
-// leave notes that the goroutine gives a lock up.
+// leave records that the goroutine releases a lock.
 //
 //go:norace
 func leave(place int) {
@@ -160,5 +161,5 @@ func leave(place int) {
 		}
 		return
 	}
-	panic(fmt.Sprintf("lockorder: %s is given up by a goroutine that did not take it", Order[place].Name))
+	panic(fmt.Sprintf("lockorder: %s is released by a goroutine that did not take it", Order[place].Name))
 }

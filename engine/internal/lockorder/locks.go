@@ -10,11 +10,11 @@ type Mutex[R Rank] = sync.Mutex
 // RWMutex is a sync.RWMutex of a place in Order.
 type RWMutex[R Rank] = sync.RWMutex
 
-// Once is a sync.Once of a place in Order: what waits for the one call is a lock.
+// Once is a sync.Once of a place in Order: waiting for the one call counts as a lock.
 type Once[R Rank] = sync.Once
 
-// Turn is what is held between two calls and is no mutex: a place in a queue, a channel that others wait for, another package's locks. It
-// keeps nobody out, and exists for the check.
+// Turn stands for something that is held between two calls but is not a mutex: a place in a queue, a channel that others wait for,
+// another package's locks. It excludes no other goroutine, and exists only for the check.
 type Turn[R Rank] struct{}
 
 // Take begins the turn. Leave ends it.

@@ -60,7 +60,7 @@ func (m *RWMutex[R]) Unlock() {
 	m.mu.Unlock()
 }
 
-// RLock locks for reading. It panics where Lock does.
+// RLock locks for reading. It panics when Lock does.
 func (m *RWMutex[R]) RLock() {
 	take(m.place(), true)
 	m.mu.RLock()
@@ -72,21 +72,21 @@ func (m *RWMutex[R]) RUnlock() {
 	m.mu.RUnlock()
 }
 
-// Once is a sync.Once of a place in Order: what waits for the one call is a lock.
+// Once is a sync.Once of a place in Order: waiting for the one call counts as a lock.
 type Once[R Rank] struct{ once sync.Once }
 
-// Do calls f if no call of Do has begun before, and returns when that one has ended.
+// Do calls f if no call of Do has begun before. It returns when the one call has ended.
 func (o *Once[R]) Do(f func()) {
 	take(placeOf[R](), false)
 	defer leave(placeOf[R]())
 	o.once.Do(f)
 }
 
-// Turn is what is held between two calls and is no mutex: a place in a queue, a channel that others wait for, another package's locks. It
-// keeps nobody out, and exists for the check.
+// Turn stands for something that is held between two calls but is not a mutex: a place in a queue, a channel that others wait for,
+// another package's locks. It excludes no other goroutine, and exists only for the check.
 type Turn[R Rank] struct{}
 
-// Take begins the turn. It panics where Mutex.Lock does.
+// Take begins the turn. It panics when Mutex.Lock does.
 func (*Turn[R]) Take() { take(placeOf[R](), false) }
 
 // Leave ends the turn.

@@ -26,7 +26,7 @@ type locks struct {
 
 type stranger struct{ place }
 
-// TestWhileHeld: what may be taken while what is held.
+// TestWhileHeld: which locks may be taken while others are held.
 func TestWhileHeld(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -82,7 +82,7 @@ func TestWhileHeld(t *testing.T) {
 		{"within what is done once", func(l *locks) { l.load.Do(func() { l.passes.RLock() }) }, "Store.passes is taken while set.loadOnce"},
 		{"what was done once", func(l *locks) { l.load.Do(func() {}); l.life.Lock(); l.load.Do(func() {}) }, "set.loadOnce is taken while Filters.life"},
 		{"Pebble within Pebble", func(l *locks) { l.pebble.Take(); l.pebble.Take(); l.pebble.Leave(); l.life.Lock() }, "Filters.life is taken while Pebble"},
-		{"given up and not held", func(l *locks) { l.life.Unlock() }, "Filters.life is given up by a goroutine that did not take it"},
+		{"given up and not held", func(l *locks) { l.life.Unlock() }, "Filters.life is released by a goroutine that did not take it"},
 		{"given up by another", func(l *locks) {
 			done := make(chan bool)
 			go func() {
@@ -92,7 +92,7 @@ func TestWhileHeld(t *testing.T) {
 			}()
 			<-done
 			l.life.Unlock()
-		}, "Filters.life is given up by a goroutine that did not take it"},
+		}, "Filters.life is released by a goroutine that did not take it"},
 		{"not in the order", func(l *locks) { l.notInTheOrder.Lock() }, "stranger is not in Order"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestWhileHeld(t *testing.T) {
 	}
 }
 
-// TestConcurrentGoroutinesHaveTheirOwn: as long as goroutines run, each has a record of its own, and the same one each time.
+// TestConcurrentGoroutinesHaveTheirOwn: as long as goroutines run, each has a record of its own, and always the same one.
 func TestConcurrentGoroutinesHaveTheirOwn(t *testing.T) {
 	const rounds, many = 20, 500
 	for range rounds {
@@ -146,7 +146,7 @@ func number() string {
 	return string(number)
 }
 
-// TestManyGoroutinesTogether: where there is no room for a goroutine, it goes unchecked.
+// TestManyGoroutinesTogether: a goroutine for which the table has no room is not checked.
 func TestManyGoroutinesTogether(t *testing.T) {
 	var l locks
 	var done sync.WaitGroup
@@ -166,7 +166,7 @@ func TestManyGoroutinesTogether(t *testing.T) {
 	done.Wait()
 }
 
-// BenchmarkLock is what the check costs.
+// BenchmarkLock measures the cost of the check.
 func BenchmarkLock(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		var mu sync.Mutex

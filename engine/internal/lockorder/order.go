@@ -4,14 +4,15 @@ package lockorder
 type Lock struct {
 	Rank Rank
 	Name string // the struct and the field: Store.passes
-	// Under is the lock that a goroutine holds, not shared, when it takes several locks of this place; nil is never.
+	// Under is the lock that a goroutine must hold exclusively when it takes several locks of this place; nil means that it never
+	// may.
 	Under Rank
-	// Again lets a goroutine take what it already has. It is for what is no lock of the engine's.
+	// Again lets a goroutine take what it already has. It is for things that are not locks of the engine.
 	Again bool
 }
 
-// Order is every lock of the engine, in the order in which they are taken. The table in docs/architecture.md says of each what it protects
-// and what its holder may wait for; a test compares the two.
+// Order is every lock of the engine, in the order in which they are taken. The table in docs/architecture.md says what each lock
+// protects and what its holder may wait for; a test compares the two.
 var Order = [...]Lock{
 	{Rank: StorePasses{}, Name: "Store.passes"},
 	{Rank: SetPasses{}, Name: "set.passes"},

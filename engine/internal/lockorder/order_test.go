@@ -38,7 +38,8 @@ type source struct {
 	locks, others, channels, starts []found
 }
 
-// readEngine finds the fields that are locks or channels, and where goroutines are started, in all packages of the engine but this one.
+// readEngine finds the fields that are locks or channels, and the places where goroutines are started, in all packages of the
+// engine but this one.
 func readEngine(t *testing.T) (s source) {
 	t.Helper()
 	here := engine + "/internal/lockorder"
@@ -117,7 +118,7 @@ func (s *source) addField(f found, of string) {
 // row is a row of a table of the document: the text of its cells.
 type row []string
 
-// readTable returns the rows of the first table behind a heading.
+// readTable returns the rows of the first table after a heading.
 func readTable(t *testing.T, heading string) (rows []row) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(module, document))
@@ -237,7 +238,7 @@ func TestEveryGoroutineIsNamed(t *testing.T) {
 		want = append(want, "`"+g.file+"`")
 	}
 	for _, r := range readTable(t, "## Goroutines") {
-		if strings.HasPrefix(r[1], "`"+engine+"/") { // others stand there too
+		if strings.HasPrefix(r[1], "`"+engine+"/") { // other packages stand there too
 			have = append(have, r[1])
 		}
 	}

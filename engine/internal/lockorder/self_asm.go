@@ -2,5 +2,5 @@
 
 package lockorder
 
-// selfID returns the address of the runtime's record of the calling goroutine, which no other goroutine has as long as this one runs.
+// selfID returns the address of the runtime's record of the calling goroutine, which no other goroutine has while this one runs.
 func selfID() uintptr

@@ -2,5 +2,5 @@
 
 package lockorder
 
-// selfID returns 0: here nothing is checked.
+// selfID returns 0: on this platform nothing is checked.
 func selfID() uintptr { return 0 }

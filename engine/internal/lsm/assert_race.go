@@ -9,10 +9,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// asserted makes a comparer pass an assertion of Pebble's that it can't: built for the race detector, Pebble wraps the
-// comparer of one open in twenty, at random, and panics unless prefixes are in bytewise order. Ours are not (an element's
-// length comes before its bytes), and nothing else in Pebble needs it where blocks are rows. To that one caller all of a
-// key is a suffix.
+// asserted makes a comparer pass an assertion of Pebble's that it otherwise can't. When built for the race detector, Pebble wraps
+// the comparer of one open in twenty, at random, and panics unless prefixes are in bytewise order. Ours are not (an element's
+// length precedes its bytes), and nothing else in Pebble needs that order with row blocks. For that one caller the whole key is a
+// suffix.
 func asserted(c *pebble.Comparer) *pebble.Comparer {
 	split, suffixes := c.Split, c.ComparePointSuffixes
 	c.Split = func(key []byte) int {

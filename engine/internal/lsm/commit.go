@@ -15,13 +15,14 @@ import (
 // NewBatch returns an empty batch, for Commit.
 func (d *DB) NewBatch() *pebble.Batch { return d.pebble.NewBatch() }
 
-// Commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
-// is closed when nobody needs it any more. A failure fails the store for good.
+// Commit applies a batch to Pebble. With sync it returns a function that waits until the batch is durable, otherwise nil. It closes
+// the batch when it is no longer needed. A failure fails the store for good.
 func (d *DB) Commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
 	return d.CommitElements(batch, sync, nil)
 }
 
-// CommitElements is Commit of a batch that has entered a generation of Unflushed, nil for none, which it leaves.
+// CommitElements is Commit of a batch that has entered a generation of Unflushed, which it leaves; g is nil if the batch has
+// entered none.
 func (d *DB) CommitElements(batch *pebble.Batch, sync bool, g *Generation) (wait func() error, err error) {
 	if err := d.begin(); err != nil {
 		if g != nil {
@@ -56,7 +57,8 @@ func (d *DB) CommitElements(batch *pebble.Batch, sync bool, g *Generation) (wait
 	}, nil
 }
 
-// leave takes a batch that was applied out of its generation. Pebble clears a large batch, which lies in the row of memtables by itself, and its number is then 0.
+// leave removes an applied batch from its generation. Pebble clears a large batch, which has a place of its own in the queue of
+// memtables, and its number is then 0.
 func (d *DB) leave(g *Generation, seq uint64) {
 	if seq == 0 {
 		d.Unflushed.LeaveUnknown(g)
@@ -65,7 +67,7 @@ func (d *DB) leave(g *Generation, seq uint64) {
 	}
 }
 
-// begin returns why no batch may be applied now.
+// begin returns why no batch may be applied now, or nil.
 func (d *DB) begin() error {
 	if err := d.Writable(); err != nil {
 		return err
@@ -73,11 +75,11 @@ func (d *DB) begin() error {
 	if err := d.disk.stalled(); err != nil {
 		return err
 	}
-	return d.Mark() // which writes: only where the batch may follow
+	return d.Mark() // which writes, so it is called only if the batch may follow
 }
 
-// Ingest puts tables into the store, above all that it holds. What Pebble calls fatal here is a MANIFEST that can't be written: it is
-// not recovered, the process ends.
+// Ingest adds tables to the store, above everything that it holds. Pebble treats a MANIFEST that can't be written as fatal here:
+// this is not recovered, and the process ends.
 func (d *DB) Ingest(ctx context.Context, paths []string) error {
 	defer d.Unflushed.Blind()()
 	return d.IngestOther(ctx, paths)
@@ -88,8 +90,8 @@ func (d *DB) IngestOther(ctx context.Context, paths []string) error {
 	return d.pebble.Ingest(ctx, paths)
 }
 
-// Compact compacts all that lies within some bounds. When ctx is done it returns, and the compaction goes on in the background until it is
-// over or the store is closed: Pebble ends the process when a compaction is taken back that it has picked and not begun.
+// Compact compacts everything within the bounds. When ctx is done it returns, and the compaction continues in the background until
+// it ends or the store is closed: Pebble ends the process when a compaction is cancelled that it has picked but not begun.
 func (d *DB) Compact(ctx context.Context, b keyscheme.Bounds) error {
 	done := make(chan error, 1)
 	d.compacting.Go(func() {
@@ -103,19 +105,19 @@ func (d *DB) Compact(ctx context.Context, b keyscheme.Bounds) error {
 	}
 }
 
-// NewIter opens an iterator. In the middle of a swap it may show the span of the swap empty: OpenSet does not.
+// NewIter opens an iterator. In the middle of a swap it may show the span of the swap as empty; OpenSet does not.
 func (d *DB) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) { return d.pebble.NewIter(o) }
 
 // View returns a value, which is valid until it is closed, or pebble.ErrNotFound.
 func (d *DB) View(key []byte) ([]byte, io.Closer, error) { return d.pebble.Get(key) }
 
-// Get returns a copy of a value, and whether there is one.
+// Get returns a copy of a value, and whether the key exists.
 func (d *DB) Get(key []byte) ([]byte, bool, error) {
-	key = slices.Clip(key) // nothing is written behind the caller's
+	key = slices.Clip(key) // so that the value is not written into the caller's memory
 	return d.GetBehind(&key)
 }
 
-// GetBehind is Get of the key in a buffer. The value is copied behind the key, and is the buffer's.
+// GetBehind is Get of the key in a buffer. The value is appended to the key, in the buffer's memory.
 func (d *DB) GetBehind(buf *[]byte) ([]byte, bool, error) {
 	n := len(*buf)
 	v, closer, err := d.pebble.Get(*buf)
@@ -129,7 +131,7 @@ func (d *DB) GetBehind(buf *[]byte) ([]byte, bool, error) {
 	return (*buf)[n:], true, closer.Close()
 }
 
-// Each calls f for all keys within some bounds, in order, until it returns an error. Key and value are valid during the call.
+// Each calls f for all keys within the bounds, in order, until it returns an error. Key and value are valid during the call.
 func (d *DB) Each(b keyscheme.Bounds, f func(key, value []byte) error) (err error) {
 	it, err := d.pebble.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
@@ -151,5 +153,5 @@ func (d *DB) Each(b keyscheme.Bounds, f func(key, value []byte) error) (err erro
 // Metrics returns Pebble's figures.
 func (d *DB) Metrics() *pebble.Metrics { return d.pebble.Metrics() }
 
-// Pebble returns the Pebble below, for tests: what is written through it is not guarded.
+// Pebble returns the underlying Pebble, for tests: writes through it are not guarded.
 func (d *DB) Pebble() *pebble.DB { return d.pebble }

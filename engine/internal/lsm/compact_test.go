@@ -10,8 +10,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestCompactGivenUp: the caller of Compact gives up after Pebble has picked the compaction, and before it has begun. The compaction is
-// done when it may begin, or ends with the store. Pebble would end the process if it were taken back.
+// TestCompactGivenUp: the caller of Compact gives up after Pebble has picked the compaction, and before it has begun. The
+// compaction is done when it may begin, or ends with the store. Pebble would end the process if the compaction were withdrawn.
 func TestCompactGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, begins := range []bool{true, false} {

@@ -14,10 +14,10 @@ import (
 	"bigset"
 )
 
-// Copy makes a copy of the store, as it is at one moment, in a folder that is new or empty; before is called when the folder is claimed,
-// and what it has written is in the copy. ErrNotEmpty is returned for a folder that holds something. After a crash the folder has the
-// whole store, or is refused by an open with ErrUnfinished and taken by the next Copy; an error leaves no more than that. Copying does
-// not end early when ctx does.
+// Copy makes a copy of the store, as it is at one moment, in a folder that is new or empty. before is called when the folder is
+// claimed, and what it writes is in the copy. Copy returns ErrNotEmpty for a folder that holds something. After a crash the folder
+// has the whole store, or Open refuses it with ErrUnfinished and the next Copy replaces it; an error leaves no more than that.
+// Copying does not end early when ctx does.
 func (d *DB) Copy(ctx context.Context, dest string, before func() error) error {
 	return makeStore(d.fs, dest, d.kind, func() error {
 		if err := before(); err != nil {
@@ -30,13 +30,13 @@ func (d *DB) Copy(ctx context.Context, dest string, before func() error) error {
 	})
 }
 
-// partFolder is where Pebble, which wants to make the folder itself, puts a checkpoint before its files move up.
+// partFolder is where Pebble, which insists on making the folder itself, puts a checkpoint before its files are moved up.
 const partFolder = "part" + tempSuffix
 
-// checkpointTries is how often a checkpoint is made anew when its log can't be read.
+// checkpointTries is how often a checkpoint is tried when its log can't be read.
 const checkpointTries = 5
 
-// copyTo has Pebble make a checkpoint within dest and moves its files there.
+// copyTo makes a checkpoint with Pebble within dest and moves its files to dest.
 func (d *DB) copyTo(dest string) error {
 	fs := d.fs
 	part := fs.PathJoin(dest, partFolder)
@@ -67,8 +67,8 @@ func (d *DB) copyTo(dest string) error {
 	return fs.Remove(part)
 }
 
-// pebbleCheckpoint has Pebble make a checkpoint. A failed sync of the new folder makes it panic, which concerns that folder
-// alone.
+// pebbleCheckpoint makes a checkpoint with Pebble. A failed sync of the new folder makes Pebble panic, although it concerns only
+// that folder.
 func (d *DB) pebbleCheckpoint(dir string) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -88,7 +88,8 @@ func (d *DB) pebbleCheckpoint(dir string) (err error) {
 
 // readLogs reads the logs in a folder as Pebble's open does, and returns an error if that would fail. Pebble copies the log while
 // it is written. If the file of an old log is used again, the copy can hold a part of the old log, followed by a part of the new
-// one that was written in between. Nothing tells that from damage, and checkLogs, which an open calls first, finds more of it.
+// one that was written in between. This can't be distinguished from damage, and checkLogs, which an open calls first, finds more of
+// it.
 func readLogs(fs vfs.FS, dir string) error {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {

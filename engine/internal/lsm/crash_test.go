@@ -24,8 +24,9 @@ type crash struct {
 	acked int
 }
 
-// crashing takes crashes of a disk, from now on, before every operation that writes: one for each rate, which is how many percent of what
-// was not synced survive. known is asked before the disk is looked at, so all that it counts has happened. stop ends that.
+// crashing takes crashes of a disk, from now on, before every operation that writes: one for each rate, which is the percentage of
+// what was not synced that survives. known is called before the disk is looked at, so everything that it counts has happened. stop
+// ends that.
 func crashing(disk *testkit.Disk, share tier.Share, seed uint64, rates []int, known func() int) (stop func() []crash) {
 	var mu sync.Mutex
 	var list []crash
@@ -76,9 +77,9 @@ func TestCrashWhileMade(t *testing.T) {
 	}
 }
 
-// TestCrashes cuts the power before every operation of a store that writes, flushes, compacts, is closed and opened again. What was
-// acknowledged as synced, and what the store counts as durable, is there after the next open, the rest is a beginning of what was written,
-// and the store goes on under a new actor if it had written.
+// TestCrashes cuts the power before every operation of a store that writes, flushes, compacts, is closed and opened again. All that
+// was acknowledged as synced, and all that the store counts as durable, is there after the next open; the rest is a beginning of
+// what was written; and the store goes on under a new actor if it had written.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	r := newRig("history")
@@ -187,8 +188,8 @@ func TestDurable(t *testing.T) {
 	r.close(t)
 }
 
-// TestIncarnation: a store that has crashed since it was written goes on under another actor; one that was only read keeps it, and so
-// does one that was closed in order.
+// TestIncarnation: a store that has crashed since it was written goes on under another actor; one that was only read keeps its
+// actor, and so does one that was closed in order.
 func TestIncarnation(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

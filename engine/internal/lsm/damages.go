@@ -14,34 +14,34 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// damageFile names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
-// exists only in a store with damage, and a copy of the folder takes it along. Each line is one of
+// damageFile names the filters and sets in which damage was found, so that the next process that opens the store knows them. It
+// exists only in a store with damage, and is included in a copy of the folder. Each line is one of
 //
 //	filter GENERATION "NAME" TABLE
 //	set "NAME" TABLE
 //
-// with names quoted as in Go. TABLE is the damaged file, or - where that is not known: a line whose file is gone counts for
-// nothing. A line that can't be read is left out: the file is advice, the tables decide.
+// with names quoted as in Go. TABLE is the damaged file, or - if that is not known. A line whose file no longer exists is ignored,
+// and so is a line that can't be read: the file is only advice, and the tables decide.
 const damageFile = "DAMAGED"
 
 // damagesMax bounds the names that are kept.
 const damagesMax = 10_000
 
-// Damages are the filters and sets in which damage was met, now and in earlier processes.
+// Damages are the filters and sets in which damage was found, now and in earlier processes.
 type Damages struct {
 	db *DB
 	mu lockorder.Mutex[lockorder.DamagesMu]
-	// Where damage was met: the name of a file in the store's folder, or "-".
+	// all says where damage was found: the name of a file in the store's folder, or "-".
 	all map[Damaged]string
 }
 
-// Damaged is a filter, or a set, whose generation is 0.
+// Damaged is a filter, or a set, whose Generation is 0.
 type Damaged struct {
 	Name       string
 	Generation uint64
 }
 
-// Open reads what earlier processes have met, before anything else is asked.
+// Open reads what earlier processes have found. It must be called before other methods.
 func (d *Damages) Open(db *DB) {
 	d.db, d.all = db, map[Damaged]string{}
 	if err := d.load(); err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -80,7 +80,7 @@ func parseDamaged(line string) (w Damaged, table string, ok bool) {
 	return w, table, err == nil
 }
 
-// Met notes that damage was met in a filter or a set, unless err says something else.
+// Met records that damage was found in a filter or a set, if err says so.
 func (d *Damages) Met(what Damaged, err error) {
 	if !errors.Is(err, bigset.ErrCorrupt) {
 		return
@@ -100,7 +100,7 @@ func (d *Damages) Met(what Damaged, err error) {
 	d.store()
 }
 
-// TableOf returns the name of the damaged file, - where that is not known.
+// TableOf returns the name of the damaged file, or - if it is not known.
 func TableOf(err error) string {
 	if at := (*CorruptionError)(nil); errors.As(err, &at) && at.Path != "" {
 		return path.Base(filepath.ToSlash(at.Path))
@@ -108,7 +108,7 @@ func TableOf(err error) string {
 	return "-"
 }
 
-// Replace takes what a Verify of the whole store has met for all there is.
+// Replace replaces all entries with what a Verify of the whole store has found.
 func (d *Damages) Replace(found map[Damaged]string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +119,7 @@ func (d *Damages) Replace(found map[Damaged]string) {
 	d.store()
 }
 
-// store writes the file, or removes it where there is no damage. The lock is held.
+// store writes the file, or removes it if there is no damage. The lock is held.
 func (d *Damages) store() {
 	fs, err := d.db.fs, error(nil)
 	if len(d.all) == 0 {
@@ -135,11 +135,11 @@ func (d *Damages) store() {
 		err = WriteFile(fs, d.db.dir, damageFile, strings.Join(lines, ""))
 	}
 	if err != nil {
-		d.db.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageFile, "cause", err)
+		d.db.opt.Logger.Warn("bigset: can't record which filters and sets are damaged", "file", damageFile, "cause", err)
 	}
 }
 
-// Forget takes a set off the list: what was damaged of it is there again.
+// Forget removes a set from the list: what was damaged of it has been restored.
 func (d *Damages) Forget(what Damaged) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +149,7 @@ func (d *Damages) Forget(what Damaged) {
 	}
 }
 
-// Has reports whether damage was met in a filter or a set, in a file that is still there.
+// Has reports whether damage was found in a filter or a set, in a file that still exists.
 func (d *Damages) Has(what Damaged) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,7 +165,7 @@ func (d *Damages) exists(table string) bool {
 	return !errors.Is(err, iofs.ErrNotExist)
 }
 
-// Each calls f for all that is damaged in a file that is still there, in no order. f must not call d.
+// Each calls f for everything that is damaged in a file that still exists, in no order. f must not call methods of d.
 func (d *Damages) Each(f func(Damaged)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -21,9 +21,9 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// DB is one Pebble store in a folder. It opens only if nothing of it is missing or damaged, and once a write could not be made
-// durable it has failed for good: it takes no more writes, and reads go on. All its methods may be called by any number of goroutines,
-// and none after Close has returned.
+// DB is one Pebble store in a folder. It opens only if nothing of it is missing or damaged. Once a write could not be made durable,
+// it has failed for good: it takes no more writes, and reads go on. All its methods may be called by any number of goroutines, but
+// not after Close has returned.
 type DB struct {
 	dir    string
 	opt    *Options
@@ -36,11 +36,11 @@ type DB struct {
 
 	fs         vfs.FS // of the options, watched
 	disk       disk
-	hold       holdFS // Pebble's, above fs
+	hold       holdFS // Pebble's file system, above fs
 	lock       *pebble.Lock
 	cache      *pebble.Cache
 	pebble     *pebble.DB
-	calls      lockorder.Turn[lockorder.Pebble] // of a goroutine in a call of Pebble's, or of one that Pebble makes
+	calls      lockorder.Turn[lockorder.Pebble] // of a goroutine in a call to Pebble, or in one from Pebble
 	pebbleOpts *pebble.Options
 	scheduler  *scheduler
 	firstLog   logFile // the log that the open has begun
@@ -51,61 +51,66 @@ type DB struct {
 	lookUps    uint64       // at the last FlushSmallMemTables
 	fullSize   bool         // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were reported
-	flushBegan atomic.Int64 // when the last flush that has ended began, in nanoseconds
+	flushBegan atomic.Int64 // when the most recently ended flush began, in nanoseconds
 	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
 
 	flushRetry, compactionRetry retry
 
 	compactions    context.Context // of all calls of Compact; done when the store is being closed
 	endCompactions context.CancelFunc
-	compacting     sync.WaitGroup // calls of Compact, those included whose caller has gone
+	compacting     sync.WaitGroup // calls of Compact, including those whose caller has returned
 
 	applied atomic.Uint64                     // batches applied
 	durable atomic.Uint64                     // all batches up to that count are on disk
-	syncMu  lockorder.Mutex[lockorder.DBSync] // one log sync at a time on behalf of those who only wait
+	syncMu  lockorder.Mutex[lockorder.DBSync] // held during a log sync on behalf of goroutines that only wait
 
-	inside atomic.Int64 // calls under way
+	inside atomic.Int64 // calls in progress
 	closed atomic.Bool
 	ending chan struct{} // closed with the store
-	empty  chan struct{} // told when inside may have become 0 after closing
+	empty  chan struct{} // signalled when inside may have become 0 after closing
 	failed atomic.Pointer[failure]
 }
 
-// Options configure a DB. All must be set, but those that say otherwise.
+// Options configure a DB. All fields must be set, except those that say otherwise.
 type Options struct {
 	FS              vfs.FS
-	MustExist       bool              // refuse, with ErrNoStore, to make a store where there is none
-	Record          compaction.Record // of a new store, 0 is Merge; a store that exists must have this kind of record, if it is not 0
+	MustExist       bool              // refuse, with ErrNoStore, to make a store if none exists
+	Record          compaction.Record // of a new store, 0 is Merge; an existing store must have this kind of record, if it is not 0
 	MemTableBytes   int
 	BlockCacheBytes int64
 	BallastBytes    int64         // see disk.lay; 0 is none
-	SlowDisk        time.Duration // how long an operation on the disk may take before it is reported; 0 and less is never
+	SlowDisk        time.Duration // how long an operation on the disk may take before it is reported; 0 or less is never
 	Logger          *slog.Logger
-	Tune            func(*pebble.Options) // changes what Pebble is opened with; may be nil
+	Tuning          Tuning                // the zero value is the defaults; it has passed its Check
+	Tune            func(*pebble.Options) // tests change what Pebble is opened with; may be nil
 }
 
-// Hooks are what a DB asks of its owner. All must be set. Those that Pebble may call while it has its locks say so.
+// Hooks are what a DB needs from its owner. All must be set. Those that Pebble may call while it holds its locks say so.
 type Hooks struct {
-	// Registry has the tombstones by which the merger leaves records out. It is loaded, and the registry in it read, under Pebble's locks.
+	// Registry has the tombstones by which the merger leaves records out. It is loaded, and the registry in it is read, under
+	// Pebble's locks.
 	Registry *atomic.Pointer[compaction.Registry]
-	// Fits returns why the owner can't work on this kind of record. It is called by the open, before anything is written.
+	// Fits returns why the owner can't work on this kind of record, or nil. It is called by the open, before anything is written.
 	Fits func(compaction.Record) error
-	// Moved adds to the batch of the first write after an open what has to change in a store that was copied, or put back from a copy.
+	// Moved adds to the batch of the first write after an open what has to change in a store that was copied, or restored from a
+	// copy.
 	Moved func(*pebble.Batch) error
-	// Owes reports whether the owner has put off, for lack of room on the disk, something that must be written before anything is added.
+	// Owes reports whether the owner has postponed, for lack of disk space, something that must be written before anything is
+	// added.
 	Owes func() bool
 	// IsFile reports whether a name in the folder is that of a file of the owner's.
 	IsFile func(name string) bool
-	// Event is told what the store does by itself. It may be called under Pebble's locks: it must not block or call the store.
+	// Event is called for what the store does by itself. It may be called under Pebble's locks: it must not block or call the
+	// store.
 	Event func(Event)
 }
 
-// failure is why a store takes no more writes.
+// failure is the reason why a store takes no more writes.
 type failure struct{ cause error }
 
-// Open opens the store in a folder, or makes one if there is none. The folder belongs to it until Close: a second one gets ErrLocked.
-// A store that exists opens on a full disk too, and takes no writes until there is room. The owner calls Ready when it has read what
-// it needs, or Abandon if it can't go on.
+// Open opens the store in a folder, or makes one if there is none. The folder belongs to it until Close: a second Open gets
+// ErrLocked. An existing store opens even on a full disk, and then takes no writes until there is room. The owner calls Ready when
+// it has read what it needs, or Abandon if it can't go on.
 func Open(dir string, o Options, h Hooks) (*DB, error) {
 	d := &DB{dir: dir, opt: &o, hooks: h, empty: make(chan struct{}, 1), ending: make(chan struct{})}
 	d.flushRetry.hurry = d.ending
@@ -166,10 +171,10 @@ func (d *DB) open() (err error) {
 	if err := d.openPebble(po, rest); err != nil {
 		return err
 	}
-	if d.firstLog, err = lastLog(&d.hold, d.dir); err != nil { // which may be in memory
+	if d.firstLog, err = lastLog(&d.hold, d.dir); err != nil { // the log may be in memory
 		return err
 	}
-	d.hold.disarm() // what is written from here on is acknowledged, so it must not be in memory
+	d.hold.disarm() // what is written from now on is acknowledged, so it must not be in memory
 	if int(d.pebble.Metrics().Levels[0].Sublevels) >= po.L0CompactionThreshold {
 		d.scheduler.endRest()
 	}
@@ -216,7 +221,7 @@ func (d *DB) openPebble(po *pebble.Options, rest time.Duration) error {
 	}
 	switch {
 	case err == nil:
-		if d.pebble.Metrics().MemTable.Count > 1 { // what the log held could not be flushed
+		if d.pebble.Metrics().MemTable.Count > 1 { // the log's content could not be flushed
 			d.Unflushed.Blind()()
 		}
 		return nil
@@ -226,17 +231,17 @@ func (d *DB) openPebble(po *pebble.Options, rest time.Duration) error {
 		strings.Contains(err.Error(), "name from file"): // of the order of keys, or of the merger
 		return fmt.Errorf("%w: file OPTIONS is another program's, or damaged: %w", ErrFormat, err)
 	case errors.Is(err, pebble.ErrDBNotPristine):
-		return &CorruptionError{Path: d.dir, Err: errors.New("no file marker.format-version names Pebble's format, bring the folder back from a copy")}
+		return &CorruptionError{Path: d.dir, Err: errors.New("no file marker.format-version names Pebble's format, restore the folder from a copy")}
 	case errors.Is(err, iofs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"): // a table that the MANIFEST names
-		return &CorruptionError{Path: d.dir, Err: fmt.Errorf("a table is gone, or has not its length: %w; bring the folder back from a copy", err)}
+		return &CorruptionError{Path: d.dir, Err: fmt.Errorf("a table is missing or has the wrong length: %w; restore the folder from a copy", err)}
 	}
 	return err
 }
 
-// openTorn opens and closes a store whose MANIFEST ends in a bad record, so that Pebble writes a new one. Nothing is deleted:
-// what Pebble takes for useless goes to the folder archive.
+// openTorn opens and closes a store whose MANIFEST ends in a bad record, so that Pebble writes a new one. Nothing is deleted: files
+// that Pebble considers useless are moved to the folder archive.
 func (d *DB) openTorn(po *pebble.Options) error {
-	d.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power went; "+
+	d.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power failed; "+
 		"files that nothing names are kept in the folder archive, delete it when `bigset verify` finds nothing wrong", "dir", d.dir)
 	keep := po.Clone()
 	keep.Cleaner = pebble.ArchiveCleaner{}
@@ -276,11 +281,11 @@ func (d *DB) lockFolder() error {
 		return err
 	}
 	d.lock = lock
-	return refuseUnfinished(fs, d.dir) // a copy may have begun and ended meanwhile
+	return refuseUnfinished(fs, d.dir) // a copy may have begun and ended since
 }
 
-// removeLeftovers removes what was written for a swap when the process ended, tables that were never swapped in, and the
-// sign of a copy that was finished.
+// removeLeftovers removes files that were being written for a swap when the process ended, tables that were never swapped in, and
+// the marker of a copy that was finished.
 func (d *DB) removeLeftovers() error {
 	fs := d.fs
 	names, err := fs.List(d.dir)
@@ -297,7 +302,7 @@ func (d *DB) removeLeftovers() error {
 	return nil
 }
 
-// Abandon gives back what an open had taken that has failed since.
+// Abandon releases what an open had taken if it has failed since.
 func (d *DB) Abandon() {
 	close(d.ending)
 	d.endCompactions()
@@ -314,12 +319,12 @@ func (d *DB) Abandon() {
 	_ = d.disk.closer()
 }
 
-// closeMost is how long Close waits for what waits for a flush that fails.
+// closeMost is how long Close waits for work that waits for a failing flush.
 const closeMost = 5 * time.Second
 
-// Close waits until no call is under way, calls last, in which the owner ends its own work and writes the last, writes down that the
-// store was left in order, and closes it. A failed store is closed too. Where one of these waits for a flush, and flushes fail for
-// lack of room or another reason, Close returns that error after some seconds, and goes on in the background.
+// Close waits until no call is in progress; calls last, in which the owner ends its own work and writes its last data; records that
+// the store was closed cleanly; and closes it. It also closes a failed store. If one of these steps waits for a flush, and flushes
+// fail for lack of room or another reason, Close returns that error after some seconds, and continues in the background.
 func (d *DB) Close(last func() error) error {
 	if d.closed.Swap(true) {
 		return bigset.ErrClosed
@@ -335,7 +340,7 @@ func (d *DB) Close(last func() error) error {
 			return err
 		case <-t.C:
 			if _, err := d.flushRetry.failing(); err != nil {
-				return fmt.Errorf("engine: closing waits for a flush, end the process: %w", DiskError(err))
+				return fmt.Errorf("engine: closing waits for a flush; end the process: %w", DiskError(err))
 			}
 		}
 	}
@@ -350,7 +355,7 @@ func (d *DB) shut(last func() error) error {
 		errs = append(errs, d.markClean(errs[0] == nil))
 	}
 	if !d.wedged.Load() {
-		d.scheduler.end() // so what Pebble has picked may be taken back
+		d.scheduler.end() // so that work that Pebble has picked may be cancelled
 		d.endCompactions()
 		d.compacting.Wait()
 	}
@@ -363,7 +368,7 @@ func (d *DB) shut(last func() error) error {
 	return errors.Join(errs...)
 }
 
-// closePebble closes Pebble. After a failure it may be unable to: then its goroutines end with the process.
+// closePebble closes Pebble. After a failure this may be impossible: then its goroutines end with the process.
 func (d *DB) closePebble() (err error) {
 	if d.failed.Load() == nil {
 		return d.pebble.Close()
@@ -379,7 +384,7 @@ func (d *DB) closePebble() (err error) {
 	return d.pebble.Close()
 }
 
-// Enter begins a call, which Leave ends. Close waits for it.
+// Enter begins a call, which Leave ends. Close waits for the call.
 func (d *DB) Enter() error {
 	d.inside.Add(1)
 	if d.closed.Load() {
@@ -410,14 +415,14 @@ func (d *DB) Writable() error {
 // Fail marks the store as failed, for good.
 func (d *DB) Fail(cause error) error {
 	if d.failed.CompareAndSwap(nil, &failure{DiskError(cause)}) {
-		d.opt.Logger.Error("bigset: store failed, it takes no more writes", "dir", d.dir, "cause", cause)
+		d.opt.Logger.Error("bigset: store failed and takes no more writes", "dir", d.dir, "cause", cause)
 		d.event(Event{Kind: EventFailed, Err: cause})
 	}
 	return d.Writable()
 }
 
-// guard runs something that writes to Pebble. An error, or the panic that stands for Pebble's fatal error, fails the store:
-// after a failed write of the log nobody knows what is on disk.
+// guard runs f, which writes to Pebble. An error, or the panic that stands for Pebble's fatal error, fails the store: after a
+// failed write of the log it is unknown what is on disk.
 func (d *DB) guard(f func() error) error {
 	if err := d.recovering(f); err != nil {
 		return d.Fail(err)
@@ -425,7 +430,7 @@ func (d *DB) guard(f func() error) error {
 	return nil
 }
 
-// recovering runs something of Pebble's whose failure changes nothing, unless Pebble calls it fatal: then the store fails.
+// recovering runs a function of Pebble's whose failure changes nothing, unless Pebble calls it fatal: then the store fails.
 func (d *DB) recovering(f func() error) (err error) {
 	d.calls.Take()
 	defer func() {
@@ -446,7 +451,7 @@ func (d *DB) recovering(f func() error) (err error) {
 	return f()
 }
 
-// durableUpTo notes that all batches counted by n are on disk.
+// durableUpTo records that all batches counted by n are on disk.
 func (d *DB) durableUpTo(n uint64) {
 	for {
 		was := d.durable.Load()
@@ -456,7 +461,7 @@ func (d *DB) durableUpTo(n uint64) {
 	}
 }
 
-// WaitDurable returns how to wait until all batches counted by n are on disk, or nil when they are.
+// WaitDurable returns a function that waits until all batches counted by n are on disk, or nil if they are.
 func (d *DB) WaitDurable(n uint64) func() error {
 	if d.durable.Load() >= n {
 		return nil
@@ -464,7 +469,7 @@ func (d *DB) WaitDurable(n uint64) func() error {
 	return d.SyncLog
 }
 
-// SyncLog syncs the log: all that was applied before the call is durable when it returns nil.
+// SyncLog syncs the log: everything that was applied before the call is durable when it returns nil.
 func (d *DB) SyncLog() error {
 	d.syncMu.Lock()
 	defer d.syncMu.Unlock()
@@ -482,13 +487,13 @@ func (d *DB) SyncLog() error {
 	return nil
 }
 
-// flushPoll is how often a flush that is waited for is asked whether it fails.
+// flushPoll is how often a flush that is waited for is checked for failure.
 const flushPoll = 20 * time.Millisecond
 
-// FlushTables moves all that was written from memory to tables. A flush that finds no room goes on in the background, and is an error
-// here.
+// FlushTables moves everything that was written from memory to tables. If a flush finds no room, it continues in the background,
+// and FlushTables returns an error.
 func (d *DB) FlushTables(ctx context.Context) error {
-	if d.flushRetry.full() { // another memtable would wait behind it
+	if d.flushRetry.full() { // another memtable would wait after it
 		if err := d.awaitFlush(ctx, nil); err != nil {
 			return err
 		}
@@ -507,7 +512,7 @@ func (d *DB) FlushTables(ctx context.Context) error {
 	return d.awaitFlush(ctx, flushed)
 }
 
-// awaitFlush waits for a flush, or for the one that fails if flushed is nil.
+// awaitFlush waits for a flush, or for the failing one if flushed is nil.
 func (d *DB) awaitFlush(ctx context.Context, flushed <-chan struct{}) error {
 	before, _ := d.flushRetry.failing()
 	t := time.NewTicker(flushPoll)
@@ -530,17 +535,17 @@ func (d *DB) awaitFlush(ctx context.Context, flushed <-chan struct{}) error {
 	}
 }
 
-// lookUpsMin is how many look-ups since the last tick make it worth while.
+// lookUpsMin is how many look-ups since the last call make a flush worthwhile.
 const lookUpsMin = 1000
 
 // memTablesMax is how many memtables may pile up while Pebble is still growing them.
 const memTablesMax = 2
 
-// FlushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation,
-// and flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
+// FlushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation, and
+// flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
 //
-// It is given how many look-ups there were since the open, and does nothing unless there are many since the last call. One goroutine
-// calls it.
+// lookUps is the number of look-ups since the open. FlushSmallMemTables does nothing unless there were many since the last call.
+// Only one goroutine may call it.
 func (d *DB) FlushSmallMemTables(lookUps uint64) error {
 	if d.fullSize {
 		return nil
@@ -570,19 +575,19 @@ func (d *DB) Closed() bool { return d.closed.Load() }
 // HasFailed reports whether the store takes no more writes.
 func (d *DB) HasFailed() bool { return d.failed.Load() != nil }
 
-// Applied returns how many batches were applied since the open, and Durable a count up to which all are on disk.
+// Applied returns how many batches were applied since the open.
 func (d *DB) Applied() uint64 { return d.applied.Load() }
 
-// Durable returns a number of batches, of those that Applied counts, that are on disk with all before them.
+// Durable returns a count of batches, in the order of Applied, up to which all are on disk.
 func (d *DB) Durable() uint64 { return d.durable.Load() }
 
-// FlushBegan returns when the last flush that has ended began, in nanoseconds since 1970; 0 before the first.
+// FlushBegan returns when the most recently ended flush began, in nanoseconds since 1970; 0 before the first.
 func (d *DB) FlushBegan() int64 { return d.flushBegan.Load() }
 
 // FlushFull reports whether the last flush found no room on the disk.
 func (d *DB) FlushFull() bool { return d.flushRetry.full() }
 
-// EndRest lets compactions begin, which else rest for a while after an open.
+// EndRest lets compactions begin, which otherwise rest for a while after an open.
 func (d *DB) EndRest() { d.scheduler.endRest() }
 
 // Resting reports whether compactions rest.
@@ -592,13 +597,13 @@ func (d *DB) Resting() bool {
 	return d.scheduler.resting
 }
 
-// Dir returns the store's folder, and FS its file system.
+// Dir returns the store's folder.
 func (d *DB) Dir() string { return d.dir }
 
 // Logger returns the logger that the store was opened with.
 func (d *DB) Logger() *slog.Logger { return d.opt.Logger }
 
-// FS returns the file system that the store is on, watched: a write through it that finds the disk full gives up the ballast.
+// FS returns the file system of the store, watched: a write through it that finds the disk full releases the ballast.
 func (d *DB) FS() vfs.FS { return d.fs }
 
 func (d *DB) event(e Event) { d.hooks.Event(e) }

@@ -14,13 +14,12 @@ import (
 	"bigset"
 )
 
-// ballastFile takes up room that is given back, once, when the disk is full: then a flush or a shutdown that is under way
-// can end well.
+// ballastFile takes up room that is released, once, when the disk is full, so that a flush or a shutdown in progress can complete.
 const ballastFile = "BALLAST"
 
-// Free space is told of when it falls below each of these parts of the disk, in percent. At spaceTight what takes room before
-// it gives some back waits. At the last one adds are refused: what is left is for compactions, removes and the log. Of a disk
-// larger than spaceTotalMax only so much counts.
+// A warning is reported when free space falls below each of spaceWarnings, in percent of the disk. Below spaceTight, operations
+// that take room before they free some wait. Below the last one adds are refused: the rest is for compactions, removes and the log.
+// On a disk larger than spaceTotalMax, the percentages are of spaceTotalMax.
 const (
 	spaceTotalMax      = 50 << 30
 	spaceTight         = 5
@@ -30,18 +29,18 @@ const (
 
 var spaceWarnings = [...]uint64{spaceReserve, 3, spaceTight, 10}
 
-// tightLevel is how many of spaceWarnings hold where spaceTight does.
+// tightLevel is the number of spaceWarnings that apply at spaceTight.
 const tightLevel = 2
 
-// disk watches over the disk that a store is on.
+// disk watches the disk of a store.
 type disk struct {
 	db      *DB
 	inner   vfs.FS // below the watch
 	closer  func() error
-	ballast atomic.Bool                   // the file is there
-	checked atomic.Int64                  // when free space was last asked for, in nanoseconds
-	level   atomic.Int64                  // how many of spaceWarnings hold
-	usage   atomic.Pointer[vfs.DiskUsage] // as it was then; nil when the file system could not tell
+	ballast atomic.Bool                   // the file exists
+	checked atomic.Int64                  // when free space was last checked, in nanoseconds
+	level   atomic.Int64                  // how many of spaceWarnings apply
+	usage   atomic.Pointer[vfs.DiskUsage] // as of that check; nil if the file system could not report it
 	full    atomic.Pointer[DiskSpaceError]
 	met     atomic.Bool // a write has found the disk full
 }
@@ -57,17 +56,17 @@ func (d *disk) watch(db *DB) vfs.FS {
 	return vfs.OnDiskFull(fs, d.release)
 }
 
-// slow notes an operation that takes long. It is called from time to time while one lasts.
+// slow records an operation that takes long. It is called repeatedly while the operation lasts.
 func (d *disk) slow(i vfs.DiskSlowInfo) {
 	d.db.Counters.SlowDisk.Add(1)
 	d.db.opt.Logger.Warn("bigset: slow disk", "path", i.Path, "operation", i.OpType.String(), "took", i.Duration)
 	d.db.event(Event{Kind: EventSlowDisk, Took: i.Duration, Err: fmt.Errorf("engine: slow disk: %s", i.String())})
 }
 
-// tight reports whether there is little room: less than spaceTight when it was last looked at, or none.
+// tight reports whether room is short: less than spaceTight at the last check, or none.
 func (d *disk) tight() bool { return d.level.Load() >= tightLevel || d.full.Load() != nil }
 
-// lay puts the ballast in place, if there is room for it twice, and then as much as keeps the disk from being tight.
+// lay puts the ballast in place, if there is room for it twice, and in addition enough to keep the disk from being tight.
 func (d *disk) lay() error {
 	path := d.inner.PathJoin(d.db.dir, ballastFile)
 	want := d.db.opt.BallastBytes
@@ -88,7 +87,7 @@ func (d *disk) lay() error {
 	if err != nil {
 		return err
 	}
-	zeros := make([]byte, min(want, 1<<20)) // written, not only reserved: not every file system can do that
+	zeros := make([]byte, min(want, 1<<20)) // written, not only reserved, because not every file system can reserve
 	for left := want; left > 0 && err == nil; left -= int64(len(zeros)) {
 		_, err = f.Write(zeros[:min(left, int64(len(zeros)))])
 	}
@@ -110,13 +109,13 @@ func (d *disk) release() {
 	if freed {
 		freed = d.inner.Remove(d.inner.PathJoin(d.db.dir, ballastFile)) == nil
 	}
-	if again := d.met.Swap(true); freed || !again { // a full disk is met again and again
+	if again := d.met.Swap(true); freed || !again { // a full disk is found again and again
 		d.db.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.db.dir, "ballast released", freed)
 		d.db.event(Event{Kind: EventDiskSpace, Err: bigset.ErrDiskFull})
 	}
 }
 
-// room returns an error that wraps bigset.ErrDiskFull when there is no room for adds. It asks the disk now and then.
+// room returns an error that wraps bigset.ErrDiskFull if there is no room for adds. It checks the disk now and then.
 func (d *disk) room() error {
 	now := time.Now().UnixNano()
 	if then := d.checked.Load(); now-then > int64(spaceCheckInterval) && d.checked.CompareAndSwap(then, now) {
@@ -128,8 +127,8 @@ func (d *disk) room() error {
 	return nil
 }
 
-// check asks the disk for its free space. A file system that can't tell has enough until a write says otherwise, and is
-// tried again when it is asked the next time.
+// check checks the free space of the disk. A file system that can't report it counts as having enough until a write says otherwise,
+// and is asked again at the next check.
 func (d *disk) check() {
 	usage, err := d.inner.GetDiskUsage(d.db.dir)
 	if err != nil || usage.TotalBytes == 0 {
@@ -163,17 +162,17 @@ func (d *disk) check() {
 	}
 }
 
-// DiskSpace is the room on the disk that a store is on, in bytes. All of it is 0 where the file system can't tell.
+// DiskSpace is the room on the disk of a store, in bytes. All fields are 0 if the file system can't report it.
 type DiskSpace struct {
 	Free    uint64
 	Reserve uint64 // adds are refused when no more than this is free
-	// Level is 0 while there is enough room, and 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free: at 4 adds are refused. Of a disk
-	// larger than 50 GiB only so much counts.
+	// Level is 0 while there is enough room, and 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free: at 4 adds are refused. On a disk
+	// larger than 50 GiB, the percentages are of 50 GiB.
 	Level int
 }
 
-// DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
-// bigset.ErrDiskFull. It looks at the disk when nobody has for a second.
+// DiskSpace returns how much room the disk has. full is nil while the store takes adds, otherwise the error that they get, which
+// wraps bigset.ErrDiskFull. It checks the disk unless it was checked within the last second.
 func (d *DB) DiskSpace() (space DiskSpace, full error) {
 	full = d.disk.room()
 	if usage := d.disk.usage.Load(); usage != nil {
@@ -182,32 +181,35 @@ func (d *DB) DiskSpace() (space DiskSpace, full error) {
 	return space, full
 }
 
-// Room returns an error that wraps bigset.ErrDiskFull when there is no room for adds. It looks at the disk when nobody has for a second.
+// Room returns an error that wraps bigset.ErrDiskFull if there is no room for adds. It checks the disk unless it was checked within
+// the last second.
 func (d *DB) Room() error { return d.disk.room() }
 
-// Full reports whether adds are refused for lack of room, by the last look at the disk.
+// Full reports whether adds are refused for lack of room, by the last check of the disk.
 func (d *DB) Full() bool { return d.disk.full.Load() != nil }
 
-// Tight reports whether there is little room, by the last look at the disk: what takes room before it gives some back should wait.
+// Tight reports whether room is short, by the last check of the disk: operations that take room before they free some should wait.
 func (d *DB) Tight() bool { return d.disk.tight() }
 
-// Stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
+// Stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at
+// all.
 func (d *DB) Stalled() error { return d.disk.stalled() }
 
-// Held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
+// Held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before
+// that.
 func (d *DB) Held() error { return d.disk.held() }
 
-// Holds reports whether what the open had to write is in memory.
+// Holds reports whether what the open had to write is still in memory.
 func (d *DB) Holds() bool { return d.hold.holds() }
 
-// CheckSpace asks the disk for its free space now.
+// CheckSpace checks the free space of the disk now.
 func (d *DB) CheckSpace() { d.disk.check() }
 
-// ForgetSpace makes the next look at the disk ask it for its free space.
+// ForgetSpace makes the next call that depends on free space check the disk.
 func (d *DB) ForgetSpace() { d.disk.checked.Store(0) }
 
-// owed returns why nothing is added although there may be room again: something that was put off for lack of room is still to be
-// written. What the open has in memory is written now.
+// owed returns why nothing may be added although there may be room again: something that was postponed for lack of room has not
+// been written yet. What the open has in memory is written now.
 func (d *disk) owed(free uint64) *DiskSpaceError {
 	db := d.db
 	if need := db.hold.bytes(); need > 0 {
@@ -229,10 +231,11 @@ func (d *disk) owed(free uint64) *DiskSpaceError {
 	return nil
 }
 
-// heldMost is how many times the size of a memtable the log may have to be opened on a full disk: it is in memory until there is room.
+// heldMost is how many times the size of a memtable the log may have for the store to be opened on a full disk: it is in memory
+// until there is room.
 const heldMost = 16
 
-// roomToOpen returns an error for a store whose log is too large to be replayed in memory, and does not fit on the disk a second time.
+// roomToOpen returns an error if the log is too large to be replayed in memory, and does not fit on the disk a second time.
 func (d *disk) roomToOpen() error {
 	names, err := d.inner.List(d.db.dir)
 	if err != nil {
@@ -265,7 +268,8 @@ func (d *disk) opened() {
 	}
 }
 
-// held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
+// held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before
+// that.
 func (d *disk) held() error {
 	if !d.db.hold.holds() {
 		return nil
@@ -279,9 +283,9 @@ func (d *disk) held() error {
 	return d.db.Writable()
 }
 
-// stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
-// Pebble stops writes where memtables have memTablesStop times their full size, and where level 0 has too many sublevels: each memtable
-// that waits for its flush may add one.
+// stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at
+// all. Pebble stops writes when memtables have Tuning.MemTablesStop times their full size, and when level 0 has too many sublevels: each
+// memtable that waits for its flush may add one.
 func (d *disk) stalled() error {
 	if err := d.held(); err != nil {
 		return err
@@ -292,8 +296,8 @@ func (d *disk) stalled() error {
 		return nil
 	}
 	m := db.pebble.Metrics()
-	if flushes && m.MemTable.Size >= (memTablesStop-1)*uint64(db.opt.MemTableBytes) ||
-		compactions && int(m.Levels[0].Sublevels) >= db.pebbleOpts.L0StopWritesThreshold-memTablesStop {
+	if flushes && m.MemTable.Size >= uint64(db.pebbleOpts.MemTableStopWritesThreshold-1)*uint64(db.opt.MemTableBytes) ||
+		compactions && int(m.Levels[0].Sublevels) >= db.pebbleOpts.L0StopWritesThreshold-db.pebbleOpts.MemTableStopWritesThreshold {
 		return &DiskSpaceError{}
 	}
 	return nil
@@ -305,11 +309,11 @@ func partOf(u vfs.DiskUsage, percent uint64) uint64 {
 
 func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
 
-// DiskSpaceError says that there is little room left on the disk. As an answer to an add it says that it was refused: reads
-// and removes go on. errors.Is finds bigset.ErrDiskFull in it.
+// DiskSpaceError says that little room is left on the disk. As the answer to an add it says that the add was refused: reads and
+// removes go on. errors.Is finds bigset.ErrDiskFull in it.
 type DiskSpaceError struct {
 	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
-	Need          uint64 // bytes that have to be written before anything else can be; 0 if that is not known, or not so
+	Need          uint64 // bytes that have to be written before anything else can be; 0 if not known or not the case
 }
 
 // Error implements error.
@@ -320,7 +324,7 @@ func (e *DiskSpaceError) Error() string {
 	case e.Reserve == 0:
 		return fmt.Sprintf("%v: nothing is added until then", bigset.ErrDiskFull)
 	}
-	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
+	return fmt.Sprintf("%v: %d bytes are left, adds are refused at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
 }
 
 // Unwrap makes errors.Is find bigset.ErrDiskFull.

@@ -14,18 +14,18 @@ import (
 // DotRangesName is the name of the block property that dotCollector writes. It is on disk.
 const DotRangesName = "bigset.dots.v1"
 
-// dotActorsMax bounds the actors whose counters one property tells apart; a block with more may hold any dot.
+// dotActorsMax bounds the actors whose counters one property distinguishes; a block with more actors may hold any dot.
 const dotActorsMax = 16
 
-// dotRange is the counters that one actor has in a block, from the least to the highest. An actor is known by its tail: those
-// that share one are taken for one, which makes the range wider than it need be.
+// dotRange is the range of counters that one actor has in a block. An actor is identified by its tail: actors that share one are
+// treated as the same, which makes the range wider than necessary.
 type dotRange struct {
 	tail        uint32
 	first, last uint64
 }
 
-// dotRanges are the dots that some keys may have. As bytes they are the number of ranges, then of each: tail (4 bytes BE),
-// first, and last less first, as uvarints. No bytes at all are any dots.
+// dotRanges are the dots that some keys may have. Encoded they are the number of ranges, then for each range: tail (4 bytes BE),
+// first, and last less first, as uvarints. An empty encoding stands for any dots.
 type dotRanges struct {
 	list []dotRange
 	any  bool // there were too many actors
@@ -70,10 +70,10 @@ func (r *dotRanges) append(buf []byte) []byte {
 	return buf
 }
 
-// dotCollector writes down, for each block of a table, for each block of its index and for the whole, which dots its element
-// keys have. Records of all kinds count: so whether a filter hides a block's record of a key depends on the key alone, and it can't
-// hide a delete and show what that deleted. Sets are not told apart: who looks for dots of one reads no blocks of others, but for
-// those at its ends.
+// dotCollector records, for each block of a table, for each block of its index and for the whole table, which dots its element keys
+// have. Records of all kinds count. So whether a filter hides a block's record of a key depends only on the key, and the filter
+// can't hide a delete and show what it deleted. Sets are not distinguished: a search for dots of one set reads no blocks of other
+// sets, except those at its ends.
 type dotCollector struct {
 	block, index, table dotRanges
 }
@@ -123,13 +123,13 @@ func (c *dotCollector) FinishIndexBlock(buf []byte) ([]byte, error) {
 // FinishTable implements pebble.BlockPropertyCollector.
 func (c *dotCollector) FinishTable(buf []byte) ([]byte, error) { return c.table.append(buf), nil }
 
-// DotFilter leaves out the blocks that have none of some dots. It reads what says nothing, or what it can't understand.
+// DotFilter skips the blocks that have none of some dots. It reads blocks whose property is missing, or which it can't decode.
 type DotFilter struct {
-	wanted  map[uint32][]*clock.Counters // by the actors' tails
+	wanted  map[uint32][]*clock.Counters // by the tails of the actors
 	skipped *atomic.Uint64
 }
 
-// NewDotFilter returns a filter for dots, which must not change any more.
+// NewDotFilter returns a filter for dots, which must not change afterwards.
 func NewDotFilter(dots *clock.Clock, skipped *atomic.Uint64) *DotFilter {
 	f := &DotFilter{map[uint32][]*clock.Counters{}, skipped}
 	for _, a := range dots.Actors() {

@@ -13,7 +13,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// intersects asks a filter, and checks that it counts what it leaves out.
+// intersects asks a filter, and checks that the filter counts what it leaves out.
 func intersects(t testing.TB, dots *clock.Clock, property []byte) bool {
 	t.Helper()
 	var skipped atomic.Uint64
@@ -46,8 +46,8 @@ func dotKey(d clock.Dot, i int) pebble.InternalKey {
 	return pebble.MakeInternalKey(key, pebble.SeqNum(i), kinds[i%len(kinds)])
 }
 
-// TestDotRanges: of blocks, index blocks and tables with any dots, in records of any kind, a filter leaves out none that has one of
-// those it looks for, and all in which no actor's range meets them.
+// TestDotRanges: among blocks, index blocks and tables with any dots, in records of any kind, a filter leaves out none with a dot
+// that it looks for, and leaves out all in which no actor's range overlaps them.
 func TestDotRanges(t *testing.T) {
 	drawDot := rapid.Custom(func(t *rapid.T) clock.Dot {
 		actor := fmt.Sprintf("actor %02d", rapid.IntRange(0, dotActorsMax*3/2).Draw(t, "actor"))
@@ -121,7 +121,7 @@ func TestDotRanges(t *testing.T) {
 	})
 }
 
-// TestDotRangesUnknown: what says nothing, or can't be understood, is read.
+// TestDotRangesUnknown: a block is read if its property is empty or can't be parsed.
 func TestDotRangesUnknown(t *testing.T) {
 	none := clock.Of(clock.Dot{Actor: "other", Counter: 1})
 	whole := dotProperty(t, clock.Dot{Actor: "n", Counter: 300}, clock.Dot{Actor: "n", Counter: 1}, clock.Dot{Actor: "m", Counter: 70_000})
@@ -174,7 +174,7 @@ func FuzzDotRanges(f *testing.F) {
 	})
 }
 
-// BenchmarkDotCollector is what a key costs a table that is written.
+// BenchmarkDotCollector measures what the collector costs for each key of a table that is written.
 func BenchmarkDotCollector(b *testing.B) {
 	keys := tableKeys(keyscheme.NewPrefix([]byte("set")), 150, pebble.InternalKeyKindMerge)
 	for _, bench := range []struct {

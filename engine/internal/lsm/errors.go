@@ -15,34 +15,35 @@ import (
 var (
 	// ErrLocked is returned when another process, or another DB of this one, has the folder open.
 	ErrLocked = errors.New("engine: store is open elsewhere")
-	// ErrFormat is returned for a folder that holds no store, or one of a format that this program does not know.
+	// ErrFormat is returned for a folder that does not hold a store, or holds one of an unknown format.
 	ErrFormat = errors.New("engine: store format")
-	// ErrNoStore is returned when there is no store in the folder and none was to be made.
+	// ErrNoStore is returned if there is no store in the folder and none was to be made.
 	ErrNoStore = errors.New("engine: no store")
 	// ErrUnfinished is returned for a folder into which a store was being copied when the process ended.
 	ErrUnfinished = errors.New("engine: unfinished checkpoint or restore")
-	// ErrReadOnly is in the chain of errors of a file system that can't be written to. Open needs one that can; Restore reads from
-	// one that can't.
+	// ErrReadOnly is in the chain of errors of a read-only file system. Open needs a writable one; Restore can read from a
+	// read-only one.
 	ErrReadOnly = errors.New("engine: the folder is read-only, mount it for writing, or restore the store to another folder")
 	// ErrNotEmpty is returned by Checkpoint and Restore for a folder that holds something.
 	ErrNotEmpty = errors.New("engine: folder is not empty")
 )
 
-// CorruptionError says where damage was found. errors.Is finds bigset.ErrCorrupt in it. What is not known is empty.
+// CorruptionError says where damage was found. errors.Is finds bigset.ErrCorrupt in it. Unknown fields are empty.
 type CorruptionError struct {
 	Path string // the file
-	// The keys that the damaged file holds, or should: from element From of the set Set to element To of the set LastSet, both
-	// included. A nil From or To is the set's clock or tombstone, a nil Set or LastSet the store's own metadata.
+	// Set, From, LastSet and To are the keys that the damaged file holds, or should hold: from element From of the set Set to
+	// element To of the set LastSet, both included. A nil From or To is the set's clock or tombstone, a nil Set or LastSet the
+	// store's own metadata.
 	Set, From   []byte
 	LastSet, To []byte
-	// In place of Set or LastSet, where that end belongs to a filter.
+	// Filter and LastFilter replace Set or LastSet if that end belongs to a filter.
 	Filter, LastFilter []byte
 	Err                error // what is wrong
 }
 
-// damagedFile returns the error of an open that has found a file damaged, before it changed anything.
+// damagedFile returns the error of an open that has found a damaged file before it changed anything.
 func damagedFile(path, format string, args ...any) error {
-	return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
+	return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, restore the folder from a copy", args...)}
 }
 
 // Error implements error.
@@ -91,7 +92,7 @@ func CorruptionOf(info pebble.DataCorruptionInfo) *CorruptionError {
 	return e
 }
 
-// filterOf returns the name of the filter that a table's bound belongs to, nil when it is no key of a filter.
+// filterOf returns the name of the filter to which a table's bound belongs, or nil if it is not a key of a filter.
 func filterOf(key []byte) []byte {
 	k, err := keyscheme.Decode(key)
 	if err != nil || k.Kind != keyscheme.KindSlotBloom {
@@ -104,7 +105,7 @@ func filterOf(key []byte) []byte {
 	return append([]byte{}, f.Name...)
 }
 
-// setAndElement takes a table's bound apart; both are nil when it is no key of a set.
+// setAndElement decodes a table's bound; both results are nil if it is not a key of a set.
 func setAndElement(key []byte) (set, element []byte) {
 	k, err := keyscheme.Decode(key)
 	if err != nil || k.PrefixLen() == 0 {
@@ -116,7 +117,7 @@ func setAndElement(key []byte) (set, element []byte) {
 	return append([]byte{}, k.Set...), element
 }
 
-// DiskError adds the sentinel that a cause from Pebble or the file system stands for.
+// DiskError adds the sentinel that matches an error from Pebble or the file system.
 func DiskError(err error) error {
 	switch {
 	case err == nil:

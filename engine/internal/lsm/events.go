@@ -14,7 +14,7 @@ import (
 // EventKind says what happened.
 type EventKind string
 
-// What a store does by itself.
+// Kinds of events.
 const (
 	EventFlush       EventKind = "flush"       // a memtable became tables
 	EventCompaction  EventKind = "compaction"  // Pebble rewrote tables
@@ -27,7 +27,7 @@ const (
 	EventBackground  EventKind = "background"  // a background task failed and will be tried again
 )
 
-// Event is one thing that a store did by itself. Fields that do not apply are zero.
+// Event is something that a store did by itself. Fields that do not apply are zero.
 type Event struct {
 	Kind     EventKind
 	Set      []byte      // corruption: the set of the first key that the damaged file holds
@@ -38,27 +38,28 @@ type Event struct {
 	Err      error
 }
 
-// Counters are what a store has done since it was opened. Any number of goroutines may add to them.
+// Counters count what a store has done since it was opened. Any number of goroutines may add to them.
 type Counters struct {
-	Filtered         atomic.Uint64 // times that the merger left a record out, for a reader or for a table
-	Tabled           atomic.Uint64 // element keys written to tables, as often as each was
+	Filtered         atomic.Uint64 // how often the merger left a record out, for a reader or for a table
+	Tabled           atomic.Uint64 // element keys written to tables, each as often as it was written
 	Flushes          atomic.Uint64
 	Compactions      atomic.Uint64
 	BackgroundErrors atomic.Uint64
 	SlowDisk         atomic.Uint64 // reports of operations that take long
-	FullDisk         atomic.Uint64 // times that the disk was found full
-	Corruptions      atomic.Uint64 // times that damaged bytes were met
+	FullDisk         atomic.Uint64 // how often the disk was found full
+	Corruptions      atomic.Uint64 // how often damaged bytes were found
 	Stalls           atomic.Uint64
 	Stalled          Stopwatch // how long writes had to wait for flushes or compactions
-	Synced           Timing    // from a batch's commit until it was on disk, where that was asked for
+	Synced           Timing    // from a batch's commit until it was on disk, if a sync was requested
 
 	spanFiles atomic.Uint64 // names for span files
 }
 
-// emptyFlush is what Pebble calls the error of a flush that left everything out, which is none.
+// emptyFlush is the text of Pebble's error for a flush that left everything out, which is not a failure.
 const emptyFlush = "pebble: empty table"
 
-// listener turns Pebble's events into ours. Pebble calls it with its locks held: no lock is taken here that is ever held in a call of Pebble's.
+// listener turns Pebble's events into ours. Pebble calls it with its locks held, so it must not take a lock that is ever held
+// during a call to Pebble.
 func (d *DB) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		FlushEnd: func(i pebble.FlushInfo) {
@@ -72,7 +73,7 @@ func (d *DB) listener() *pebble.EventListener {
 			if i.Err == nil {
 				d.Unflushed.flushedTo(largestSeq(i.Output))
 			}
-			if d.Counters.Flushes.Add(1) > 1 { // the first may be that of what the log held at the open
+			if d.Counters.Flushes.Add(1) > 1 { // the first may be that of the log's content at the open
 				d.scheduler.endRest()
 			}
 			d.flushBegan.Store(time.Now().Add(-i.TotalDuration).UnixNano())
@@ -114,7 +115,7 @@ func (d *DB) listener() *pebble.EventListener {
 	return l
 }
 
-// corrupt counts damage that was met, and tells of each file once: a damaged table is met again by every read, and by every
+// corrupt counts damage that was found, and reports each file once: every read of a damaged table finds it again, and so does every
 // compaction, which Pebble repeats.
 func (d *DB) corrupt(e *CorruptionError) {
 	d.Counters.Corruptions.Add(1)
@@ -140,13 +141,13 @@ func tableBytes(tables []pebble.TableInfo) int64 {
 	return n
 }
 
-// fatalError is what the store's logger panics with when Pebble calls an error fatal.
+// fatalError is the value with which the store's logger panics when Pebble calls an error fatal.
 type fatalError struct{ err error }
 
 // Error implements error, so that an unrecovered one prints well.
 func (f fatalError) Error() string { return f.err.Error() }
 
-// logger takes what Pebble logs. Fatalf must never return: Pebble would acknowledge a write whose log failed. It panics
+// logger handles what Pebble logs. Fatalf must never return, because Pebble would acknowledge a write whose log failed. It panics
 // instead; a committer recovers and fails the store, elsewhere the process ends.
 type logger struct{ to *slog.Logger }
 

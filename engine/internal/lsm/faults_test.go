@@ -61,8 +61,8 @@ func TestLogFails(t *testing.T) {
 	}
 }
 
-// TestCopyFails fails each operation by which a store is copied, and by which it is restored: there is an error and no store that is less
-// than whole, or all is well; and the next try takes the folder.
+// TestCopyFails fails each operation of a copy and of a restore: either there is an error and no incomplete store, or all is well;
+// and the next try can use the folder.
 func TestCopyFails(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

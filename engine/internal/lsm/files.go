@@ -7,21 +7,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// inPlaceOfFile is what is wrong with a folder that has the name of a file.
+// inPlaceOfFile says what is wrong with a folder that has the name of a file.
 const inPlaceOfFile = "a folder is in the place of a file"
 
-// checkFiles returns an error that wraps bigset.ErrCorrupt if a folder holds a store without its format file, or a folder in the place of
-// a file: others reports which names are those of files that belong to the store's owner. It leaves out tables: there may be many, and
-// Pebble looks at each that it needs.
+// checkFiles returns an error that wraps bigset.ErrCorrupt if a folder holds a store without its format file, or a folder in the
+// place of a file. others reports which names are those of files of the store's owner. It skips tables: there may be many, and
+// Pebble checks each that it needs.
 func checkFiles(fs vfs.FS, dir string, others func(name string) bool) error {
 	names, err := fs.List(dir)
 	if err != nil {
-		return nil // there is no such folder, or what reads it next says why it can't
+		return nil // no such folder, or the next reader reports the error
 	}
 	if !slices.Contains(names, formatFile) {
 		marked := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, markerPrefix) })
 		if marked && (slices.Contains(names, identityFile) || slices.Contains(names, closedFile)) {
-			return damagedFile(dir, "the file %s is gone", formatFile)
+			return damagedFile(dir, "the file %s is missing", formatFile)
 		}
 		return nil
 	}

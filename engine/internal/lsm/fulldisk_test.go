@@ -15,9 +15,9 @@ import (
 	"bigset/internal/testkit"
 )
 
-// What becomes of an open on a full disk. A running store without room is in noroom_test.go.
+// These tests are about an open on a full disk. A running store without room is in noroom_test.go.
 
-// everyNth is how many operations a test that fails each of them goes on by.
+// everyNth is the step between the operations that a test fails one after the other: a short test leaves most of them out.
 func everyNth() int64 {
 	if testing.Short() {
 		return 5
@@ -25,7 +25,7 @@ func everyNth() int64 {
 	return 1
 }
 
-// openIn opens the store, and ends the test if that takes longer than a full disk may.
+// openIn opens the store, and fails the test if that takes longer than allowed on a full disk.
 func (r *rig) openIn(t *testing.T) (err error) {
 	t.Helper()
 	const limit = 5 * time.Second
@@ -65,7 +65,7 @@ func withLog(t *testing.T, label string, crashed bool) *rig {
 	return r
 }
 
-// refusesWrites wants all that writes to be refused for lack of room, soon.
+// refusesWrites waits until all writes are refused for lack of room, and fails the test if that takes long.
 func (r *rig) refusesWrites(t *testing.T) {
 	t.Helper()
 	for what, do := range map[string]func() error{
@@ -84,7 +84,7 @@ func (r *rig) refusesWrites(t *testing.T) {
 	must(t, r.db.Writable(), r.label)
 }
 
-// worksAgain wants all of the store to work, now and after a crash, and after another open.
+// worksAgain checks that everything in the store works, now and after a crash, and after another open.
 func (r *rig) worksAgain(t *testing.T) {
 	t.Helper()
 	r.db.CheckSpace()
@@ -104,8 +104,8 @@ func (r *rig) worksAgain(t *testing.T) {
 	r.close(t)
 }
 
-// TestOpenOnFullDisk opens stores whose disk was full before. Reads are right, writes are refused, the folder stays as it was, however
-// often that is done; when there is room, writes go on without another open.
+// TestOpenOnFullDisk opens stores whose disk was full before. Reads are right, writes are refused, and the folder stays as it was,
+// however often the store is opened; when there is room, writes go on without another open.
 func TestOpenOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
@@ -145,7 +145,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestOpenFillsDisk has the disk become full in the middle of an open, at each operation that needs room.
+// TestOpenFillsDisk fills the disk in the middle of an open, at each operation that needs room.
 func TestOpenFillsDisk(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", true)
@@ -154,7 +154,7 @@ func TestOpenFillsDisk(t *testing.T) {
 		r := base.on(fmt.Sprintf("full from operation %d on", n), base.disk.CrashClone(100, uint64(n)))
 		failed := r.disk.FillFor(n, testkit.NotCompacting)
 		must(t, r.openIn(t), r.label)
-		if !r.db.Holds() { // what it does now is not of the open
+		if !r.db.Holds() { // later operations are not part of the open
 			r.disk.Heal()
 		}
 		r.check(t)
@@ -182,8 +182,8 @@ func TestOpenFillsDisk(t *testing.T) {
 	}
 }
 
-// TestFullAfterOpen has the disk become full at each operation of the first write after an open. What the store acknowledges then is on
-// the disk, and not in the memory that is for the open alone.
+// TestFullAfterOpen fills the disk at each operation of the first write after an open. What the store acknowledges then is on the
+// disk, not in the memory that is meant for the open only.
 func TestFullAfterOpen(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", false)
@@ -274,8 +274,8 @@ func TestRoomAgain(t *testing.T) {
 	}
 }
 
-// TestRoomTooLate: where the disk is full again in the midst of what ends a hold, the store fails, and what is on the disk by then stays:
-// tables that the open had put there before it began the hold, and the MANIFEST, however often the disk is looked at.
+// TestRoomTooLate: if the disk is full again while a hold is being ended, the store fails. What is on the disk by then stays,
+// however often the disk is looked at: tables that the open had written before it began the hold, and the MANIFEST.
 func TestRoomTooLate(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", true)
@@ -342,7 +342,7 @@ func TestLogTooLarge(t *testing.T) {
 	r.close(t)
 }
 
-// TestNewOnFullDisk makes stores while the disk becomes full: that is an error, soon, and can be done again when there is room. Where
+// TestNewOnFullDisk makes stores while the disk becomes full: that is an error, soon, and succeeds later when there is room. If
 // Pebble can't write its MANIFEST or end its first log the process ends, see testkit.FatalElsewhere.
 func TestNewOnFullDisk(t *testing.T) {
 	t.Parallel()

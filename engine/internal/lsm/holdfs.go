@@ -18,29 +18,30 @@ import (
 
 // holdFS is Pebble's file system. It lets a store be opened on a full disk.
 //
-// Pebble's open flushes what the log has, and tries for ever when that fails. So the first operation of an open that finds the disk
-// full begins a hold: it and all later changes happen in memory, and the folder stays as it was. Reads see both. Syncs of held files
-// do nothing, so the store refuses all writes while the hold lasts. settle ends it: the files go to disk in an order that leaves, at
-// every moment, either the old state or the new one.
+// Pebble's open flushes the content of the log, and retries forever if that fails. So the first operation of an open that finds the
+// disk full begins a hold: it and all later changes happen in memory, and the folder stays unchanged. Reads see both. Syncs of held
+// files do nothing, so the store refuses all writes during the hold. settle ends it: it writes the files to disk in an order that
+// leaves, at every moment, either the old state or the new one.
 //
 //	tables, MANIFEST, OPTIONS    nothing names them yet
 //	marker                       from here on the new MANIFEST counts
-//	log                          an older log may have a torn end, which Pebble accepts of the newest log only
+//	log                          an older log may have a torn end, which Pebble accepts only in the newest log
 //	removals                     of the old log, MANIFEST and OPTIONS
 //
-// A crash before that is a crash of an open that has changed nothing. All methods may be called by any number of goroutines.
+// A crash before the marker is written is a crash of an open that has changed nothing. All methods may be called by any number of
+// goroutines.
 type holdFS struct {
 	vfs.FS
 	dir   string
 	armed atomic.Bool // the store is being opened, so a full disk begins a hold
 	mem   atomic.Pointer[vfs.MemFS]
 
-	mu   lockorder.RWMutex[lockorder.HoldMu] // read-locked by changes, locked where a hold begins and ends
-	late error                               // why settle has ended in the middle; guarded by mu
+	mu   lockorder.RWMutex[lockorder.HoldMu] // read-locked by changes, locked when a hold begins and ends
+	late error                               // why settle has stopped halfway; guarded by mu
 
 	names   lockorder.Mutex[lockorder.HoldNames]
-	removed map[string]bool        // files of the disk that are gone for readers; guarded by names
-	made    map[string]bool        // tables that this open has put on the disk and that no MANIFEST on the disk names; guarded by names
+	removed map[string]bool        // files on disk that readers must not see any more; guarded by names
+	made    map[string]bool        // tables that this open has written to disk and that no MANIFEST on disk names; guarded by names
 	writing map[*heldFile]struct{} // files that were created during the open or the hold and are not closed; guarded by names
 }
 
@@ -52,7 +53,7 @@ const (
 	logSuffix   = ".log"
 )
 
-// over puts h over a file system, with the folder of the store.
+// over initializes h above a file system, with the folder of the store.
 func (h *holdFS) over(fs vfs.FS, dir string) {
 	h.FS, h.dir = fs, dir
 	h.removed, h.made, h.writing = map[string]bool{}, map[string]bool{}, map[*heldFile]struct{}{}
@@ -61,7 +62,7 @@ func (h *holdFS) over(fs vfs.FS, dir string) {
 // arm makes a full disk begin a hold, until disarm.
 func (h *holdFS) arm() { h.armed.Store(true) }
 
-// disarm ends the time in which a hold may begin. One that has begun lasts.
+// disarm ends the time in which a hold may begin. A hold that has begun lasts.
 func (h *holdFS) disarm() {
 	h.armed.Store(false)
 	if h.holds() {
@@ -97,7 +98,7 @@ func (h *holdFS) bytes() (n uint64) {
 // Unwrap implements vfs.FS.
 func (h *holdFS) Unwrap() vfs.FS { return h.FS }
 
-// change does something on the disk, or in memory if there is a hold. The disk being full begins one.
+// change makes a change on the disk, or in memory if there is a hold. If the disk is full, it begins a hold.
 func (h *holdFS) change(onDisk func() error, inMemory func(mem *vfs.MemFS) error) error {
 	h.mu.RLock()
 	if !h.holds() {
@@ -113,7 +114,7 @@ func (h *holdFS) change(onDisk func() error, inMemory func(mem *vfs.MemFS) error
 	if mem := h.mem.Load(); mem != nil {
 		return inMemory(mem)
 	}
-	return onDisk() // settled meanwhile
+	return onDisk() // the hold was settled in between
 }
 
 func (h *holdFS) begin() {
@@ -122,7 +123,7 @@ func (h *holdFS) begin() {
 	h.mem.CompareAndSwap(nil, vfs.NewMem())
 }
 
-// held returns where a file of the folder is in memory. All else can't be changed during a hold.
+// held returns the place in memory of a file of the folder. Nothing else can be changed during a hold.
 func (h *holdFS) held(op, path string) (string, error) {
 	if name := h.PathBase(path); h.PathJoin(h.dir, name) == path {
 		return holdRoot + name, nil
@@ -132,7 +133,7 @@ func (h *holdFS) held(op, path string) (string, error) {
 
 func noRoom(op, path string) error { return &iofs.PathError{Op: op, Path: path, Err: syscall.ENOSPC} }
 
-// note notes that a file of the disk is there again, or gone.
+// note records that a file on disk exists again, or no longer exists.
 func (h *holdFS) note(path string, removed bool) {
 	h.names.Lock()
 	defer h.names.Unlock()
@@ -200,7 +201,7 @@ func (h *holdFS) create(path string, onDisk func() (vfs.File, error)) (vfs.File,
 	return f, nil
 }
 
-// named notes that the MANIFEST on the disk counts from now on: what it names stays, and so does the file itself.
+// named records that the MANIFEST on disk counts from now on: the files that it names stay, and so does the MANIFEST itself.
 func (h *holdFS) named() {
 	clear(h.made)
 	for f := range h.writing {
@@ -221,7 +222,7 @@ func (h *holdFS) Remove(path string) error {
 		made := h.made[path]
 		delete(h.made, path)
 		h.names.Unlock()
-		if made { // or each open of a full disk would leave one more
+		if made { // otherwise each open of a full disk would leave one more
 			return h.FS.Remove(path)
 		}
 		err = mem.Remove(name)
@@ -272,7 +273,7 @@ func (h *holdFS) readAll(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// refused does something that can't happen in memory.
+// refused makes a change that is not possible in memory.
 func (h *holdFS) refused(op, path string, onDisk func() error) error {
 	return h.change(onDisk, func(*vfs.MemFS) error { return noRoom(op, path) })
 }
@@ -370,18 +371,18 @@ func (d heldDir) Sync() error {
 
 // heldFile is a file that was created during an open or a hold.
 type heldFile struct {
-	vfs.File // on the disk or in memory; changes while fs.mu is locked, or by the one that writes
+	vfs.File // on disk or in memory; changes while fs.mu is locked, or by the goroutine that writes
 	fs       *holdFS
 	path     string
 	inMemory bool
-	kept     atomic.Pointer[[]byte] // what was written to the disk, so that it can move to memory; nil if it can't
+	kept     atomic.Pointer[[]byte] // what was written to disk, so that it can move to memory; nil if it can't
 }
 
 // Write implements vfs.File.
 func (f *heldFile) Write(p []byte) (n int, err error) {
 	err = f.change("write", func() (err error) {
 		kept := f.kept.Load()
-		if kept != nil { // before the write: Pebble's own files in memory spoil p where invariants are checked
+		if kept != nil { // before the write: Pebble's files in memory overwrite p when invariants are checked
 			*kept = append(*kept, p...)
 		}
 		if n, err = f.File.Write(p); err != nil && kept != nil {
@@ -431,7 +432,7 @@ func (f *heldFile) Close() error {
 	return f.File.Close()
 }
 
-// change changes the file on the disk, or in memory if there is a hold. A file that was begun on the disk moves to memory; of a
+// change changes the file on the disk, or in memory if there is a hold. A file that was begun on the disk moves to memory; for a
 // table the error makes Pebble write another one.
 func (f *heldFile) change(op string, onDisk, inMemory func() error) error {
 	return f.fs.change(onDisk, func(mem *vfs.MemFS) error {
@@ -459,7 +460,8 @@ func (f *heldFile) change(op string, onDisk, inMemory func() error) error {
 }
 
 // settle ends a hold by writing to disk what is in memory. After an error nothing has changed, unless late says that the disk may
-// have part of it: then it is in order, nobody may write to the store any more, and settle returns the same error ever after.
+// have a part of it. Then the disk is consistent, the store must not be written any more, and settle returns the same error from
+// then on.
 func (h *holdFS) settle() (late bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -537,7 +539,7 @@ type settling struct {
 	mem  *vfs.MemFS
 	made []string
 	keep map[string]bool     // files that are being written
-	open map[string]vfs.File // those of them that are on the disk now
+	open map[string]vfs.File // those that are now on disk
 }
 
 func (w *settling) copy(name string) error {
@@ -574,7 +576,7 @@ func (w *settling) giveUp(remove bool) {
 	}
 }
 
-// drop forgets a hold when Pebble is closed: the folder is as it was before the open, but for tables that nothing names.
+// drop discards a hold when Pebble is closed: the folder is as it was before the open, except for tables that nothing names.
 func (h *holdFS) drop() {
 	if !h.holds() {
 		return

@@ -23,13 +23,13 @@ import (
 	"bigset/keyscheme"
 )
 
-// A store mints dots under the actor of its incarnation: the store's random name, the number of the incarnation, and bytes drawn again for each. A range
-// that was dropped since has that actor with a salt, see salts.go.
+// A store mints dots under the actor of its incarnation: the store's random name, the number of the incarnation, and bytes drawn
+// again for each. A range that was dropped since uses that actor with a salt, see salts.go.
 //
-// A counter issued twice is the worst bug this system can have, and there are three ways to it: a crash that took back
-// batches whose dots somebody has already seen, a folder that was copied and lives twice, a folder that was put back from
-// an older copy. So a store takes a new incarnation, before its first write, unless it can show that it was closed in
-// order and that its folder is the very one it was closed in.
+// A counter issued twice is the worst bug this system can have. It has three possible causes: a crash that took back batches whose
+// dots some other process has already seen, a folder that was copied and is used twice, and a folder that was restored from an
+// older copy. So a store takes a new incarnation, before its first write, unless it can prove that it was closed cleanly and that
+// its folder is the very one in which it was closed.
 const (
 	formatFile    = "BIGSET"
 	identityFile  = "IDENTITY"
@@ -39,49 +39,50 @@ const (
 	identityBytes = 16
 
 	formatLeast  = 2 // the oldest format that this program reads and writes
-	formatNewest = 3 // that of a new store, and of one that was upgraded
+	formatNewest = 3 // the format of a new store, and of one that was upgraded
 
 	formatText     = "bigset store\nformat %d\nrecord %s\n" // what formatFile says
 	smallFileBytes = 64 << 10                               // the most that readFile reads
 )
 
-// Keys of the store's own metadata: shorter than a slot, so they belong to none.
+// Keys of the store's own metadata: shorter than a slot, so they belong to no slot.
 var (
 	keyIdentity = []byte("i")  // the identity record
-	keyOpen     = []byte("m")  // the mark: there while the store may have been written and was not closed in order
+	keyOpen     = []byte("m")  // the mark: exists while the store may have been written and was not closed cleanly
 	keySeal     = []byte("ks") // the keys that seal tokens
 )
 
-// identity is who a store is.
+// identity is the identity of a store.
 type identity struct {
-	// These are settled by Open.
-	minting atomic.Pointer[minting] // but DropRange renews it
+	// These are set by Open.
+	minting atomic.Pointer[minting] // except that DropRange renews it
 	place   string                  // of the identity file: where the store was when its actor was drawn
-	doubt   bool                    // the actor is that of a new incarnation, to be written down before the first write
-	moved   bool                    // the folder is not the one in which the store was written: a copy, or an older state put back
+	doubt   bool                    // the actor is that of a new incarnation, which must be stored before the first write
+	moved   bool                    // the folder is not the one in which the store was written: a copy, or an older state that was restored
 	keyring keyscheme.Keyring
 
-	mu     lockorder.Mutex[lockorder.IdentityMu] // taken after the lock of notes by those who hold both
-	marked atomic.Bool                           // the mark is set by this open; changes under mu
+	mu     lockorder.Mutex[lockorder.IdentityMu] // taken after the lock of notes by goroutines that hold both
+	marked atomic.Bool                           // this open has set the mark; changes under mu
 }
 
-// Actor returns the newest actor under which this store mints dots: the open settles it, and RenewActor changes it, for some slots or for all.
+// Actor returns the newest actor under which this store mints dots. Open sets it, and RenewActor changes it, for some slots or for
+// all.
 func (d *DB) Actor() clock.Actor { return d.id.minting.Load().newest }
 
-// ActorAt returns the actor under which this store mints the dots of a slot: the open settles it, and RenewActor may change it.
+// ActorAt returns the actor under which this store mints the dots of a slot. Open sets it, and RenewActor may change it.
 func (d *DB) ActorAt(slot keyscheme.Slot) clock.Actor { return d.id.minting.Load().at(slot) }
 
 // incarnation returns the actor without a salt.
 func (d *DB) incarnation() clock.Actor { return d.id.minting.Load().actor }
 
-// FirstIncarnation reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and no dropped range
-// has renewed the whole actor.
+// FirstIncarnation reports whether the store is in its first incarnation: it has always been closed cleanly, was never copied, and
+// no dropped range has renewed the whole actor.
 func (d *DB) FirstIncarnation() bool {
 	return binary.BigEndian.Uint32([]byte(d.incarnation()[nodeBytes:])) == 1
 }
 
-// nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
-// that both go on from the same incarnation do not meet.
+// nextActor returns the actor of the incarnation after the given one, with fresh random bytes, so that two copies of one folder
+// that both continue from the same incarnation get different actors.
 func nextActor(old clock.Actor) clock.Actor {
 	a := make([]byte, actorBytes)
 	randomBytes(a)
@@ -99,7 +100,7 @@ func randomBytes(b []byte) {
 	_, _ = rand.Read(b) // it never fails: crypto/rand ends the process instead
 }
 
-// loadIdentity reads who this store is, or decides it for a new one, and finds out whether a new incarnation is due. It
+// loadIdentity reads the identity of the store, or decides it for a new store, and finds out whether a new incarnation is due. It
 // writes nothing into an existing store: a store that is only read keeps its incarnation.
 func (d *DB) loadIdentity() error {
 	place, err := readPlace(d.opt.FS, d.dir)
@@ -124,14 +125,15 @@ func (d *DB) loadIdentity() error {
 	}
 	d.id.moved = place == "" || d.id.place != place
 	if d.id.doubt = open || place == "" || d.id.place != place; d.id.doubt {
-		// Not written yet, but nothing may be minted under the old name.
+		// It is not stored yet, but nothing may be minted under the old actor.
 		d.id.place = place
 		actor = nextActor(actor)
 	}
 	return errors.Join(d.loadSalts(actor), d.loadStanding(open), d.loadSeal())
 }
 
-// loadSalts settles under which actors the store mints, by the actor of its incarnation. A table of another incarnation says nothing.
+// loadSalts determines, from the actor of its incarnation, under which actors the store mints. A table of another incarnation is
+// ignored.
 func (d *DB) loadSalts(actor clock.Actor) error {
 	d.id.minting.Store(newMinting(actor))
 	value, ok, err := d.Get(keySalts)
@@ -172,7 +174,7 @@ func (d *DB) newIdentity() error {
 	if err != nil {
 		return err
 	}
-	// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
+	// Pebble begins the first log of a new store before the store has its format, so that log does not record what was on disk.
 	if err := d.FlushTables(context.Background()); err != nil {
 		return err
 	}
@@ -193,13 +195,13 @@ func (d *DB) loadSeal() error {
 	return nil
 }
 
-// Mark makes sure, before the first write after an open, that the disk says that the store is open, and under which
-// incarnation it writes.
+// Mark ensures, before the first write after an open, that the disk records that the store is open, and under which incarnation it
+// writes.
 func (d *DB) Mark() error {
 	if d.id.marked.Load() {
 		return nil
 	}
-	if err := d.disk.held(); err != nil { // before id.mu, for this may write what the open has in memory
+	if err := d.disk.held(); err != nil { // before id.mu, because this may write what the open has in memory
 		return err
 	}
 	d.id.mu.Lock()
@@ -207,8 +209,8 @@ func (d *DB) Mark() error {
 	if d.id.marked.Load() {
 		return nil
 	}
-	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
-	// that leaves alone what looks unchanged. The log that it names exists on disk before the file does.
+	// The identity file is new each time, so that an older copy of the folder is recognized even if it is restored by a tool that
+	// skips files that look unchanged. The log that it names exists on disk before the file does.
 	log, err := lastLog(d.fs, d.dir)
 	if err == nil {
 		err = writeIdentityFile(d.fs, d.dir, log.name)
@@ -239,13 +241,13 @@ func (d *DB) Mark() error {
 	return nil
 }
 
-// RenewActor has the slots from first to last mint under an actor that has minted nothing, and writes it down with a batch, which stays the caller's.
-// The other slots keep theirs, unless the store has an older format or the table of salts is full: then the store takes a new incarnation. RenewActor
-// calls within, which commits once: what that locks around the commit is locked before the identity is. The store is marked (Mark), and nobody
-// mints dots of the slots.
+// RenewActor makes the slots from first to last mint under an actor that has minted nothing, and stores that with a batch, which
+// the caller still owns. The other slots keep their actors, unless the store has an older format or the table of salts is full:
+// then the store takes a new incarnation. RenewActor calls within, which commits once: locks that within takes around the commit
+// are taken before the identity's. The store must be marked (Mark), and no goroutine may mint dots of the slots.
 func (d *DB) RenewActor(batch *pebble.Batch, first, last keyscheme.Slot, within func(commit func() error) error) error {
 	return within(func() error {
-		d.id.mu.Lock() // after what the owner locks, as those take it who commit
+		d.id.mu.Lock() // after the owner's locks, in the order in which committers take them
 		defer d.id.mu.Unlock()
 		next, err := d.renewed(batch, first, last)
 		if err != nil {
@@ -260,7 +262,8 @@ func (d *DB) RenewActor(batch *pebble.Batch, first, last keyscheme.Slot, within 
 	})
 }
 
-// renewed decides how the store mints after a drop, and adds that to a batch. A new incarnation leaves the table behind, which counts no more.
+// renewed decides how the store mints after a drop, and adds that to a batch. A new incarnation leaves the old table on disk, where
+// it is ignored.
 func (d *DB) renewed(batch *pebble.Batch, first, last keyscheme.Slot) (*minting, error) {
 	now := d.id.minting.Load()
 	if d.Format() >= formatSalts {
@@ -272,20 +275,20 @@ func (d *DB) renewed(batch *pebble.Batch, first, last keyscheme.Slot) (*minting,
 	return next, batch.Set(keyIdentity, append([]byte(next.actor), d.id.place...), nil)
 }
 
-// Moved reports whether the store was copied, or put back from an older copy, since it was last open.
+// Moved reports whether the store was copied, or restored from an older copy, since it was last open.
 func (d *DB) Moved() bool { return d.id.moved }
 
 // InDoubt reports whether the open found that the store must take a new incarnation.
 func (d *DB) InDoubt() bool { return d.id.doubt }
 
-// Marked reports whether the disk says that the store has been written since it was opened.
+// Marked reports whether the disk records that the store has been written since it was opened.
 func (d *DB) Marked() bool { return d.id.marked.Load() }
 
-// Keyring returns the keys that seal tokens. They are made with the store and live as long.
+// Keyring returns the keys that seal tokens. They are made with the store and never change.
 func (d *DB) Keyring() keyscheme.Keyring { return d.id.keyring }
 
-// markClean writes down, last of all, that the store was closed in order. Where the owner could not write all that it had in memory, the
-// promises that it has given are broken.
+// markClean records, last of all, that the store was closed cleanly. If the owner could not write everything that it had in memory,
+// the promises that it has given are broken.
 func (d *DB) markClean(whole bool) error {
 	if !d.id.marked.Load() {
 		return nil
@@ -302,8 +305,8 @@ func (d *DB) markClean(whole bool) error {
 	return errors.Join(err, b.Delete(keyPromised, nil), b.Delete(keyOpen, nil), d.guard(func() error { return b.Commit(pebble.Sync) }))
 }
 
-// writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is not what is in it but which
-// file it is: a copy of the folder has another one.
+// writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is which file it is, not
+// its content: a copy of the folder has another file.
 func writeIdentityFile(fs vfs.FS, dir, log string) error {
 	b := make([]byte, identityBytes)
 	randomBytes(b)
@@ -314,8 +317,8 @@ func writeIdentityFile(fs vfs.FS, dir, log string) error {
 	return WriteFile(fs, dir, identityFile, text)
 }
 
-// readIdentity returns the text of the identity file, and what it has for the name of a log. Both are empty if there is no such file. The
-// bytes may be any: somebody who has copied the folder may have put others there. A short file is damage.
+// readIdentity returns the text of the identity file, and the name of the log in it. Both are empty if there is no such file. The
+// bytes may be anything, because a person who copied the folder may have changed them. A short file is damage.
 func readIdentity(fs vfs.FS, dir string) (text, log string, err error) {
 	path := fs.PathJoin(dir, identityFile)
 	text, exists, err := readFile(fs, path)
@@ -330,8 +333,8 @@ func readIdentity(fs vfs.FS, dir string) (text, log string, err error) {
 	return text, log, nil
 }
 
-// readPlace returns the identity file's bytes and, where the file system has them, its device, inode and change time. It
-// is empty when there is no such file.
+// readPlace returns the identity file's bytes and, if the file system has them, its device, inode and change time. It is empty if
+// there is no such file.
 func readPlace(fs vfs.FS, dir string) (string, error) {
 	text, _, err := readIdentity(fs, dir)
 	if err != nil || text == "" {
@@ -340,17 +343,17 @@ func readPlace(fs vfs.FS, dir string) (string, error) {
 	return text + filePlace(fs, fs.PathJoin(dir, identityFile)), nil
 }
 
-// format is what kind of store is in a folder.
+// format is the kind of store in a folder.
 type format struct {
 	number int // formatLeast to formatNewest
 	record compaction.Record
 }
 
-// String is what the format file says.
+// String returns the text of the format file.
 func (f format) String() string { return fmt.Sprintf(formatText, f.number, f.record) }
 
-// readFormat reads what kind of store is in the folder; exists is false when there is none yet: then it is that of a new store. A store
-// that has not the wanted kind of record is an error; 0 wants none, and Merge of a new store.
+// readFormat reads what kind of store is in the folder. exists is false if there is none yet; then the format is that of a new
+// store. A store that does not have the wanted kind of record is an error; 0 accepts any kind, and means Merge for a new store.
 func readFormat(fs vfs.FS, dir string, want compaction.Record) (f format, exists bool, err error) {
 	path := fs.PathJoin(dir, formatFile)
 	text, exists, err := readFile(fs, path)
@@ -371,7 +374,7 @@ func writeFormat(fs vfs.FS, dir string, f format) error {
 	return WriteFile(fs, dir, formatFile, f.String())
 }
 
-// refuseForeign makes sure that a new store is not made in a folder that belongs to something else. It leaves no trace.
+// refuseForeign ensures that a new store is not made in a folder that belongs to something else. It leaves no trace.
 func refuseForeign(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -395,7 +398,7 @@ func parseFormat(path, text string, want compaction.Record) (format, error) {
 	var word string
 	n, _ := fmt.Sscanf(text, formatText, &number, &word)
 	if n == 0 || known(number) && text != fmt.Sprintf(formatText, number, word) { // another format may have other lines
-		return format{}, damagedFile(path, "%.64q, which is not what a store says of its format", text)
+		return format{}, damagedFile(path, "%.64q is not a valid store format", text)
 	}
 	if !known(number) {
 		use := "a newer program"
@@ -409,7 +412,7 @@ func parseFormat(path, text string, want compaction.Record) (format, error) {
 		return format{}, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if want != 0 && want != record {
-		return format{}, fmt.Errorf("%w: the store has %s records, %s records were asked for: that is chosen when it is made",
+		return format{}, fmt.Errorf("%w: the store has %s records, not %s records; the kind is fixed when the store is created",
 			ErrFormat, record, want)
 	}
 	return format{number, record}, nil
@@ -432,7 +435,7 @@ func readFile(fs vfs.FS, path string) (text string, exists bool, err error) {
 	return string(b), true, err
 }
 
-// WriteFile writes a small file so that a crash leaves it whole or absent.
+// WriteFile writes a small file so that after a crash it is either whole or absent.
 func WriteFile(fs vfs.FS, dir, name, text string) error {
 	path := fs.PathJoin(dir, name)
 	f, err := fs.Create(path+tempSuffix, vfs.WriteCategoryUnspecified)
@@ -449,8 +452,8 @@ func WriteFile(fs vfs.FS, dir, name, text string) error {
 	return SyncFolder(fs, dir)
 }
 
-// makeFolder makes a folder, and those above it that are missing, so that they survive a crash. Pebble does that for a
-// folder that it makes itself, but not for one that it finds.
+// makeFolder makes a folder, and missing folders above it, so that they survive a crash. Pebble does that for a folder that it
+// makes itself, but not for one that already exists.
 func makeFolder(fs vfs.FS, dir string) error {
 	if _, err := fs.Stat(dir); err == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestOpenRefuses: a folder that is not ours to open, or not in this way, is left as it is.
+// TestOpenRefuses: a folder that this program must not open, or not with these options, is left as it is.
 func TestOpenRefuses(t *testing.T) {
 	write := func(file, text string) func(vfs.FS) {
 		return func(fs vfs.FS) { testkit.WriteFile(t, fs, "store/"+file, []byte(text)) }
@@ -82,8 +82,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestRenewActor: the new actor of some slots counts at once, with what the batch has, and stays after a close. The other slots keep theirs, in a store
-// of the newest format. After a crash all slots have another one.
+// TestRenewActor: the new actor of some slots counts at once, with the batch that comes with it, and stays after a close. The other
+// slots keep theirs, in a store of the newest format. After a crash all slots have another one.
 func TestRenewActor(t *testing.T) {
 	t.Parallel()
 	const slot, other = keyscheme.Slot(7), keyscheme.Slot(10)
@@ -135,8 +135,8 @@ func TestRenewActor(t *testing.T) {
 	}
 }
 
-// TestRenewBesideFirstWrite: what an owner locks around a commit is locked before the identity is, by RenewActor as by the first write
-// after an open, so that the two don't wait for each other.
+// TestRenewBesideFirstWrite: locks that an owner takes around a commit are taken before the identity's lock, by RenewActor as by
+// the first write after an open, so that the two can't deadlock.
 func TestRenewBesideFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

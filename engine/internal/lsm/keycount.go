@@ -14,7 +14,7 @@ import (
 const keyCounterName = "bigset.keys.v1"
 
 const (
-	// countedSetsMax bounds the sets that one table names; a table of many small sets sums the rest up.
+	// countedSetsMax bounds the sets that one table names; a table of many small sets sums up the rest.
 	countedSetsMax = 256
 	// countedKeysMin is the number of keys from which a set is named.
 	countedKeysMin = 64
@@ -26,9 +26,9 @@ type SetKeys struct {
 	Keys   uint64
 }
 
-// keyCounter counts, for each table that is written, the element keys of each set: from that the store knows how much is
-// on disk, also after a restart, and beside the live dots how much of it is garbage. The property is a version byte, the
-// count of all element keys, then for each set that is named: length, prefix, count; all numbers uvarints.
+// keyCounter counts, for each table that is written, the element keys of each set. From these counts the store knows how much is on
+// disk, even after a restart, and, compared with the live dots, how much of it is garbage. The property is a version byte, the
+// count of all element keys, then for each set that is named: length, prefix, count; all numbers are uvarints.
 type keyCounter struct {
 	written *atomic.Uint64 // of the store
 	all     uint64
@@ -116,7 +116,7 @@ func (c *keyCounter) FinishTable(buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// parseKeyCount inverts FinishTable. It reports false for bytes that are none: they count as nothing known.
+// parseKeyCount inverts FinishTable. It reports false for other bytes, which mean that nothing is known.
 func parseKeyCount(b []byte) (all uint64, sets []SetKeys, ok bool) {
 	if len(b) == 0 || b[0] != 1 {
 		return 0, nil, false
@@ -130,7 +130,7 @@ func parseKeyCount(b []byte) (all uint64, sets []SetKeys, ok bool) {
 	return all, sets, !r.bad
 }
 
-// uvarints reads numbers and strings until something is wrong.
+// uvarints reads numbers and strings until one is malformed.
 type uvarints struct {
 	b   []byte
 	bad bool

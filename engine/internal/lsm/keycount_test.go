@@ -50,8 +50,8 @@ func tableKeys(prefix keyscheme.Prefix, n int, kind pebble.InternalKeyKind) (key
 	return keys
 }
 
-// TestKeyCount: what a counter writes down for a table is read again, and is the element keys of the table: all of them, and
-// of each set that has enough.
+// TestKeyCount: the counts that a counter writes for a table are read back, and are the numbers of element keys in the table: of
+// all sets, and of each set that has enough.
 func TestKeyCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var keys []pebble.InternalKey
@@ -83,7 +83,7 @@ func TestKeyCount(t *testing.T) {
 	})
 }
 
-// TestKeyCountManySets: a table names so many sets and no more, but counts the keys of all.
+// TestKeyCountManySets: a table names a limited number of sets, but counts the keys of all.
 func TestKeyCountManySets(t *testing.T) {
 	var keys []pebble.InternalKey
 	for i := range countedSetsMax + 10 {
@@ -95,7 +95,7 @@ func TestKeyCountManySets(t *testing.T) {
 	}
 }
 
-// TestParseKeyCountRefuses: bytes of another version, and bytes that were cut, are not taken for a count.
+// TestParseKeyCountRefuses: bytes of another version, and truncated bytes, are not taken for a count.
 func TestParseKeyCountRefuses(t *testing.T) {
 	whole := countKeys(t, nil, tableKeys(keyscheme.NewPrefix([]byte("s")), 300, pebble.InternalKeyKindMerge))
 	const head = 3 // version and the count of all: a whole property too

@@ -21,7 +21,7 @@ import (
 	"bigset/internal/testkit"
 )
 
-// What becomes of an open.
+// These are the outcomes of an open.
 const (
 	opens   = 'o' // with all that was written
 	loses   = 'l' // with what a crash may leave: nothing on disk tells that there was more
@@ -32,15 +32,15 @@ const (
 // treatments are what happens to a file; the letters in lostFiles are about them, in this order.
 var treatments = []string{"removed", "emptied", "halved", "folder"}
 
-// lostFile is what is expected of one kind of file, after each treatment: in a store that was closed, in one that was closed before and
-// has crashed since, and in one that has crashed before its first close.
+// lostFile is the expected outcome for one kind of file, after each treatment: in a store that was closed, in one that was closed
+// before and has crashed since, and in one that has crashed before its first close.
 type lostFile struct {
 	what, name           string
 	closed, crashed, new string
 }
 
-// lostFiles has all kinds of files in a store's folder. The first that fits a name counts; one that is not in use any more, for Pebble
-// keeps some for a while, is of the kind "earlier".
+// lostFiles has all kinds of files in a store's folder. The first pattern that matches a name counts; a file that is not in use any
+// more, since Pebble keeps some for a while, is of the kind "earlier".
 var lostFiles = []lostFile{
 	{"format", `BIGSET`, "RRRR", "RRRR", "RRRR"},
 	{"note of the last close", `CLOSED`, "oRRR", "oRRR", "----"},
@@ -66,8 +66,8 @@ const ownFile = "owned"
 // leftOver are files that an open removes.
 var leftOver = []string{"UNFINISHED", "999999.sst", "span-000001.tmp"}
 
-// TestLostFiles removes, empties, cuts in half, and replaces by a folder, each file of three stores. The next open does what lostFiles
-// says. What it opens is compared with what was written, written to, and opened again.
+// TestLostFiles removes, empties, cuts in half, and replaces by a folder, each file of three stores. The next open has the outcome
+// in lostFiles. A store that opens is compared with what was written, written to, and opened again.
 func TestLostFiles(t *testing.T) {
 	t.Parallel()
 	for _, store := range []struct {
@@ -108,7 +108,7 @@ func TestLostFiles(t *testing.T) {
 	}
 }
 
-// kindOfFile returns what the table has of a file among others.
+// kindOfFile returns the entry of the table for a file.
 func kindOfFile(name string, names []string) *lostFile {
 	i := slices.IndexFunc(lostFiles, func(kind lostFile) bool { return kind.fits(name) })
 	if i < 0 {
@@ -226,7 +226,7 @@ func (r *rig) isRefused(t *testing.T, err error) {
 		r.closeSoon(t)
 	case !errors.Is(err, bigset.ErrCorrupt) || !errors.As(err, &damage) || !strings.HasPrefix(damage.Path, "store"):
 		t.Errorf("%s: no damage of a file: %v", r.label, err)
-	case !strings.Contains(err.Error(), "bring the folder back from a copy"):
+	case !strings.Contains(err.Error(), "restore the folder from a copy"):
 		t.Errorf("%s: it is not said what to do: %v", r.label, err)
 	default:
 		t.Logf("%s: %v", r.label, err)
@@ -262,9 +262,9 @@ func TestClosedLogs(t *testing.T) {
 	r.close(t)
 }
 
-// TestReopenCrashes cuts the power before every operation of an open after a clean close, of the first write after it, and of the next
-// close. The open brings the logs of the close into tables and deletes them: a store that has lost them so opens again, with all that was
-// written.
+// TestReopenCrashes cuts the power before every operation of an open after a clean close, of the first write after it, and of the
+// next close. The open flushes the logs of the close into tables and deletes them: a store that has lost its logs in this way opens
+// again, with everything that was written.
 func TestReopenCrashes(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

@@ -17,14 +17,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// Pebble takes any damage in its MANIFEST for the end of it, and then deletes the tables that only the records behind had
-// named. So it is read here before Pebble sees it.
+// Pebble treats any damage in its MANIFEST as its end, and then deletes the tables that only the records after the damage had
+// named. So the MANIFEST is read here before Pebble sees it.
 //
-// Every record is synced before anything relies on it, and nothing is written behind one that is not. A power cut can
-// therefore spoil the last record only, and only in the way of power cuts: bytes are missing at the end, or a sector of the
-// disk was never written and reads as zeros. All else is damage. What looks like a power cut may still be a record that was
-// there once, so a MANIFEST in that state is opened with nothing deleted, see openTorn; and what was there when the store
-// was closed in order is known by its length and checksum, see closedFile.
+// Every record is synced before anything relies on it, and nothing is written after a record that is not synced. A power cut can
+// therefore spoil only the last record, and only in the way of power cuts: bytes are missing at the end, or a sector of the disk
+// was never written and reads as zeros. Everything else is damage. What looks like a power cut may still be a record that was once
+// on disk, so a MANIFEST in that state is opened without deleting anything, see openTorn. And what the MANIFEST had when the store
+// was closed cleanly is known by its length and checksum, see closedFile.
 
 // A MANIFEST is blocks of chunks. A chunk is a checksum, a length, a kind, and that many bytes; it does not cross blocks.
 const (
@@ -38,20 +38,20 @@ const (
 	markerPrefix   = "marker." + manifestMarker + "." // then a number, a dot, and the MANIFEST's name
 )
 
-// closedFile says, since the last Close, how the MANIFEST began then, and which logs were closed. A MANIFEST only grows, or gives
-// way to one of a higher number, and a log that was closed is not written again under its number.
+// closedFile records, since the last Close, how the MANIFEST began then, and which logs were closed. A MANIFEST only grows, or is
+// replaced by one with a higher number, and a log that was closed is not written again under its number.
 const closedFile = "CLOSED"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// chunkSum is the checksum of a chunk from its kind on: masked, so that checksums within data do no harm.
+// chunkSum is the checksum of a chunk from its kind on, masked, so that checksums within data do no harm.
 func chunkSum(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// checkManifest reports whether the MANIFEST ends in a record that a power cut took back, and returns its leastLog. One that is
-// damaged, or lost, is an error that wraps bigset.ErrCorrupt.
+// checkManifest reports whether the MANIFEST ends in a record that a power cut took back, and returns its leastLog. If the MANIFEST
+// is damaged, or lost, its error wraps bigset.ErrCorrupt.
 func checkManifest(fs vfs.FS, dir string, closed closeRecord) (torn bool, least uint64, err error) {
 	name, data, err := readManifest(fs, dir)
 	if err != nil {
@@ -75,16 +75,16 @@ func checkManifest(fs vfs.FS, dir string, closed closeRecord) (torn bool, least 
 		err = damagedFile(path, "%d bytes without a whole record", len(data))
 	case whole:
 	case recordBehind(data, at):
-		err = damagedFile(path, "at byte %d: a bad record with good ones behind it", at)
+		err = damagedFile(path, "at byte %d: a bad record with good ones after it", at)
 	case !looksTorn(data, at):
 		err = damagedFile(path, "at byte %d: a bad record that no power cut leaves", at)
 	}
 	return !whole, least, err
 }
 
-// forgetLostMarker removes a marker that a power cut has left behind without the MANIFEST that it names, when there still is
-// the one before, or when the store was being made and was never written. Pebble syncs the folder for both at once: either may be there
-// without the other, and then nothing relies on them yet.
+// forgetLostMarker removes a marker that a power cut has left without the MANIFEST that it names, if the one before still exists,
+// or if the store was being made and was never written. Pebble syncs the folder for both at once: either may exist without the
+// other, and then nothing relies on them yet.
 func forgetLostMarker(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -121,13 +121,13 @@ func forgetLostMarker(fs vfs.FS, dir string) error {
 	return SyncFolder(fs, dir)
 }
 
-// saysWritten reports whether a file of this name is in a store only if that has been written: the first write after an open puts
-// IDENTITY there before, and tables and the note of a close come later.
+// saysWritten reports whether a file of this name exists only in a store that has been written: the first write after an open first
+// puts IDENTITY there, and tables and the note of a close come later.
 func saysWritten(name string) bool {
 	return name == identityFile || name == closedFile || strings.HasSuffix(name, ".sst") || strings.HasPrefix(name, "MANIFEST-")
 }
 
-// readManifest returns name and bytes of the MANIFEST in use; the name is empty when there is none.
+// readManifest returns name and bytes of the MANIFEST in use; the name is empty if there is none.
 func readManifest(fs vfs.FS, dir string) (name string, data []byte, err error) {
 	name, err = atomicfs.ReadMarker(fs, dir, manifestMarker)
 	if err != nil || name == "" {
@@ -137,7 +137,7 @@ func readManifest(fs vfs.FS, dir string) (name string, data []byte, err error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
-			err = damagedFile(path, "the MANIFEST is gone")
+			err = damagedFile(path, "the MANIFEST is missing")
 		}
 		return "", nil, err
 	}
@@ -146,9 +146,10 @@ func readManifest(fs vfs.FS, dir string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// walkManifest returns how many whole records the MANIFEST begins with, whether they are all of it, and where the first bad chunk is.
+// walkManifest returns how many whole records the MANIFEST begins with, whether they are all of it, and where the first bad chunk
+// is.
 func walkManifest(data []byte) (at, records int, whole bool) {
-	begun := -1 // where the record at hand began
+	begun := -1 // where the current record began
 	for at < len(data) {
 		block := blockAt(data, at)
 		if len(block) < chunkHeader && (at+len(block))%manifestBlock == 0 && allZero(block) { // no chunk fits there
@@ -171,7 +172,7 @@ func walkManifest(data []byte) (at, records int, whole bool) {
 	return at, records, begun < 0
 }
 
-// wholeChunk returns the bytes and the kind of the chunk that b begins with, 0 if it is damaged.
+// wholeChunk returns the size and the kind of the chunk that b begins with, 0 if it is damaged.
 func wholeChunk(b []byte) (n int, kind byte) {
 	if len(b) < chunkHeader {
 		return 0, 0
@@ -183,7 +184,7 @@ func wholeChunk(b []byte) (n int, kind byte) {
 	return n, kind
 }
 
-// recordBehind reports whether a record begins somewhere behind a bad chunk, however its length may lie.
+// recordBehind reports whether a record begins somewhere after a bad chunk, even if the length of the bad chunk is wrong.
 func recordBehind(data []byte, at int) bool {
 	for i := at + 1; i < len(data); i++ {
 		if n, kind := wholeChunk(blockAt(data, i)); n > 0 && kind <= chunkFirst {
@@ -193,7 +194,7 @@ func recordBehind(data []byte, at int) bool {
 	return false
 }
 
-// looksTorn reports whether a bad chunk is as a power cut may leave it: its end is missing, or a sector of it is zeros.
+// looksTorn reports whether a bad chunk looks as a power cut may leave it: its end is missing, or a sector of it is zeros.
 func looksTorn(data []byte, at int) bool {
 	for i := at; i < len(data); {
 		end := min(len(data), i-i%sectorBytes+sectorBytes)
@@ -209,17 +210,17 @@ func looksTorn(data []byte, at int) bool {
 	if n := chunkHeader + int(binary.LittleEndian.Uint16(block[4:])); n <= len(block) || at+len(block) < len(data) {
 		return false
 	}
-	return chunkSum(block[6:]) != binary.LittleEndian.Uint32(block) // or it is whole, and its length lies
+	return chunkSum(block[6:]) != binary.LittleEndian.Uint32(block) // or it is whole, and its length is wrong
 }
 
-// blockAt returns what is left of the block in which the byte at that place is.
+// blockAt returns the rest of the block that contains the byte at that place.
 func blockAt(data []byte, at int) []byte {
 	return data[at:min(len(data), at-at%manifestBlock+manifestBlock)]
 }
 
-// leastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up to
-// the first bad record. It relies on how Pebble encodes a version edit (internal/manifest/version_edit.go, v2.1.7): the name of the
-// order of keys comes first, then that number; both may be missing.
+// leastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up
+// to the first bad record. It relies on how Pebble encodes a version edit (internal/manifest/version_edit.go, v2.1.7): the name of
+// the comparer comes first, then that number; both may be missing.
 func leastLog(manifest []byte) (number uint64) {
 	const tagOrder, tagLog = 1, 2
 	records := record.NewReader(bytes.NewReader(manifest), 0)
@@ -244,7 +245,7 @@ func leastLog(manifest []byte) (number uint64) {
 
 func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// closeRecord is what the last Close wrote down.
+// closeRecord is what the last Close recorded.
 type closeRecord struct {
 	manifest string
 	length   int
@@ -252,7 +253,7 @@ type closeRecord struct {
 	logs     []string // the logs that the store wrote after its open, and closed, and whose keys are not all in tables
 }
 
-// text is the record as it stands in closedFile: a line, and a checksum of that line.
+// text returns the record as it is in closedFile: a line, and a checksum of that line.
 func (n closeRecord) text() string {
 	line := fmt.Sprintf("%s %d %08x", n.manifest, n.length, n.sum)
 	for _, log := range n.logs {
@@ -262,12 +263,12 @@ func (n closeRecord) text() string {
 	return line + lineSum(line)
 }
 
-// lineSum is a line that holds the checksum of another one.
+// lineSum returns a line with the checksum of another line.
 func lineSum(line string) string {
 	return fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli))
 }
 
-// readClosed returns the note, an empty one if there is none, or one of a form that only another program knows.
+// readClosed returns the record. It is empty if there is none, or one in a form that only another program knows.
 func readClosed(fs vfs.FS, dir string) (n closeRecord, err error) {
 	path := fs.PathJoin(dir, closedFile)
 	text, exists, err := readFile(fs, path)
@@ -295,14 +296,15 @@ func (n closeRecord) check(path, name string, data []byte) error {
 	case now < then:
 		return damagedFile(path, "the store was last closed with %s, which is newer", n.manifest)
 	case len(data) < n.length:
-		return damagedFile(path, "%d bytes, at the last close they were %d", len(data), n.length)
+		return damagedFile(path, "%d bytes, but %d at the last close", len(data), n.length)
 	case crc32.Checksum(data[:n.length], castagnoli) != n.sum:
 		return damagedFile(path, "its first %d bytes are not those of the last close", n.length)
 	}
 	return nil
 }
 
-// writeClosed writes the record, unless it exists already. Pebble is closed; firstLog is the first log that it wrote since its open.
+// writeClosed writes the record, unless it exists already. Pebble must be closed; firstLog is the first log that it wrote since its
+// open.
 func writeClosed(fs vfs.FS, dir string, firstLog uint64) error {
 	name, data, err := readManifest(fs, dir)
 	if err != nil || name == "" {

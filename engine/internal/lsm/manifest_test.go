@@ -75,8 +75,8 @@ func TestManifestFlipped(t *testing.T) {
 	tier.Count(t, "flips", flips)
 }
 
-// TestManifestTorn cuts the MANIFEST of a crashed store within its last record, in the ways of a power cut: the store opens
-// without that record, keeps every file, and is the same at the next open.
+// TestManifestTorn cuts the MANIFEST of a crashed store within its last record, as power cuts do: the store opens without that
+// record, keeps every file, and is the same at the next open.
 func TestManifestTorn(t *testing.T) {
 	t.Parallel()
 	r, whole, last := manifestStore(t, false)
@@ -114,7 +114,7 @@ func TestManifestTorn(t *testing.T) {
 	}
 }
 
-// tablesOn lists the tables of a store, those that were put aside too.
+// tablesOn lists the tables of a store, also those that were put aside.
 func tablesOn(t *testing.T, disk vfs.FS) (tables []string) {
 	t.Helper()
 	for _, dir := range []string{"store", "store/archive"} {
@@ -145,7 +145,7 @@ func TestManifestLost(t *testing.T) {
 	}
 }
 
-// TestCloseRecord: a note of the close that is damaged is refused. One that is gone, or of an older or a later form, is no evidence
+// TestCloseRecord: a damaged record of the close is refused. One that is missing, or of an older or a later form, is no evidence
 // against the store.
 func TestCloseRecord(t *testing.T) {
 	t.Parallel()

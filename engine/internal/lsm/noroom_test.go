@@ -18,9 +18,9 @@ import (
 	"bigset/internal/testkit"
 )
 
-// What becomes of a running store without room. An open on a full disk is in fulldisk_test.go.
+// These tests are about a running store without room. An open on a full disk is in fulldisk_test.go.
 
-// TestFlushFindsNoRoom: a store that runs and whose flushes find no room tries them again with pauses, refuses writes before they would
+// TestFlushFindsNoRoom: a running store whose flushes find no room tries them again with pauses, refuses writes before they would
 // have to wait, and can be closed; when there is room it goes on.
 func TestFlushFindsNoRoom(t *testing.T) {
 	t.Parallel()
@@ -86,8 +86,8 @@ func TestFlushFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestCompactionsFindNoRoom: while flushes find room and compactions don't, level 0 grows until Pebble would stop all writes, for good
-// if nobody makes room. Writes and flushes are refused before that, reads go on, and so do writes when there is room again.
+// TestCompactionsFindNoRoom: while flushes find room and compactions don't, level 0 grows until Pebble would stop all writes,
+// forever if nobody makes room. Writes and flushes are refused before that, reads go on, and writes do so when there is room again.
 func TestCompactionsFindNoRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

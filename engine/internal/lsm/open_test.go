@@ -15,7 +15,7 @@ import (
 	"bigset/compaction"
 )
 
-// hooks are those of an owner that asks for nothing.
+// hooks are those of an owner that does nothing in them.
 func hooks() Hooks {
 	registry := &atomic.Pointer[compaction.Registry]{}
 	registry.Store(&compaction.Registry{})
@@ -56,7 +56,7 @@ func write(d *DB, key string) error {
 	return err
 }
 
-// TestUnfit opens a store whose owner can't work on its records: nothing is written that would be taken for a store.
+// TestUnfit opens a store whose owner can't work with its records: nothing is written that would be taken for a store.
 func TestUnfit(t *testing.T) {
 	fs, h, unfit := vfs.NewMem(), hooks(), errors.New("unfit")
 	h.Fits = func(compaction.Record) error { return unfit }
@@ -68,8 +68,8 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestMoved copies a store that was closed: the owner hears of it with the first write, and of the store itself never. Both keep what
-// was written; the copy has another actor.
+// TestMoved copies a store that was closed: the owner of the copy is called with the first write, the owner of the original never.
+// Both stores keep what was written; the copy has another actor.
 func TestMoved(t *testing.T) {
 	fs, h, moved := vfs.NewMem(), hooks(), 0
 	h.Moved = func(b *pebble.Batch) error {
@@ -105,7 +105,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestClose: it waits for calls under way, then the owner writes its last, and then nobody does anything.
+// TestClose: Close waits for calls in progress, then the owner does its last writes, and after that nothing is written.
 func TestClose(t *testing.T) {
 	d, err := open(vfs.NewMem(), hooks())
 	if err != nil {
@@ -137,7 +137,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestFail: a store that has failed takes no writes, says why, reads what it has, and tells its owner once.
+// TestFail: a store that has failed refuses writes, says why, reads what it has, and notifies its owner once.
 func TestFail(t *testing.T) {
 	h, cause, told := hooks(), errors.New("the log"), 0
 	h.Event = func(e Event) {

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"bigset/compaction"
 	"bigset/comparator"
@@ -19,8 +17,8 @@ import (
 // mergerName is on disk: Pebble checks it at every open, so it never changes.
 const mergerName = "bigset.merger.v1"
 
-// Comparer returns the order of keys in the shape that Pebble wants. It is for tools and baselines that open a store's
-// files, or compare with them.
+// Comparer returns the order of keys in the form that Pebble requires. It is for tools and baselines that open a store's files, or
+// compare with them.
 func Comparer() *pebble.Comparer {
 	return asserted(&pebble.Comparer{
 		Name:                 comparator.Name,
@@ -40,7 +38,7 @@ func Comparer() *pebble.Comparer {
 // Merger returns a merger for tools and baselines that open a store's files: it drops nothing.
 func Merger() *pebble.Merger { return newMerger(&atomic.Pointer[compaction.Registry]{}, nil) }
 
-// newMerger returns the merger of one store. It asks the registry which records may be left out; counters may be nil.
+// newMerger returns the merger of one store. It asks the registry which records may be left out; dropped may be nil.
 func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Uint64) *pebble.Merger {
 	return &pebble.Merger{Name: mergerName, Merge: func(key, value []byte) (pebble.ValueMerger, error) {
 		prefixLen, actor, counter, _, ok := keyscheme.ElementDot(key)
@@ -60,7 +58,7 @@ func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Ui
 	}}
 }
 
-// gone is the merger of a record that is left out. Older records of the same key, which there should not be, go with it.
+// gone is the merger of a record that is left out. Older records of the same key, which should not exist, are left out as well.
 type gone struct{}
 
 func (gone) MergeNewer([]byte) error { return nil }
@@ -71,7 +69,7 @@ func (gone) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ResolvedV
 // DeletableFinish implements pebble.DeletableValueMerger.
 func (gone) DeletableFinish(bool) ([]byte, bool, io.Closer, error) { return nil, true, nil, nil }
 
-// plain is the merger of an element key without a context. It is written once, so there is nothing to merge with.
+// plain is the merger of an element key without a context. The key is written once, so there is nothing to merge with.
 type plain struct{}
 
 func (plain) MergeNewer([]byte) error                { return nil }
@@ -118,8 +116,8 @@ func (u *union) MergeOlder(value []byte) error {
 	return nil
 }
 
-// Finish implements pebble.ValueMerger. It never fails: an error from a merger is taken for corruption and stops flushes
-// for ever, so what can't be united is kept verbatim.
+// Finish implements pebble.ValueMerger. It never fails: an error from a merger counts as corruption and stops flushes forever, so
+// operands that can't be united are kept verbatim.
 func (u *union) Finish(bool) ([]byte, io.Closer, error) {
 	if len(u.newer) == 0 && len(u.older) == 1 {
 		return u.older[0], nil, nil
@@ -131,12 +129,12 @@ func (u *union) Finish(bool) ([]byte, io.Closer, error) {
 	return u.merge(nil, append(operands, u.newer...)), nil, nil
 }
 
-// formatVersion is the Pebble format of a store. Below 20, damage to the tail of the log goes unnoticed.
+// formatVersion is the Pebble format of a store. In formats below 20, damage to the tail of the log goes unnoticed.
 const formatVersion = pebble.FormatNewest
 
 // pebbleOptions returns how a store opens Pebble.
 func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
-	po := BaselineOptions(d.opt.MemTableBytes)
+	po := BaselineOptions(d.opt.MemTableBytes, d.opt.Tuning)
 	po.FS, po.Cache = tableFS{&d.hold, &d.flushRetry}, cache
 	po.Merger = newMerger(d.hooks.Registry, &d.Counters.Filtered)
 	po.Logger = logger{d.opt.Logger}
@@ -151,39 +149,26 @@ func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	return po
 }
 
-// memTablesStop is how many times the full size of a memtable all of them may have before writes wait for a flush.
-const memTablesStop = 4
-
-// BaselineOptions returns the Pebble options that a store has, but for cache, file system, events and filter: raw Pebble
+// BaselineOptions returns the Pebble options that a store has with that tuning, except for cache, file system, events and drop filter: raw Pebble
 // with the same order, table format, bloom filters and sizes, as a baseline to measure against.
-func BaselineOptions(memTableBytes int) *pebble.Options {
+func BaselineOptions(memTableBytes int, t Tuning) *pebble.Options {
 	po := &pebble.Options{
-		Comparer:                    Comparer(),
-		Merger:                      Merger(),
-		FormatMajorVersion:          formatVersion,
-		MemTableSize:                uint64(memTableBytes),
-		MemTableStopWritesThreshold: memTablesStop,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       24,
-		LBaseMaxBytes:               64 << 20,
-		CompactionConcurrencyRange:  func() (lower, upper int) { return 1, 2 },
+		Comparer:           Comparer(),
+		Merger:             Merger(),
+		FormatMajorVersion: formatVersion,
+		MemTableSize:       uint64(memTableBytes),
 	}
-	// Row blocks: columnar ones want prefixes in bytewise order, and a length-prefixed element is not.
+	t.apply(po)
+	// Row blocks: columnar ones require prefixes in bytewise order, which a length-prefixed element does not have.
 	po.Experimental.EnableColumnarBlocks = func() bool { return false }
-	// A swap over keys in a memtable could wait in the queue of memtables; but when a read fails while it is flushed from
-	// there, Pebble loses tables. So it flushes what it overlaps first, and the rewriter flushes before it holds writers.
+	// A swap over keys in a memtable could wait in the queue of memtables. But if a read fails while it is flushed from there,
+	// Pebble loses tables. So a swap first flushes what it overlaps, and the rewriter flushes before it holds writers.
 	po.Experimental.DisableIngestAsFlushable = func() bool { return true }
-	for i := range po.Levels {
-		l := &po.Levels[i]
-		l.BlockSize, l.IndexBlockSize = 8<<10, 256<<10
-		l.FilterPolicy, l.FilterType = bloom.FilterPolicy(10), pebble.TableFilter
-		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
-	}
 	return po
 }
 
-// BaselineCache returns a cache that holds that many bytes of blocks. Pebble counts its memtables against the cache: one of
-// the size of a memtable caches nothing at all, without a word. Two memtables, one filled and one flushed, are added.
+// BaselineCache returns a cache that holds that many bytes of blocks. Pebble counts its memtables against the cache: a cache of the
+// size of a memtable would silently cache nothing. So two memtables are added, one filled and one being flushed.
 func BaselineCache(memTableBytes int, blockCacheBytes int64) *pebble.Cache {
 	return pebble.NewCache(blockCacheBytes + 2*int64(memTableBytes))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// filePlace returns what tells a file from a copy of it: device, inode, and the time of the last change of the inode,
-// which no copying tool can set. It is empty for file systems in memory.
+// filePlace returns what distinguishes a file from a copy of it: device, inode, and the time of the last change of the inode, which
+// no copying tool can set. It is empty for file systems in memory.
 func filePlace(fs vfs.FS, path string) string {
 	info, err := fs.Stat(path)
 	if err != nil {

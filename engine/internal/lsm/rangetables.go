@@ -6,13 +6,13 @@ import (
 	"bigset/keyscheme"
 )
 
-// RangeTable is a table that reaches into a range of keys.
+// RangeTable is a table that overlaps a range of keys.
 type RangeTable struct {
 	Table
-	Within uint64 // about how many of its bytes lie in the range
+	Within uint64 // approximate number of its bytes that lie in the range
 }
 
-// ReadTablesIn reads what each table that reaches into a range says of itself. It reads properties and indexes, and no key.
+// ReadTablesIn reads the properties of each table that overlaps a range. It reads properties and indexes, but no keys.
 func (d *DB) ReadTablesIn(b keyscheme.Bounds) ([]RangeTable, error) {
 	levels, err := d.pebble.SSTables(pebble.WithProperties(), pebble.WithKeyRangeFilter(b.Lower, b.Upper), pebble.WithApproximateSpanBytes())
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"bigset"
 )
 
-// RestoreOptions say how Restore works. All must be set.
+// RestoreOptions say how Restore works. All fields must be set.
 type RestoreOptions struct {
 	FS       vfs.FS                 // of both folders
 	IsFile   func(name string) bool // as Hooks.IsFile
-	Progress func(RestoreReport)    // is told after each MiB and each file
+	Progress func(RestoreReport)    // is called after each MiB and each file
 }
 
 // RestoreReport says how much Restore has to copy, and how much is done.
@@ -27,13 +27,13 @@ type RestoreReport struct {
 	Bytes, BytesDone uint64
 }
 
-// Restore makes a store in the folder dest, which must be new or empty, from a checkpoint, or from the folder of a store
-// that is not open, however it was left. Files are copied, never linked, so neither folder depends on the other. The new
-// store takes a new incarnation before its first write, always.
+// Restore makes a store in the folder dest, which must be new or empty, from a checkpoint, or from the folder of a store that is
+// not open, however it was left. It copies files and never links them, so neither folder depends on the other. The new store always
+// takes a new incarnation before its first write.
 //
-// ErrNoStore, ErrUnfinished and ErrFormat are returned for a src that is none, ErrLocked for one that is open, ErrNotEmpty
-// for a dest that holds something. A crash leaves the whole store in dest, or a folder that Open refuses with ErrUnfinished
-// and the next Restore takes; an error leaves no more than that.
+// It returns ErrNoStore, ErrUnfinished or ErrFormat for a src that is not a store, ErrLocked for one that is open, and ErrNotEmpty
+// for a dest that holds something. A crash leaves the whole store in dest, or a folder that Open refuses with ErrUnfinished and
+// that the next Restore replaces; an error leaves no more than that.
 func Restore(ctx context.Context, src, dest string, o RestoreOptions) (RestoreReport, error) {
 	r := restoring{ctx: ctx, src: src, dest: dest, RestoreOptions: o}
 	err := r.run()
@@ -54,7 +54,7 @@ func (r *restoring) run() (err error) {
 	}
 	lock, err := lockDir(r.FS, r.src)
 	if errors.Is(err, syscall.EROFS) {
-		err = nil // nobody writes there
+		err = nil // no process writes there
 	}
 	if err != nil {
 		return err
@@ -69,9 +69,9 @@ func (r *restoring) run() (err error) {
 	return makeStore(r.FS, r.dest, func() format { return made }, r.copyFiles)
 }
 
-// CheckFolder returns nil for a folder that holds a whole store of a format that this program knows, of which it reads no
-// more than that: ErrNoStore, ErrUnfinished, ErrFormat, or bigset.ErrCorrupt when Pebble's own files are missing. A nil file system
-// is the operating system's.
+// CheckFolder returns nil for a folder that holds a whole store of a known format. It reads no more than is necessary for that. Its
+// errors are ErrNoStore, ErrUnfinished, ErrFormat, and bigset.ErrCorrupt if Pebble's own files are missing. A nil file system is
+// the operating system's.
 func CheckFolder(fs vfs.FS, dir string) error {
 	if err := refuseUnfinished(fs, dir); err != nil {
 		return err
@@ -88,8 +88,8 @@ func CheckFolder(fs vfs.FS, dir string) error {
 	return err
 }
 
-// CheckUnused returns ErrLocked when the store in a folder is open, here or in another process. It is for tools that read files beside the
-// engine: what they find while a store is open may be on its way out.
+// CheckUnused returns ErrLocked if the store in a folder is open, here or in another process. It is for tools that read files
+// without the engine: files that they find while a store is open may be about to be removed.
 func CheckUnused(dir string) error {
 	lock, err := lockDir(vfs.Default, dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func CheckUnused(dir string) error {
 	return lock.Close()
 }
 
-// copyFiles copies what belongs to a store's content.
+// copyFiles copies the files of a store's content.
 func (r *restoring) copyFiles() error {
 	names, err := r.content()
 	if err != nil {
@@ -142,7 +142,7 @@ func (r *restoring) content() (names []string, err error) {
 	return names, nil
 }
 
-// copyBytes is how much is copied between two looks at the context.
+// copyBytes is how much is copied between two checks of the context.
 const copyBytes = 1 << 20
 
 func (r *restoring) copyFile(name string) (err error) {

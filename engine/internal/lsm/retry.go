@@ -9,27 +9,28 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// Pebble repeats a flush or a compaction that fails at once, for ever, and each try takes a number for a table. So a try waits: after
-// the first failure for retryFirst, after each other one twice as long, at most retryMost, and retryClosing while the store is closed.
+// Pebble retries a failed flush or compaction at once, forever, and each try uses up a number for a table. So a try waits:
+// retryFirst after the first failure, twice as long after each further one, at most retryMost, and retryClosing while the store is
+// being closed.
 const (
 	retryFirst   = time.Millisecond
 	retryMost    = time.Second
 	retryClosing = 20 * time.Millisecond
 )
 
-// retry says when work that has failed is tried again. The zero value has never failed. All methods may be called by any number of
+// retry says when failed work is tried again. The zero value has never failed. All methods may be called by any number of
 // goroutines.
 type retry struct {
 	mu    lockorder.Mutex[lockorder.RetryMu]
 	fails uint64 // since the last success
 	tries uint64 // that have ended
 	last  error
-	space atomic.Bool   // the last found no room
+	space atomic.Bool   // the last one found no room
 	at    time.Time     // of the last failure
 	hurry chan struct{} // closed when the store is; nil is never
 }
 
-// ended notes how a try has ended.
+// ended records how a try has ended.
 func (r *retry) ended(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +74,7 @@ func (r *retry) wait() {
 	}
 }
 
-// failing returns how many tries have ended, and why the last one failed, nil if it did not.
+// failing returns how many tries have ended, and why the last one failed, or nil if it did not.
 func (r *retry) failing() (tries uint64, last error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,7 +30,7 @@ func must(t testing.TB, err error, what string) {
 }
 
 // rig is a store on a disk of its own, and all batches that were written to it. Each batch also sets keyCount to its number, so the
-// store tells how many batches it has, and must then have what they have written, key for key.
+// store says how many batches it has, and must then have exactly what they have written.
 type rig struct {
 	label string
 	disk  *testkit.Disk
@@ -47,7 +47,7 @@ type batch map[string][]byte
 // keyCount holds the number of the last batch. It is shorter than a slot, as all keys of the owner's own are.
 const keyCount = "n#"
 
-// newRig returns a rig that is not open yet, with options by which little data has the shape of much.
+// newRig returns a rig that is not open yet, with options that give little data the shape of much.
 func newRig(label string) *rig {
 	return &rig{label: label, disk: testkit.NewDisk(), hooks: hooks(), opt: Options{
 		MemTableBytes:   64 << 10,
@@ -82,7 +82,7 @@ func (r *rig) open(t testing.TB) {
 	must(t, r.tryOpen("store"), "open "+r.label)
 }
 
-// tryClose closes the store, of which the owner has nothing more to write.
+// tryClose closes the store, to which the owner has nothing more to write.
 func (r *rig) tryClose() error { return r.db.Close(func() error { return nil }) }
 
 func (r *rig) close(t testing.TB) {
@@ -91,7 +91,7 @@ func (r *rig) close(t testing.TB) {
 	r.acked = len(r.log)
 }
 
-// closeSoon closes a store that has failed; the error is of no account, but it must end.
+// closeSoon closes a store that has failed; the error does not matter, but the close must end.
 func (r *rig) closeSoon(t testing.TB) {
 	t.Helper()
 	done := make(chan struct{})
@@ -213,16 +213,16 @@ func (r *rig) stored(t testing.TB) map[string]string {
 	return stored
 }
 
-// check wants the store to have what was written, and nothing else.
+// check fails the test unless the store has exactly what was written.
 func (r *rig) check(t testing.TB) {
 	t.Helper()
 	r.has(t, len(r.log))
 }
 
-// lookedUp is of how many keys one is looked up, where all are read.
+// lookedUp is the number of keys for each one that is looked up, when all are read.
 const lookedUp = 17
 
-// has wants the store to have what the first n batches have written. All of it is read, and some of it looked up.
+// has fails the test unless the store has what the first n batches have written. All keys are read, and some are looked up.
 func (r *rig) has(t testing.TB, n int) {
 	t.Helper()
 	state, stored := r.state(n), r.stored(t)
@@ -240,7 +240,8 @@ func (r *rig) has(t testing.TB, n int) {
 	}
 }
 
-// recovered forgets the batches that a crash took back, and returns how many they are: of those at the end, and not one that was on disk.
+// recovered forgets the batches that a crash took back, and returns their number. They must be the last ones, and none may have
+// been on disk.
 func (r *rig) recovered(t testing.TB) (lost int) {
 	t.Helper()
 	value, ok, err := r.db.Get([]byte(keyCount))
@@ -267,7 +268,7 @@ func (r *rig) survivor(t testing.TB, label string, left *testkit.Disk) (lost int
 	return q.recovered(t)
 }
 
-// damagedAt wants an open to be refused, with an error that names the damaged file.
+// damagedAt fails the test unless an open is refused with an error that names the damaged file.
 func (r *rig) damagedAt(t testing.TB, path, format string, args ...any) {
 	t.Helper()
 	err := r.tryOpen("store")
@@ -280,7 +281,8 @@ func (r *rig) damagedAt(t testing.TB, path, format string, args ...any) {
 	}
 }
 
-// crashed goes on with what is left of the disk when the power is cut now and nothing survives that was not synced, and closes the store.
+// crashed goes on with what is left of the disk if the power is cut now and nothing survives that was not synced, and closes the
+// store.
 func (r *rig) crashed(t testing.TB) {
 	t.Helper()
 	left := r.disk.CrashClone(0, 0)

@@ -10,16 +10,17 @@ import (
 	"bigset/keyscheme"
 )
 
-// A store mints under the actor of its incarnation, except in slots that it dropped since it took that actor: the sets there have lost their clocks, so
-// their counters start again. Each drop gets the next salt, a number, and the slots of the drop mint under a salted actor:
+// A store mints under the actor of its incarnation, except in slots that it dropped since it took that actor: the sets there have
+// lost their clocks, so their counters start again. Each drop gets the next salt, a number, and the slots of the drop mint under a
+// salted actor:
 //
 //	actor of the incarnation (12 bytes) · salt + the actor's last 4 bytes as a number (4 bytes)
 //
-// The salt is behind the whole actor, because two copies of a folder may give the same salts, and differ in the actor's last bytes alone. The last 4
-// bytes of the result are as random as those of the actor, because dotRanges knows an actor by them.
+// The salt follows the whole actor, because two copies of a folder may give the same salts, and differ only in the actor's last
+// bytes. The last 4 bytes of the result are as random as those of the actor, because dotRanges identifies an actor by them.
 //
-// Which slots have which salt is in one record, the table. It names its actor and counts under that actor alone: a new incarnation starts without
-// salts. No salt is given twice under one actor. DropRange writes the table, synced, before it excises the range.
+// One record, the table, says which slots have which salt. It names its actor and applies only under that actor: a new incarnation
+// starts without salts. No salt is given twice under one actor. DropRange writes the table, synced, before it excises the range.
 
 const (
 	formatSalts   = 3    // the first format that may have a table: an older program would mint under the plain actor
@@ -37,18 +38,18 @@ type saltRange struct {
 	actor       clock.Actor // salted
 }
 
-// minting says under which actor a store mints the dots of each slot. It never changes.
+// minting says under which actor a store mints the dots of each slot. It is immutable.
 type minting struct {
 	actor  clock.Actor // of the incarnation
 	newest clock.Actor // actor, or the salted one of the last drop
-	given  uint32      // the highest salt that was ever given under actor, 0 for none
+	given  uint32      // the highest salt that was given under actor, 0 for none
 	ranges []saltRange // ascending and disjoint; at most saltRangesMax
 }
 
 // newMinting returns how a store mints that has dropped no range under its actor.
 func newMinting(actor clock.Actor) *minting { return &minting{actor: actor, newest: actor} }
 
-// saltedActor returns an actor with a salt. Salts are not 0.
+// saltedActor returns an actor with a salt, which must not be 0.
 func saltedActor(actor clock.Actor, salt uint32) clock.Actor {
 	tail := binary.BigEndian.Uint32([]byte(actor[len(actor)-saltBytes:]))
 	return actor + clock.Actor(binary.BigEndian.AppendUint32(nil, tail+salt))
@@ -69,21 +70,22 @@ func (m *minting) at(slot keyscheme.Slot) clock.Actor {
 	return m.actor
 }
 
-// dropped returns how the store mints after a drop of the slots from first to last, or nil if there is no salt left for it, or no room in the table.
+// dropped returns how the store mints after a drop of the slots from first to last, or nil if no salt is left for it, or no room in
+// the table.
 func (m *minting) dropped(first, last keyscheme.Slot) *minting {
 	if m.given == math.MaxUint32 {
 		return nil
 	}
 	salt := m.given + 1
 	next := &minting{actor: m.actor, newest: saltedActor(m.actor, salt), given: salt, ranges: make([]saltRange, 0, len(m.ranges)+2)}
-	for _, r := range m.ranges { // what is left of each before the drop
+	for _, r := range m.ranges { // the part of each before the drop
 		if r.first < first {
 			r.last = min(r.last, first-1)
 			next.ranges = append(next.ranges, r)
 		}
 	}
 	next.ranges = append(next.ranges, saltRange{first, last, salt, next.newest})
-	for _, r := range m.ranges { // and after it
+	for _, r := range m.ranges { // and the part after it
 		if r.last > last {
 			r.first = max(r.first, last+1)
 			next.ranges = append(next.ranges, r)

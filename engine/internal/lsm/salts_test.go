@@ -116,7 +116,7 @@ func TestMinting(t *testing.T) {
 	})
 }
 
-// TestMintingFull: a table takes as many ranges as it may have, and no salt is given twice.
+// TestMintingFull: a table takes its maximum of ranges, and no salt is given twice.
 func TestMintingFull(t *testing.T) {
 	m := droppedAll(t, [2]keyscheme.Slot{0, keyscheme.SlotMax})
 	for slot := keyscheme.Slot(10); ; slot += 10 { // each adds two ranges
@@ -148,7 +148,7 @@ func TestMintingFull(t *testing.T) {
 	}
 }
 
-// TestFullTableRenewsAll: the drop for which the table has no room gives all slots another actor, and the table starts again.
+// TestFullTableRenewsAll: the drop for which the table has no room gives all slots another actor, and the table starts again empty.
 func TestFullTableRenewsAll(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

@@ -8,13 +8,12 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// scheduler lets Pebble run as many compactions as its options allow, but none in the first second of a store that was
-// there before. Closing waits for a compaction that runs: a process that adds one element to a large store would pay for
-// what an earlier one left to compact. What is more than such a process, a second flush, Compact, or a level 0 that is
-// filling up, ends the rest at once.
+// scheduler lets Pebble run as many compactions as its options allow, but none in the first second after an existing store was
+// opened. Closing waits for a running compaction, so a process that adds one element to a large store would otherwise pay for what
+// an earlier process left to compact. A second flush, a call to Compact, or a filling level 0 ends the pause at once.
 //
-// Pebble's own locks are taken before mu, so mu is not held while Pebble is called, but for GetAllowedWithoutPermission,
-// which takes no lock. Only loop grants, so that Unregister
+// Pebble's own locks are taken before mu, so mu is not held while Pebble is called, except for GetAllowedWithoutPermission, which
+// takes no lock. Only loop grants, so that Unregister has one goroutine to wait for.
 // has one goroutine to wait for.
 type scheduler struct {
 	db   pebble.DBForCompaction
@@ -22,7 +21,7 @@ type scheduler struct {
 	poke chan struct{} // something has changed
 	stop chan struct{}
 	done chan struct{}
-	// paused reports whether no compaction may begin for now; nil is never. It is asked again every schedulerPeriod.
+	// paused reports whether no compaction may begin for now; nil is never. It is called again every schedulerPeriod.
 	paused func() bool
 
 	mu      lockorder.Mutex[lockorder.SchedulerMu]
@@ -31,10 +30,10 @@ type scheduler struct {
 	ended   bool // nothing begins any more
 }
 
-// openRest is how long a store that was there before rests after it is opened.
+// openRest is how long an existing store rests after it is opened.
 const openRest = time.Second
 
-// schedulerPeriod is how often the number of compactions that Pebble allows is looked at: it grows with what there is to do.
+// schedulerPeriod is how often the number of compactions that Pebble allows is checked: it grows with the work to be done.
 const schedulerPeriod = 100 * time.Millisecond
 
 var (
@@ -57,14 +56,15 @@ func (c *scheduler) Register(_ int, db pebble.DBForCompaction) {
 // Unregister implements pebble.CompactionScheduler.
 func (c *scheduler) Unregister() { c.end() }
 
-// end lets no compaction begin any more, and returns when none is being granted. It may be called again.
+// end prevents further compactions, and returns when none is being granted. It may be called again.
 func (c *scheduler) end() {
 	c.abandon()
 	<-c.done
 }
 
-// abandon ends the scheduler of a Pebble that could not be opened: that one does not, and what were granted later would work
-// in a folder that is somebody else's by then. It waits for nobody: Pebble may have kept its locks.
+// abandon ends the scheduler of a Pebble that could not be opened, because Pebble itself does not: compactions that were granted
+// later would work in a folder that may belong to another process by then. It does not wait, because Pebble may have kept its
+// locks.
 func (c *scheduler) abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) { return 
 // UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler.
 func (c *scheduler) UpdateGetAllowedWithoutPermission() { c.wake() }
 
-// Done implements pebble.CompactionGrantHandle: a compaction is over.
+// Done implements pebble.CompactionGrantHandle: a compaction has ended.
 func (c *scheduler) Done() {
 	c.give()
 	c.wake()
@@ -91,7 +91,7 @@ func (c *scheduler) Started()                                            {}
 func (c *scheduler) MeasureCPU(pebble.CompactionGoroutineKind)           {}
 func (c *scheduler) CumulativeStats(_ pebble.CompactionGrantHandleStats) {}
 
-// endRest lets compactions begin, if they do not yet.
+// endRest lets compactions begin, if they rest.
 func (c *scheduler) endRest() {
 	c.mu.Lock()
 	rested := c.resting
@@ -145,7 +145,7 @@ func (c *scheduler) loop() {
 	}
 }
 
-// grant starts what Pebble waits to compact, as far as it is allowed.
+// grant starts the compactions that Pebble is waiting for, as far as they are allowed.
 func (c *scheduler) grant() {
 	for c.take() {
 		if waiting, _ := c.db.GetWaitingCompaction(); !waiting || !c.db.Schedule(c) {

@@ -72,7 +72,7 @@ func TestScheduler(t *testing.T) {
 	})
 }
 
-// TestOpenFailsLate: of an open that fails after Pebble knows its scheduler, no goroutine is left that starts compactions.
+// TestOpenFailsLate: an open that fails after Pebble knows its scheduler leaves no goroutine that starts compactions.
 func TestOpenFailsLate(t *testing.T) {
 	fs, met := vfs.NewMem(), false
 	failing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -96,7 +96,8 @@ func TestOpenFailsLate(t *testing.T) {
 	}
 }
 
-// TestRest opens a store again: it rests until a second flush, or EndRest; a new one does not, nor one with a full level 0.
+// TestRest opens a store again: it rests until a second flush, or EndRest. A new store does not rest, nor does one with a full
+// level 0.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

@@ -14,7 +14,7 @@ const (
 	tempSuffix     = ".tmp"
 )
 
-// SpanFiles writes the tables of one swap, or of one ingest.
+// SpanFiles writes the tables of one swap or one ingest.
 type SpanFiles struct {
 	db    *DB
 	paths []string // all that were written
@@ -24,7 +24,7 @@ type SpanFiles struct {
 // SpanFiles returns an empty set of files.
 func (d *DB) SpanFiles() SpanFiles { return SpanFiles{db: d} }
 
-// WriteTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
+// WriteTable writes keys, in order, to one new table, as SET records, which the drop filter does not see again.
 func (f *SpanFiles) WriteTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
 	return f.WriteRecords(func(w *sstable.Writer) error { return keys(w.Set) })
 }
@@ -54,9 +54,9 @@ func (f *SpanFiles) WriteRecords(records func(*sstable.Writer) error) (path stri
 	return path, nil
 }
 
-// RemoveFiles removes what was written and not swapped in; Pebble has linked what was.
+// RemoveFiles removes what was written but not swapped in; Pebble has linked what was.
 func (f *SpanFiles) RemoveFiles() {
 	for _, path := range f.paths {
-		_ = f.db.fs.Remove(path) // what is left over is removed by the next open
+		_ = f.db.fs.Remove(path) // the next open removes what is left
 	}
 }

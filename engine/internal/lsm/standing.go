@@ -15,8 +15,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// Who a disk is, beside the actors that mint its dots, and what of its word a crash may have taken back. An actor changes with every unclean stop, for a
-// counter must never be issued twice. The disk stays the same one, as long as it has kept what it acknowledged.
+// The identity of a disk, as distinct from the actors that mint its dots, and which of its acknowledgements a crash may have taken
+// back. An actor changes with every unclean stop, because a counter must never be issued twice. The disk stays the same as long as
+// it has kept what it acknowledged.
 
 // DiskIDBytes is the length of the identity of a disk.
 const DiskIDBytes = 12
@@ -27,7 +28,7 @@ type Promise byte
 // Promises.
 const (
 	PromiseSets          Promise = 1 << iota // a write of a set that was not synced: any crash may take it back
-	PromiseFiltersMemory                     // a mark that is in memory only: any crash takes it back
+	PromiseFiltersMemory                     // a mark that is only in memory: any crash takes it back
 	PromiseFiltersLog                        // a mark in the log, not synced: a power cut takes it back
 	promisesAll          = PromiseSets | PromiseFiltersMemory | PromiseFiltersLog
 )
@@ -35,23 +36,23 @@ const (
 // Keys of the store's own metadata.
 var (
 	keyDiskID   = []byte("n") // the identity of the disk
-	keyPromised = []byte("q") // the promises given since the store was closed in order last, and the boot of the machine
-	keyLacks    = []byte("l") // what the store may lack: promises that were taken back
+	keyPromised = []byte("q") // the promises given since the store was last closed cleanly, and the boot of the machine
+	keyLacks    = []byte("l") // what the store may be missing: promises that were taken back
 )
 
-// standing is who a disk is and what it may lack.
+// standing is the identity of a disk and what it may be missing.
 type standing struct {
 	id     [DiskIDBytes]byte
 	lacks  atomic.Uint32 // Promises that may have been taken back
 	given  atomic.Uint32 // Promises that are on disk
-	wanted atomic.Uint32 // Promises that the first mark is to note
+	wanted atomic.Uint32 // Promises that the first mark is to record
 	giving lockorder.Mutex[lockorder.PromiseMu]
 
 	stored   bool // the identity is on disk; changes under identity.mu
-	promised bool // there is a note of promises on disk; changes under identity.mu, or giving
+	promised bool // a record of promises is on disk; changes under identity.mu, or giving
 }
 
-// bootID names the boot of the machine, where the system tells it.
+// bootID identifies the boot of the machine, or is empty if the system does not report it.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -60,7 +61,7 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// loadStanding reads it, after the identity. Nothing is written before the first mark.
+// loadStanding reads the standing, after the identity. Nothing is written before the first mark.
 func (d *DB) loadStanding(unclean bool) error {
 	s := &d.standing
 	id, ok, err := d.Get(keyDiskID)
@@ -87,7 +88,7 @@ func (d *DB) loadStanding(unclean bool) error {
 	if unclean {
 		lost := given
 		if own := bootID(); own != "" && own == boot {
-			// What the process had written the system has kept. A power cut may still take it, so the promise goes on.
+			// The system has kept what the process had written. A power cut may still take it, so the promise remains.
 			lost &^= PromiseFiltersLog
 			s.given.Store(uint32(given & PromiseFiltersLog))
 		}
@@ -119,8 +120,9 @@ func (d *DB) readPromised() (given Promise, boot string, err error) {
 	return given, boot, err
 }
 
-// markStanding adds to the batch of the first mark who the disk is and what it may lack: from then on the promises of earlier opens are settled,
-// but for those that it returns, which the batch notes with those of which this open is about to give the first.
+// markStanding adds the identity of the disk and what it may be missing to the batch of the first mark. From then on the promises
+// of earlier opens are settled, except those that it returns; the batch records those together with the ones that this open is
+// about to give first.
 func (d *DB) markStanding(b *pebble.Batch) (given Promise, err error) {
 	given = Promise(d.standing.given.Load() | d.standing.wanted.Load())
 	if !d.standing.stored {
@@ -137,23 +139,24 @@ func (d *DB) markStanding(b *pebble.Batch) (given Promise, err error) {
 	return given, err
 }
 
-// marked notes that the batch of the first mark is on disk, with the promises that it notes.
+// marked records that the batch of the first mark is on disk, with the promises in it.
 func (s *standing) marked(given Promise) {
 	s.stored, s.promised = true, given != 0
 	s.given.Store(uint32(given))
 }
 
-// promised is the value of keyPromised.
+// promised returns the value of keyPromised.
 func promised(given Promise) []byte { return append([]byte{byte(given)}, bootID()...) }
 
 // Promised reports whether a promise is on disk. It costs one atomic load.
 func (d *DB) Promised(p Promise) bool { return Promise(d.standing.given.Load())&p == p }
 
-// DiskID returns who the disk is: the same after clean and unclean stops, another one in a folder that was copied or put back from an older copy. It
-// is on disk after the first write.
+// DiskID returns the identity of the disk: the same after clean and unclean stops, another one in a folder that was copied or
+// restored from an older copy. It is on disk after the first write.
 func (d *DB) DiskID() []byte { return d.standing.id[:] }
 
-// Promise notes, on disk, that something is about to be acknowledged which a crash may take back. After the first time it costs one atomic load.
+// Promise records, on disk, that something is about to be acknowledged that a crash may take back. After the first time it costs
+// one atomic load.
 func (d *DB) Promise(p Promise) error {
 	s := &d.standing
 	if d.Promised(p) {
@@ -177,10 +180,10 @@ func (d *DB) Promise(p Promise) error {
 	return nil
 }
 
-// Lacks returns the promises that crashes may have taken back, and that were not made good since.
+// Lacks returns the promises that crashes may have taken back and that were not made good since.
 func (d *DB) Lacks() Promise { return Promise(d.standing.lacks.Load()) }
 
-// MadeGood notes, on disk, that the store lacks nothing of some promises any more.
+// MadeGood records, on disk, that the store has everything of some promises again.
 func (d *DB) MadeGood(p Promise) error {
 	s := &d.standing
 	if Promise(s.lacks.Load())&p == 0 {
@@ -216,13 +219,13 @@ const (
 
 func metaKey(k Meta) []byte { return append([]byte{'M'}, k...) }
 
-// Meta returns a value, or nil.
+// Meta returns a value, or nil if there is none.
 func (d *DB) Meta(k Meta) ([]byte, error) {
 	v, _, err := d.Get(metaKey(k))
 	return v, err
 }
 
-// SetMeta keeps a value; it is on disk when it returns.
+// SetMeta stores a value, which is on disk when it returns.
 func (d *DB) SetMeta(ctx context.Context, k Meta, value []byte) error {
 	switch {
 	case len(k) == 0:

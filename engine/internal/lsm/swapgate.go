@@ -13,20 +13,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// swapGate keeps readers of a set from opening an iterator in the middle of a swap. Pebble installs a swap in two steps:
-// first the version in which the old tables of the span are gone, then the sequence number from which on the new ones are
-// seen. An iterator opened between the two finds the span empty. So while a swap is under way readers of the span's sets get
-// clones of an iterator that was opened before it; writers of those sets are held, so that one is as good as new.
+// swapGate keeps readers of a set from opening an iterator in the middle of a swap. Pebble installs a swap in two steps: first the
+// version without the old tables of the span, then the sequence number from which the new ones are visible. An iterator opened
+// between the two finds the span empty. So while a swap is in progress, readers of the span's sets get clones of an iterator that
+// was opened before it. Writers of those sets are held, so that iterator is still up to date.
 type swapGate struct {
-	one  lockorder.Mutex[lockorder.SwapOne] // one swap at a time
-	turn atomic.Uint64                      // odd while a swap is under way
+	one  lockorder.Mutex[lockorder.SwapOne] // held during a swap
+	turn atomic.Uint64                      // odd while a swap is in progress
 	mu   lockorder.Mutex[lockorder.SwapMu]
-	old  *pebble.Iterator // what clones are made of; nil when no swap is under way
-	span keyscheme.Bounds // of the swap under way
+	old  *pebble.Iterator // the iterator to clone; nil when no swap is in progress
+	span keyscheme.Bounds // of the swap in progress
 }
 
-// Swap puts tables in place of everything that a span holds. Writers of the span are held, and the log is synced. One that is holed has
-// blocks that can't be read. What Pebble calls fatal here is not recovered: the process ends.
+// Swap replaces everything in a span by tables. Writers of the span must be held, and the log must be synced. holed says that the
+// span has blocks that can't be read. An error that Pebble treats as fatal here is not recovered: the process ends.
 func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, holed bool) error {
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
 	defer d.Unflushed.Blind()()
@@ -41,13 +41,14 @@ func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, 
 	})
 }
 
-// Excise takes a span out of all tables. Writers of it are held, and the log is synced. What Pebble calls fatal here is not recovered: the process ends.
+// Excise removes a span from all tables. Writers of it must be held, and the log must be synced. An error that Pebble treats as
+// fatal here is not recovered: the process ends.
 func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
 	defer d.Unflushed.Blind()()
 	return d.exciseChecked(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
 }
 
-// OpenSet opens an iterator that shows a set as it was before a swap or as it is after.
+// OpenSet opens an iterator that shows a set as it was before a swap or as it is after it.
 func (d *DB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return d.swaps.open(d.pebble, set, o)
 }
@@ -81,7 +82,7 @@ func (g *swapGate) set(old *pebble.Iterator, span keyscheme.Bounds) {
 	g.mu.Unlock()
 }
 
-// open opens an iterator that shows a set as it was before a swap or as it is after.
+// open opens an iterator that shows a set as it was before a swap or as it is after it.
 func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	for {
 		turn := g.turn.Load()
@@ -100,7 +101,7 @@ func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptio
 	}
 }
 
-// clone returns a clone of the old iterator, nil when no swap that touches the set is under way.
+// clone returns a clone of the old iterator, or nil if no swap that touches the set is in progress.
 func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,16 +109,16 @@ func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.I
 		return nil, nil
 	}
 	all := *o
-	all.OnlyReadGuaranteedDurable = false // what it holds in memtables may be in tables that it does not know
+	all.OnlyReadGuaranteedDurable = false // what the iterator has in memtables may be in tables that it does not know
 	return g.old.Clone(pebble.CloneOptions{IterOptions: &all})
 }
 
-// exciseChecked runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
-// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
-// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
-// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
-// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
-// what stays is read, as Pebble does: what lies before it and behind it.
+// exciseChecked runs an excise of a span after reading the blocks at both of its ends in every level. Pebble cuts the tables that
+// extend over an end, and there it treats an error of reading a block as the end of the table: what lies after it would be silently
+// lost (excise.go, determineRightTableBounds, v2.1.7). Reading before the cut finds the damage. A block that can't be read the
+// second time ends the process, as does a MANIFEST that can't be written. The excise runs in a goroutine of its own, so that a
+// panic is not stopped by a function that the caller has deferred and that may wait for the caller. For a span with a hole only
+// what stays is read, as by Pebble: what lies before the span and after it.
 func (d *DB) exciseChecked(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
 	seeks := []func(*pebble.Iterator){
 		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
@@ -141,7 +142,7 @@ func (d *DB) exciseChecked(span keyscheme.Bounds, holed bool, excise func() erro
 	return <-done
 }
 
-// Closing closes an iterator at the end of what uses it.
+// Closing closes an iterator at the end of its use, and sets err if it is nil.
 func Closing(it io.Closer, err *error) {
 	if e := it.Close(); *err == nil {
 		*err = e

@@ -11,21 +11,21 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// tableFS is a file system that refuses to open a table whose last bytes name another format than the one that stores have.
-// No checksum covers that number, and Pebble panics on a table that claims columnar blocks without a schema for them. When
-// a table that Pebble is about to cut can't be read, it ends the process. A table that is begun after a flush has failed waits.
+// tableFS is a file system that refuses to open a table whose last bytes name another format than that of the store. No checksum
+// covers that number, and Pebble panics on a table that claims columnar blocks without a schema for them. If a table that Pebble is
+// about to cut can't be read, tableFS ends the process. The creation of a table waits after a flush has failed.
 type tableFS struct {
 	vfs.FS
 	flushes *retry
 }
 
-// Every table ends in its format, as 4 bytes LE, and 8 bytes that say what wrote it.
+// Every table ends in its format, as 4 bytes LE, and 8 bytes that identify what wrote it.
 const (
 	tableFormat   = 4
 	tableEndBytes = 12
 )
 
-// Unwrap returns the file system below.
+// Unwrap returns the underlying file system.
 func (t tableFS) Unwrap() vfs.FS { return t.FS }
 
 // Create implements vfs.FS.
@@ -55,8 +55,8 @@ type tableFile struct {
 	name string
 }
 
-// ReadAt implements io.ReaderAt. It panics with an error of reading where Pebble would take it for the end of the table, and
-// lose what lies behind: see DB.exciseChecked, which has the panic end the process.
+// ReadAt implements io.ReaderAt. It panics on a read error that Pebble would take for the end of the table, because Pebble would
+// lose what lies after it: see DB.exciseChecked, in which the panic ends the process.
 func (f tableFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
 	if err != nil && err != io.EOF && excising() {
@@ -65,8 +65,8 @@ func (f tableFile) ReadAt(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// excising reports whether Pebble has called in order to see where a table that it cuts goes on (excise.go, v2.1.7). Nothing but
-// the stack tells; it is asked only after an error.
+// excising reports whether Pebble has called in order to find out where a table that it cuts continues (excise.go, v2.1.7). Only
+// the stack shows that; excising is called only after an error.
 func excising() bool {
 	stack := string(debug.Stack())
 	return strings.Contains(stack, ".determineLeftTableBounds(") || strings.Contains(stack, ".determineRightTableBounds(")

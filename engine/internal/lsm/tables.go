@@ -8,7 +8,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Table is a table with what it holds of element keys.
+// Table is a table and the element keys that it holds.
 type Table struct {
 	Level             int
 	Smallest, Largest []byte
@@ -17,7 +17,7 @@ type Table struct {
 	Sets              []SetKeys
 }
 
-// ReadTables reads what each table says of itself.
+// ReadTables reads the properties of each table.
 func (d *DB) ReadTables() ([]Table, error) {
 	levels, err := d.pebble.SSTables(pebble.WithProperties())
 	if err != nil {
@@ -51,8 +51,9 @@ func surveyTable(level int, info *pebble.SSTableInfo) Table {
 	return t
 }
 
-// virtualCounts returns the counts of a table that a swap has cut: a virtual one, in Pebble's word. Pebble withholds the property of the whole table, but it knows
-// about how many records are left: where both ends are of one set, they are that set's.
+// virtualCounts returns the counts of a table that a swap has cut, a virtual table in Pebble's terms. Pebble withholds the property
+// of the whole table, but knows the approximate number of records that are left: if both ends belong to one set, they are that
+// set's.
 func virtualCounts(t *Table, records uint64) (keys uint64, sets []SetKeys) {
 	if _, _, _, _, ok := keyscheme.ElementDot(t.Largest); !ok {
 		return 0, nil // mostly a clock and a tombstone that are left of a set

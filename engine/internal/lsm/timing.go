@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TimingBuckets is how many counts a timing has: below 16 µs, below 4 times as much, and so on to 4 s; the last has the rest.
+// TimingBuckets is how many counts a timing has: below 16 µs, below 4 times that, and so on to 4 s; the last has the rest.
 const TimingBuckets = 11
 
-// TimingBound returns what the latencies of a bucket are below.
+// TimingBound returns the upper bound of a bucket's latencies.
 func TimingBound(bucket int) time.Duration { return 16 * time.Microsecond << (2 * bucket) }
 
 // Timing counts latencies. All its methods may be called by any number of goroutines. The zero value has counted none.
@@ -18,16 +18,16 @@ type Timing struct {
 	buckets [TimingBuckets]atomic.Uint64
 }
 
-// Observe counts something that began at that time and has ended.
+// Observe counts something that began at the given time and has ended.
 func (t *Timing) Observe(began time.Time) { t.Add(time.Since(began)) }
 
-// Add counts something that took so long.
+// Add counts something that took the given time.
 func (t *Timing) Add(d time.Duration) {
 	t.nanos.Add(int64(d))
 	t.buckets[min(TimingBuckets-1, (bits.Len64(uint64(max(0, d))/uint64(TimingBound(0)))+1)/2)].Add(1)
 }
 
-// Counts returns how long all together took, and how many of them are in each bucket.
+// Counts returns the sum of all times, and how many of them are in each bucket.
 func (t *Timing) Counts() (took time.Duration, buckets []uint64) {
 	for i := range t.buckets {
 		buckets = append(buckets, t.buckets[i].Load())
@@ -35,23 +35,24 @@ func (t *Timing) Counts() (took time.Duration, buckets []uint64) {
 	return time.Duration(t.nanos.Load()), buckets
 }
 
-// Stopwatch sums times that follow one another. One goroutine at a time may call Start, and then Stop; any number may call Sum. The zero
-// value stands still.
+// Stopwatch sums consecutive times. Only one goroutine at a time may call Start, and then Stop; any number may call Sum. The zero
+// value is stopped.
 type Stopwatch struct {
-	// twice the nanoseconds of the times that have ended; while one goes on, less twice its beginning, and odd
+	// ticks is twice the nanoseconds of the times that have ended; while one is running, twice its beginning is subtracted, and
+	// ticks is odd.
 	ticks atomic.Int64
 }
 
-// stopwatchesBegin is what the beginnings of their times are measured from.
+// stopwatchesBegin is the origin from which the beginnings of times are measured.
 var stopwatchesBegin = time.Now()
 
-// Start begins a time.
+// Start starts a time.
 func (w *Stopwatch) Start() { w.ticks.Add(1 - 2*int64(time.Since(stopwatchesBegin))) }
 
 // Stop ends it.
 func (w *Stopwatch) Stop() { w.ticks.Add(2*int64(time.Since(stopwatchesBegin)) - 1) }
 
-// Sum returns how long all times took together, with the current one as long as it has gone on.
+// Sum returns the sum of all times, including the current one up to now.
 func (w *Stopwatch) Sum() time.Duration {
 	t := w.ticks.Load()
 	if t&1 == 0 {

@@ -11,17 +11,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// unfinishedFile is in a folder as long as a store is being copied into it. The format file, by which a folder is known as
-// a store's, is written last.
+// unfinishedFile is in a folder while a store is being copied into it. The format file, by which a folder is recognized as a store,
+// is written last.
 const unfinishedFile = "UNFINISHED"
 
 // lockFile is the name of Pebble's lock.
 const lockFile = "LOCK"
 
-// makeStore fills a folder with the files of a store, all but the format file and the identity file. A crash at any moment
-// leaves a whole store there, or a folder that Open refuses with ErrUnfinished and the next makeStore takes over. Without
-// an identity file the store takes a new incarnation before its first write, whatever was copied and wherever it is moved.
-// made is asked for the format when the files are there: it is at least that of the files.
+// makeStore fills a folder with the files of a store, except the format file and the identity file. A crash at any moment leaves a
+// whole store there, or a folder that Open refuses with ErrUnfinished and that the next makeStore replaces. Without an identity
+// file the store takes a new incarnation before its first write, whatever was copied and wherever it is moved. made is called for
+// the format when the files are in place: it is at least that of the files.
 func makeStore(fs vfs.FS, dir string, made func() format, fill func() error) (err error) {
 	lock, err := claim(fs, dir)
 	if err != nil {
@@ -41,19 +41,19 @@ func makeStore(fs vfs.FS, dir string, made func() format, fill func() error) (er
 	return errors.Join(fs.Remove(fs.PathJoin(dir, unfinishedFile)), SyncFolder(fs, dir))
 }
 
-// claim takes an empty folder, or one in which an earlier copy was not finished, and empties it.
+// claim takes an empty folder, or empties one in which an earlier copy was not finished.
 func claim(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	if err := makeFolder(fs, dir); err != nil {
 		return nil, err
 	}
-	if err := refuseUsed(fs, dir); err != nil { // before a lock leaves its trace in somebody's folder
+	if err := refuseUsed(fs, dir); err != nil { // before a lock leaves its trace in a folder of another program
 		return nil, err
 	}
 	lock, err := lockDir(fs, dir)
 	if err != nil {
 		return nil, err
 	}
-	err = refuseUsed(fs, dir) // somebody may have finished meanwhile
+	err = refuseUsed(fs, dir) // another process may have finished since
 	if err == nil {
 		err = WriteFile(fs, dir, unfinishedFile, "A store is being copied into this folder.\n")
 	}
@@ -86,7 +86,7 @@ func refuseUsed(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// clearFolder removes all that was copied into a folder.
+// clearFolder removes everything that was copied into a folder.
 func clearFolder(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {

@@ -8,49 +8,51 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// Unflushed knows of which elements memtables may hold keys: tables have bloom filters, memtables have none, and to search one takes longer than to search all
-// tables. An element that it does not know is looked up in tables alone.
+// Unflushed knows the elements for which memtables may hold keys. Tables have bloom filters, memtables have none, and searching one
+// memtable takes longer than searching all tables. An element that Unflushed does not know is looked up only in tables.
 //
-// It is a row of generations, each a bloom filter of what some batches wrote. A batch enters the youngest one before its first key, and leaves when it is
-// applied, with its sequence number. A flush ends the youngest generation, and drops those whose batches are all in tables: memtables are flushed in the order of their
-// sequence numbers. What puts tables or cuts into the row of memtables makes a generation that knows everything.
+// It is a queue of generations, each a bloom filter of what some batches wrote. A batch enters the youngest generation before its
+// first key, and leaves it, with its sequence number, when it is applied. A flush ends the youngest generation, and drops those
+// whose batches are all in tables: memtables are flushed in the order of their sequence numbers. Operations that put tables or
+// excisions into the queue of memtables make a generation that knows everything.
 //
-// Some writes do not report their sequence numbers: tables, cuts and large batches. Their generations are kept until a batch of a generation that began after them
-// is in tables.
+// Some writes do not report their sequence numbers: tables, excisions and large batches. Their generations are kept until a batch
+// of a generation that began after them is in tables.
 //
 //	keys ─► youngest ─► ended by a flush ─► dropped by the flush that has its last sequence number
 //
-// Its memory is bounded: generationsMost filters, of a thirty-second of a memtable at most, and a generation without a filter for each batch that is being applied.
-// Filters begin small, as memtables do, and one that is full is followed by a larger one. Where the row is full, generations are folded into one that knows everything.
+// Its memory is bounded: generationsMost filters, each at most a thirty-second of a memtable, and one generation without a filter
+// for each batch that is being applied. Filters begin small, as memtables do, and a full one is followed by a larger one. If the
+// queue is full, generations are folded into one that knows everything.
 type Unflushed struct {
-	// Skipped counts elements that were looked up in tables alone.
+	// Skipped counts elements that were looked up only in tables.
 	Skipped atomic.Uint64
 
 	most  int // words of a filter
 	seed  maphash.Seed
 	row   atomic.Pointer[[]*Generation] // oldest first; never changed in place
-	drops atomic.Uint64                 // is raised before generations leave the row
+	drops atomic.Uint64                 // incremented before generations leave the row
 
 	mu       lockorder.Mutex[lockorder.UnflushedMu]
 	words    int         // of the next filter
-	youngest *Generation // that batches enter; nil: the next one makes it
-	flushed  uint64      // sequence number up to which all is in tables
+	youngest *Generation // the generation that batches enter; nil: the next batch makes it
+	flushed  uint64      // sequence number up to which everything is in tables
 }
 
 // Generation is what some batches wrote. Unflushed.mu guards what is not atomic.
 type Generation struct {
-	bits    []atomic.Uint64 // nil where it knows everything
+	bits    []atomic.Uint64 // nil if it knows everything
 	all     atomic.Bool     // it knows everything
 	added   atomic.Int64    // elements
 	writers int             // batches that have entered and not left
 	last    uint64          // the last sequence number of its batches
-	unsure  bool            // a higher one exists that is not known: batches of later generations are above it, but for those of unsure ones
+	unsure  bool            // an unknown higher one exists: batches of later generations are above it, except those of unsure ones
 }
 
 const (
-	// generationsMost is how many generations the row may have before the youngest goes on, or some are folded.
+	// generationsMost is how many generations the row may have before the youngest continues, or some are folded.
 	generationsMost = 6
-	// memTableBytesAWord is how much of a memtable has a word of 64 bits: elementsAWord elements or fewer.
+	// memTableBytesAWord is the number of bytes of a memtable per word of 64 bits, which serves elementsAWord elements or fewer.
 	memTableBytesAWord = 256
 	elementsAWord      = 4
 	wordsMin           = 256
@@ -64,7 +66,8 @@ func (u *Unflushed) init(memTableBytes int) {
 	u.row.Store(new([]*Generation))
 }
 
-// Enter returns the generation that a batch is to add its elements to, before it is applied. Leave is called when it is, or never will be.
+// Enter returns the generation to which a batch must add its elements before it is applied. Leave must be called when the batch is
+// applied, or never will be.
 func (u *Unflushed) Enter() *Generation {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,7 +82,7 @@ func (u *Unflushed) Enter() *Generation {
 	return u.youngest
 }
 
-// beginLocked begins a generation with a filter of some words. Where the row is full it has none, and knows everything.
+// beginLocked begins a generation with a filter of the given size. If the row is full, it has no filter, and knows everything.
 func (u *Unflushed) beginLocked(words int) {
 	g := &Generation{}
 	row := slices.Clone(*u.row.Load())
@@ -94,8 +97,8 @@ func (u *Unflushed) beginLocked(words int) {
 	u.youngest = g
 }
 
-// folded shortens a row that is full, by generations without writers: each is taken over by the next one, which then knows everything. Old ones stay as they are where
-// younger ones can go: the next flush drops them.
+// folded shortens a full row by generations without writers: each is merged into the next one, which then knows everything. Old
+// ones stay if younger ones can be merged, because the next flush drops them.
 func folded(row []*Generation) []*Generation {
 	for i := len(row) - 2; i >= 0 && len(row) >= generationsMost; i-- {
 		if g, next := row[i], row[i+1]; g.writers == 0 {
@@ -108,13 +111,14 @@ func folded(row []*Generation) []*Generation {
 	return row
 }
 
-// Leave takes a batch out of its generation. seq is its sequence number, 0 where it was not applied. A batch that failed and may have been applied never leaves.
+// Leave removes a batch from its generation. seq is its sequence number, or 0 if it was not applied. A batch that failed but may
+// have been applied never leaves.
 func (u *Unflushed) Leave(g *Generation, seq uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	g.writers--
 	g.last = max(g.last, seq)
-	if seq == 0 || g.unsure { // this batch may be below what is not known
+	if seq == 0 || g.unsure { // this batch may be below the unknown number
 		return
 	}
 	for _, older := range *u.row.Load() {
@@ -127,7 +131,7 @@ func (u *Unflushed) Leave(g *Generation, seq uint64) {
 	}
 }
 
-// LeaveUnknown is Leave of a batch that was applied with a sequence number that is not known.
+// LeaveUnknown is Leave of a batch that was applied with an unknown sequence number.
 func (u *Unflushed) LeaveUnknown(g *Generation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -136,10 +140,11 @@ func (u *Unflushed) LeaveUnknown(g *Generation) {
 	for _, younger := range row[slices.Index(row, g):] { // its batches may be below it, too
 		younger.unsure = true
 	}
-	u.youngest = nil // what comes later is above it
+	u.youngest = nil // later batches are above it
 }
 
-// Blind has all elements looked up in memtables, too, from now until what happens before end is called is in tables.
+// Blind makes all elements be looked up in memtables as well, from now until everything that happens before the call of end is in
+// tables.
 func (u *Unflushed) Blind() (end func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -152,7 +157,8 @@ func (u *Unflushed) Blind() (end func()) {
 	return func() { u.LeaveUnknown(g) }
 }
 
-// flushedTo notes that all up to a sequence number is in tables that every iterator sees from now on. It may be called under Pebble's locks.
+// flushedTo records that everything up to a sequence number is in tables that every iterator sees from now on. It may be called
+// under Pebble's locks.
 func (u *Unflushed) flushedTo(seq uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -183,7 +189,7 @@ func (u *Unflushed) Add(g *Generation, bound []byte) {
 	}
 }
 
-// Moment is asked for before an iterator over tables is opened.
+// Moment must be called before an iterator over tables is opened.
 func (u *Unflushed) Moment() uint64 { return u.drops.Load() }
 
 // MayHold reports whether memtables may hold keys of an element that an iterator over tables, opened after moment, does not show.
@@ -195,7 +201,7 @@ func (u *Unflushed) MayHold(bound []byte, moment uint64) bool {
 			return true
 		}
 	}
-	return u.drops.Load() != moment // what it held may have gone to tables that the iterator does not see
+	return u.drops.Load() != moment // elements of a dropped generation may be in tables that the iterator does not see
 }
 
 // wordOf returns the word of a hash: its upper half, scaled.

@@ -73,7 +73,8 @@ func TestUnflushed(t *testing.T) {
 	}
 }
 
-// TestUnflushedBlind: what comes into the row of memtables unseen may be anything, until a batch that came after it is flushed.
+// TestUnflushedBlind: a write that the row of memtables does not see may contain any element, until a batch that came after it is
+// flushed.
 func TestUnflushedBlind(t *testing.T) {
 	t.Parallel()
 	r := newRow()
@@ -102,7 +103,8 @@ func TestUnflushedBlind(t *testing.T) {
 	r.check(t, "twice", r.Moment(), "x", false)
 }
 
-// TestUnflushedUnknown: what was applied with an unknown number is known until a batch that entered after it is flushed, not one that was under way, in whatever generation.
+// TestUnflushedUnknown: an element that was applied with an unknown number is known until a batch that entered after it is flushed,
+// not one that was in progress, in whatever generation.
 func TestUnflushedUnknown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"batch", "blind"} {
@@ -137,7 +139,8 @@ func TestUnflushedUnknown(t *testing.T) {
 	}
 }
 
-// TestUnflushedFolds: whatever comes without a number, and whatever is under way, the row is bounded, and it knows all that is not flushed.
+// TestUnflushedFolds: whatever enters without a number, and whatever is in progress, the row is bounded, and it knows everything
+// that is not flushed.
 func TestUnflushedFolds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -206,7 +209,8 @@ func TestUnflushedFolds(t *testing.T) {
 	}
 }
 
-// TestUnflushedIsBounded: flushes that end nothing make no more generations than there may be, and few elements are taken for others.
+// TestUnflushedIsBounded: flushes that end no generation make no more generations than allowed, and few elements are taken for
+// others.
 func TestUnflushedIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRow()

@@ -13,14 +13,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble takes a bad chunk of its log for the end of it, unless a later chunk says that the bad one had been synced. It looks
-// for one only from the next block of 32 KiB on, and it trusts the log's number in a chunk before it has checked the chunk: so
-// a flipped bit may take acknowledged batches back without a word. The logs are read here before Pebble sees them. The log
-// of a clean close must be whole. In one of a crash, damage is known where a later chunk tells that the log was on disk
-// beyond it; behind that it can't be told from what the crash took back.
+// Pebble treats a bad chunk of its log as the end of the log, unless a later chunk says that the bad one had been synced. It looks
+// for such a chunk only from the next block of 32 KiB on, and it trusts the log's number in a chunk before it has checked the
+// chunk. So a flipped bit may silently take back acknowledged batches. Therefore the logs are read here before Pebble sees them.
+// The log of a clean close must be whole. In a log of a crash, damage is recognized if a later chunk says that the log was on disk
+// beyond it; after that point damage can't be distinguished from what the crash took back.
 
-// A log is blocks of chunks like the MANIFEST's, with a longer header: checksum, length, kind, the log's number, and up to
-// which offset the log was on disk when the chunk was written. A log that was closed ends in a header of another form.
+// A log consists of blocks of chunks like the MANIFEST's, with a longer header: checksum, length, kind, the log's number, and the
+// offset up to which the log was on disk when the chunk was written. A log that was closed ends in a header of another form.
 const (
 	logBlock       = 32 << 10
 	logHeader      = 19
@@ -53,7 +53,7 @@ func listLogs(fs vfs.FS, dir string) (logs []logFile, err error) {
 	return logs, nil
 }
 
-// lastLog returns the last log in a folder, which has no name if there is none.
+// lastLog returns the last log in a folder; its name is empty if there is none.
 func lastLog(fs vfs.FS, dir string) (last logFile, err error) {
 	logs, err := listLogs(fs, dir)
 	if len(logs) > 0 {
@@ -72,9 +72,10 @@ func logNumber(name string) (number uint64, ok bool) {
 	return number, err == nil
 }
 
-// checkLogs returns an error that wraps bigset.ErrCorrupt if a log is damaged where it was on disk, or if one is gone that is needed. Two
-// files name logs that have existed: the note of the last close, and the identity file, which names marked, the last log at the first
-// write after an open. Such a log may be gone if its number is below least, the MANIFEST's leastLog: then its keys are in tables.
+// checkLogs returns an error that wraps bigset.ErrCorrupt if a log is damaged where it was on disk, or if a needed log is missing.
+// Two files name logs that have existed: the note of the last close, and the identity file, which names marked, the last log at the
+// first write after an open. Such a log may be missing if its number is below least, the MANIFEST's leastLog: then its keys are in
+// tables.
 func checkLogs(fs vfs.FS, dir string, closed closeRecord, marked string, least uint64) error {
 	logs, err := listLogs(fs, dir)
 	if err != nil {
@@ -103,7 +104,7 @@ func checkLogs(fs vfs.FS, dir string, closed closeRecord, marked string, least u
 		path := fs.PathJoin(dir, name)
 		switch {
 		case !exists:
-			return damagedFile(path, "the log is gone, and the MANIFEST says that it is needed")
+			return damagedFile(path, "the log is missing, but the MANIFEST needs it")
 		case w.ended || !slices.Contains(closed.logs, name):
 		case w.bad >= 0:
 			return damagedFile(path, "at byte %d: a bad record, and the log was closed", w.bad)
@@ -141,7 +142,7 @@ type logWalk struct {
 	number []byte // the log's, as in its chunks
 	offset int64  // of the block
 	bad    int64  // where the first bad chunk is, -1 before there is one
-	proof  int64  // up to where chunks behind the bad one say that the log was on disk
+	proof  int64  // up to where chunks after the bad one say that the log was on disk
 	ended  bool   // the log was closed here
 }
 
@@ -173,7 +174,7 @@ func (w *logWalk) block(b []byte) {
 	}
 }
 
-// chunk returns the size of the chunk that b begins with, 0 if it is not a whole one of this log.
+// chunk returns the size of the chunk that b begins with, or 0 if it is not a whole one of this log.
 func (w *logWalk) chunk(b []byte) int {
 	if len(b) < logHeader {
 		return 0
@@ -186,7 +187,7 @@ func (w *logWalk) chunk(b []byte) int {
 	return n
 }
 
-// isTrailer reports whether the log was closed here. No flip of a bit makes a trailer of a chunk.
+// isTrailer reports whether the log was closed here. No flipped bit turns a chunk into a trailer.
 func (w *logWalk) isTrailer(b []byte) bool {
 	return len(b) >= logTrailer && allZero(b[:6]) && b[6] == logKindTrailer &&
 		binary.LittleEndian.Uint32(b[logNumberAt:]) == binary.LittleEndian.Uint32(w.number)+1

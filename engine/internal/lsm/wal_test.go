@@ -14,8 +14,8 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestLogFlipped changes bytes of the log of a store that was closed: nothing that was acknowledged may be gone without a
-// word. Its first block holds all of a small log; a large one has several.
+// TestLogFlipped changes bytes of the log of a store that was closed: nothing that was acknowledged may disappear silently. The
+// first block holds all of a small log; a large one has several.
 func TestLogFlipped(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ batches, elements, stride int }{{8, 5, 1}, {600, 3, 211}} {

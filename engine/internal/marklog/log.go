@@ -16,56 +16,56 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// Log is the log of marks of filters whose marks are answered when they are written (bigset.FilterLog) or on disk (bigset.FilterSync). It says
-// which keys were marked since their pages were flushed; a segment goes when all filters were flushed since it was ended. Without marks it
-// has no file.
+// Log is the log of marks of filters whose marks are acknowledged when they are written (bigset.FilterLog) or on disk
+// (bigset.FilterSync). It lists the keys that were marked since their pages were flushed. A segment is removed when all filters
+// were flushed since it was ended. Without marks it has no file.
 //
 //	Append      a record gets its position, in the order of the calls
-//	Wait        until that position is written, or synced: one of those who wait does it for all
-//	Rotate      ends the segment, so that what is appended later is in another
-//	Remove      takes segments away that were ended
+//	Wait        until that position is written, or synced: one of the waiting goroutines does it for all
+//	Rotate      ends the segment, so that later records are in another
+//	Remove      removes segments that were ended
 //	Replay      reads what a crash has left, before anything is appended
 //
-// A write or a sync that fails fails the store, for good: nobody knows then what is on disk, and nothing is acknowledged any more. All
+// A write or a sync that fails fails the store, for good: then it is unknown what is on disk, and nothing more is acknowledged. All
 // methods may be called by any number of goroutines.
 type Log struct {
 	db   *lsm.DB
 	full func() // see Init
 
 	mu       lockorder.Mutex[lockorder.LogMu]
-	err      error  // why it takes no more
+	err      error  // why it accepts no more records
 	pending  []byte // the next chunk: room for its header, then records
 	spare    []byte // the buffer of the last chunk
-	appended uint64 // how many records there were; so much is a position
+	appended uint64 // the number of records so far; a position is such a number
 	written  uint64
 	synced   uint64
 
 	writing bool
-	wrote   sync.Cond // told when a write has ended
+	wrote   sync.Cond // signalled when a write has ended
 
 	syncing bool
-	taking  uint64       // up to where the sync under way goes
-	rounds  uint64       // how many syncs were begun
-	turns   [2]sync.Cond // those who wait for the sync under way, by its parity, and those who wait for the next
+	taking  uint64       // the position that the sync in progress covers
+	rounds  uint64       // the number of syncs that were begun
+	turns   [2]sync.Cond // goroutines that wait for the sync in progress, by its parity, and those that wait for the next
 
-	file      vfs.File // the segment; nil before there is one. Of who is writing
+	file      vfs.File // the segment; nil before there is one. Used by the goroutine that is writing
 	salt      uint32
-	offset    int64                                  // how long it is
+	offset    int64                                  // its length
 	syncedTo  int64                                  // how much of it is on disk
-	last      uint64                                 // the number of the newest segment that there was
-	segments  []uint64                               // those that are there, ascending
+	last      uint64                                 // the number of the newest segment so far
+	segments  []uint64                               // the existing segments, ascending
 	segmentAt int64                                  // full is called at this length
-	removing  lockorder.Mutex[lockorder.LogRemoving] // one at a time removes segments
+	removing  lockorder.Mutex[lockorder.LogRemoving] // held while segments are removed
 
-	asked atomic.Bool    // full is called
+	asked atomic.Bool    // full is being called
 	work  sync.WaitGroup // that call
 }
 
-// chunkBytesMax is how much may be pending: with more, who appends waits for a write.
+// chunkBytesMax is how much may be pending: above that, a goroutine that appends waits for a write.
 const chunkBytesMax = 1 << 20
 
-// Init makes a log ready for a store, before anything else is asked of it. Where a segment has segmentBytes, full is called in a goroutine
-// of its own, which Settle waits for: it is to rotate the log, and remove what has ended.
+// Init prepares a log for a store, before any other call. When a segment reaches segmentBytes, full is called in a goroutine of its
+// own, which Settle waits for: it must rotate the log, and remove ended segments.
 func (l *Log) Init(db *lsm.DB, segmentBytes int64, full func()) {
 	l.db, l.full, l.segmentAt = db, full, segmentBytes
 	l.wrote.L, l.turns[0].L, l.turns[1].L = &l.mu, &l.mu, &l.mu
@@ -88,14 +88,15 @@ func (l *Log) Append(generation uint64, to *bloomslice.Layer, h *bloomslice.Hash
 	return l.appended, nil
 }
 
-// End returns the position of what was appended last.
+// End returns the position of the last record.
 func (l *Log) End() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.appended
 }
 
-// Wait returns when all up to a position is as durable as marks of a filter are to be. After an error nothing of it may be acknowledged.
+// Wait returns when everything up to a position is as durable as marks of durability d must be. After an error nothing of it may be
+// acknowledged.
 func (l *Log) Wait(position uint64, d bigset.FilterDurability) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +124,8 @@ func (l *Log) Wait(position uint64, d bigset.FilterDurability) error {
 	return l.err
 }
 
-// writeOrWait writes what is pending, or waits for who is at it. The lock is held, and given up meanwhile.
+// writeOrWait writes what is pending, or waits for the goroutine that is writing. The lock is held, but released during the wait or
+// the write.
 func (l *Log) writeOrWait() {
 	if l.writing {
 		l.wrote.Wait()
@@ -132,7 +134,7 @@ func (l *Log) writeOrWait() {
 	}
 }
 
-// write writes what is pending. The lock is held, and given up meanwhile; nobody else is writing.
+// write writes what is pending. The lock is held, but released during the write; no other goroutine is writing.
 func (l *Log) write() {
 	if len(l.pending) == chunkHeader {
 		return
@@ -152,7 +154,7 @@ func (l *Log) write() {
 	l.wrote.Broadcast()
 }
 
-// failed notes why the log takes no more, and wakes all who wait. The lock is held.
+// failed records why the log accepts no more records, and wakes all waiting goroutines. The lock is held.
 func (l *Log) failed(err error) {
 	if l.err == nil {
 		l.err = err
@@ -162,7 +164,7 @@ func (l *Log) failed(err error) {
 	l.turns[1].Broadcast()
 }
 
-// put writes a chunk. Only one at a time does.
+// put writes a chunk. Only one goroutine at a time does.
 func (l *Log) put(chunk []byte, synced int64) error {
 	if err := l.db.Writable(); err != nil {
 		return err
@@ -185,7 +187,7 @@ func (l *Log) put(chunk []byte, synced int64) error {
 	return nil
 }
 
-// begin makes the next segment. Its head is on disk, and its name, before anything else is in it.
+// begin makes the next segment. Its head and its name are on disk before anything else is in it.
 func (l *Log) begin() error {
 	fs, dir := l.db.FS(), l.db.Dir()
 	number := l.last + 1
@@ -212,8 +214,9 @@ func (l *Log) begin() error {
 	return nil
 }
 
-// sync writes and syncs all that was appended, and ends the segment if that is asked for. The lock is held, and given up meanwhile;
-// nobody else is syncing. Those whose records it takes are woken, and one of those who came later, to do the next.
+// sync writes and syncs everything that was appended, and ends the segment if end is set. The lock is held, but released during the
+// sync; no other goroutine is syncing. It wakes the goroutines whose records it covers, and one of those that came later, which
+// does the next sync.
 func (l *Log) sync(end bool) {
 	l.syncing, l.taking = true, math.MaxUint64
 	l.rounds++
@@ -225,7 +228,7 @@ func (l *Log) sync(end bool) {
 	l.write()
 	if l.err == nil && l.file != nil {
 		file, offset := l.file, l.offset
-		l.writing = end // keeps others from writing what would be behind the end
+		l.writing = end // keeps others from writing after the end
 		l.mu.Unlock()
 		var err error
 		if end {
@@ -265,8 +268,8 @@ func (l *Log) endSegment(file vfs.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// Rotate ends the segment, and returns the number of the newest that is ended: what was appended before the call is in that or in older
-// ones.
+// Rotate ends the segment, and returns the number of the newest segment that has ended: what was appended before the call is in
+// that or in older ones.
 func (l *Log) Rotate() (last uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,8 +288,8 @@ func (l *Log) Rotate() (last uint64, err error) {
 	return l.last, l.err
 }
 
-// Remove takes the segments up to a number away, which were ended. Until their absence is on disk no segment is begun that could make
-// an older one that is torn look damaged: those that a crash has left are removed before there is any new one.
+// Remove removes the segments up to a number, which must have ended. Until their absence is on disk no segment is begun that could
+// make an older, torn one look damaged: those that a crash has left are removed before a new one exists.
 func (l *Log) Remove(last uint64) error {
 	l.removing.Lock()
 	defer l.removing.Unlock()
@@ -311,16 +314,16 @@ func (l *Log) Remove(last uint64) error {
 	}
 }
 
-// ask has the caller of Init flush what the log tells of.
+// ask makes the caller of Init flush what the log contains.
 func (l *Log) ask() {
 	defer l.asked.Store(false)
 	l.full()
 }
 
-// Settle waits for what was asked for because a segment was long. Nobody appends any more.
+// Settle waits for the call of full, if one is running. No goroutine may append any more.
 func (l *Log) Settle() { l.work.Wait() }
 
-// Close ends what goes on in the background, and closes the file. Nobody appends any more.
+// Close ends the background work, and closes the file. No goroutine may append any more.
 func (l *Log) Close() error {
 	l.Settle()
 	if l.file == nil {

@@ -7,7 +7,7 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// Find returns how many segments a crash has left. Nothing was appended yet.
+// Find returns how many segments a crash has left. It must be called before anything is appended.
 func (l *Log) Find() (segments int, err error) {
 	numbers, err := listSegments(l.db.FS(), l.db.Dir())
 	if err != nil || len(numbers) == 0 {
@@ -17,9 +17,9 @@ func (l *Log) Find() (segments int, err error) {
 	return len(numbers), nil
 }
 
-// Replay calls chunk with what is in the segments that Find has found: the records of each whole chunk, for DecodeRecord, in the order in
-// which they were appended, and the place of their segment, from 0. Damaged bytes are a *lsm.CorruptionError, which wraps
-// bigset.ErrCorrupt. The segments stay until they are removed.
+// Replay calls chunk with the content of the segments that Find has found: the records of each whole chunk, for DecodeRecord, in
+// the order in which they were appended, and the index of their segment, from 0. For damaged bytes its error is a
+// *lsm.CorruptionError, which wraps bigset.ErrCorrupt. The segments stay until they are removed.
 func (l *Log) Replay(chunk func(segment int, records []byte) error) error {
 	for i, number := range l.segments {
 		path := l.path(number)
@@ -29,20 +29,20 @@ func (l *Log) Replay(chunk func(segment int, records []byte) error) error {
 		}
 		torn, err := walkSegment(data, number, number == l.last, func(records []byte) error { return chunk(i, records) })
 		if errors.Is(err, errBad) {
-			return &lsm.CorruptionError{Path: path, Err: fmt.Errorf("%w; nothing was changed, bring the folder back from a copy", err)}
+			return &lsm.CorruptionError{Path: path, Err: fmt.Errorf("%w; nothing was changed, restore the folder from a copy", err)}
 		}
 		if err != nil {
 			return fmt.Errorf("log of marks %s: %w", path, err)
 		}
 		if torn {
-			l.db.Logger().Warn("bigset: the log of marks ends in records that were being written when the power went", "path", path)
+			l.db.Logger().Warn("bigset: the log of marks ends in records that were being written when the power failed", "path", path)
 		}
 	}
 	return nil
 }
 
-// Keep leaves the segments that Find has found to the next open. Others may come after the last, so that one gets its end: it is read
-// again, which happens only where a filter is damaged.
+// Keep leaves the segments that Find has found to the next open. Other segments may follow the last, so it gets its end: it is read
+// again, which happens only if a filter is damaged.
 func (l *Log) Keep() error {
 	path := l.path(l.last)
 	data, err := readSegment(l.db.FS(), path)

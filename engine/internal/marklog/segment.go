@@ -16,8 +16,8 @@ import (
 	"bigset/bloomslice"
 )
 
-// A segment of the log of marks is a head and chunks. A chunk is what one write put there: records of marks, behind a header that says
-// how much of the segment was on disk by then. The last chunk of a segment that was ended is empty. All of it is in docs/format.md.
+// A segment of the log of marks is a head and chunks. A chunk is the data of one write: records of marks, after a header that says
+// how much of the segment was on disk by then. The last chunk of an ended segment is empty. docs/format.md has all of it.
 const (
 	segmentPrefix = "filters-"
 	segmentSuffix = ".log"
@@ -26,8 +26,8 @@ const (
 	segmentHeadBytes = 8 + 8 + 4 + 4
 
 	chunkHeader = 4 + 4 + 4 + 8
-	chunkSalt   = 8  // where the salt is
-	chunkSynced = 12 // where it says how much was on disk
+	chunkSalt   = 8  // offset of the salt
+	chunkSynced = 12 // offset of the length that was on disk
 )
 
 func segmentName(number uint64) string {
@@ -71,7 +71,7 @@ func listSegments(fs vfs.FS, dir string) (numbers []uint64, err error) {
 	return numbers, nil
 }
 
-// appendSegmentHead appends what a segment begins with. The salt is not 0.
+// appendSegmentHead appends the head of a segment. The salt must not be 0.
 func appendSegmentHead(dst []byte, number uint64, salt uint32) []byte {
 	from := len(dst)
 	dst = binary.BigEndian.AppendUint64(append(dst, segmentMagic...), number)
@@ -87,7 +87,7 @@ func decodeSegmentHead(b []byte, number uint64) (salt uint32, ok bool) {
 	return salt, bytes.Equal(b[:segmentHeadBytes], appendSegmentHead(nil, number, salt))
 }
 
-// seal fills the header in that a chunk begins with.
+// seal fills in the header of a chunk.
 func seal(chunk []byte, salt uint32, synced int64) {
 	binary.BigEndian.PutUint32(chunk[4:], uint32(len(chunk)-chunkHeader))
 	binary.BigEndian.PutUint32(chunk[chunkSalt:], salt)
@@ -95,7 +95,7 @@ func seal(chunk []byte, salt uint32, synced int64) {
 	binary.BigEndian.PutUint32(chunk, crc32.Checksum(chunk[4:], castagnoli))
 }
 
-// whole returns the size of the chunk that b begins with, 0 if it is not a whole one.
+// whole returns the size of the chunk that b begins with, or 0 if it is not a whole one.
 func whole(b []byte, salt uint32) int {
 	if len(b) < chunkHeader || binary.BigEndian.Uint32(b[chunkSalt:]) != salt {
 		return 0
@@ -107,16 +107,16 @@ func whole(b []byte, salt uint32) int {
 	return n
 }
 
-// errBad is what errors about the bytes of a segment are.
+// errBad is wrapped by errors about the bytes of a segment.
 var errBad = errors.New("a bad record of marks")
 
-// walkSegment calls f with the records of each whole chunk. The tail of the last segment may be what a crash left of writes that were not
-// synced: bad chunks, behind which nothing says that they were on disk. Of them it tells by torn, and it goes on with the whole chunks
-// that are behind: what they say was marked. A bad chunk elsewhere is an error.
+// walkSegment calls f with the records of each whole chunk. The tail of the last segment may be what a crash left of writes that
+// were not synced: bad chunks after which nothing says that they were on disk. It reports such chunks by torn, and continues with
+// the whole chunks after them, because their keys were marked. A bad chunk elsewhere is an error.
 func walkSegment(data []byte, number uint64, last bool, f func(records []byte) error) (torn bool, err error) {
 	salt, ok := decodeSegmentHead(data, number)
 	if !ok {
-		if last && len(data) <= segmentHeadBytes { // nothing is written behind a head that is not on disk
+		if last && len(data) <= segmentHeadBytes { // nothing is written after a head that is not on disk
 			return len(data) > 0, nil
 		}
 		return false, fmt.Errorf("%w at its head", errBad)
@@ -154,7 +154,7 @@ func walkSegment(data []byte, number uint64, last bool, f func(records []byte) e
 	return bad >= 0, nil
 }
 
-// endedSegment returns the segment that a crash has left last as one that has ended: of its chunks the whole ones.
+// endedSegment returns the segment that a crash has left last as an ended one, with only its whole chunks.
 func endedSegment(data []byte, number uint64) (ended []byte, err error) {
 	if _, err := walkSegment(data, number, false, func([]byte) error { return nil }); err == nil {
 		return data, nil
@@ -191,7 +191,7 @@ func next(b []byte, salt uint32) int {
 	return -1
 }
 
-// Record is one mark: the layer that took the key, with the count that it had then, in one generation of a filter.
+// Record is one mark: the layer that took the key, with the count that it then had, in one generation of a filter.
 type Record struct {
 	Generation uint64
 	To         bloomslice.Layer
@@ -212,9 +212,9 @@ func appendRecord(dst []byte, generation uint64, to *bloomslice.Layer, h *blooms
 	return dst
 }
 
-// DecodeRecord decodes the record that b begins with, and returns what is behind it.
+// DecodeRecord decodes the record that b begins with, and returns what follows it.
 func DecodeRecord(b []byte) (r Record, rest []byte, err error) {
-	bad := fmt.Errorf("%w: no mark", errBad)
+	bad := fmt.Errorf("%w: not a mark", errBad)
 	if len(b) < 11 || len(b) < 11+int(b[10]) {
 		return r, nil, bad
 	}

@@ -22,8 +22,8 @@ func randomRecord(r *rand.Rand) (m Record) {
 	return m
 }
 
-// randomSegment returns a segment, the records of its chunks, and where the chunks end. Each chunk says that those before it, up to
-// some, were on disk.
+// randomSegment returns a segment, the records of its chunks, and where the chunks end. Each chunk says that the chunks before it,
+// up to one of them, were on disk.
 func randomSegment(r *rand.Rand, number uint64, end bool) (data []byte, chunks [][]Record, ends []int, synced []int) {
 	salt := r.Uint32() | 1
 	data = appendSegmentHead(nil, number, salt)
@@ -65,9 +65,9 @@ func walked(data []byte, number uint64, last bool) (all []Record, torn bool, err
 	return all, torn, err
 }
 
-// TestWalkSegment reads random segments back: whole, with a byte changed, and cut off. Of one that is not whole it has a later segment
-// behind it, nothing is missing without an error. In the last one nothing is missing that some whole chunk knew to be on disk, and
-// nothing that is whole.
+// TestWalkSegment reads random segments back: whole, with a byte changed, and truncated. If a damaged segment is followed by
+// another one, nothing is missing without an error. In the last segment nothing is missing that an undamaged chunk knew to be on
+// disk, and no undamaged chunk is missing.
 func TestWalkSegment(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -112,7 +112,7 @@ func TestWalkSegment(t *testing.T) {
 	}
 }
 
-// checkTail checks what is read of the last segment with a bad byte.
+// checkTail checks what is read of the last segment if it has a bad byte.
 func checkTail(t *testing.T, seed uint64, bad []byte, number uint64, at int, chunks [][]Record, ends, synced []int) {
 	t.Helper()
 	hit := slices.IndexFunc(ends, func(end int) bool { return at < end }) // the chunk with the bad byte; -1 is its end, which says nothing
@@ -142,7 +142,7 @@ func checkTail(t *testing.T, seed uint64, bad []byte, number uint64, at int, chu
 	}
 }
 
-// TestSegmentNames inverts them, and takes nothing else for one.
+// TestSegmentNames: parsing inverts the names of segments, and accepts nothing else.
 func TestSegmentNames(t *testing.T) {
 	for _, n := range []uint64{0, 1, 999_999, 1_000_000, 1 << 63} {
 		if got, ok := segmentNumber(segmentName(n)); !ok || got != n {

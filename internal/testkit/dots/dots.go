@@ -1,5 +1,5 @@
-// Package dots reads and prints dots and clocks as the scripts in testdata write them: a dot is an actor of one letter and a counter, as
-// n1; a clock is dots and runs, as n1-5 m2.
+// Package dots reads and prints dots and clocks as the scripts in testdata write them. A dot is an actor of one letter and a
+// counter, such as n1; a clock is dots and runs, such as n1-5 m2.
 package dots
 
 import (

@@ -1,5 +1,5 @@
-// Package mangle changes bytes a little, at random: what tests give to a decoder in place of a fuzzer. It knows no other package,
-// so that the tests of any can use it.
+// Package mangle changes bytes a little, at random: tests give them to a decoder in place of a fuzzer. It imports no other package
+// of the module, so that the tests of any package can use it.
 package mangle
 
 import (
@@ -22,7 +22,7 @@ func New(t *testing.T) Samples {
 	return Samples{rand.New(rand.NewPCG(seed, 0))}
 }
 
-// Times returns how often a test at random is to do what it does n times in a whole run.
+// Times returns how often a random test should repeat what it does n times in a full run.
 func Times(n int) int {
 	if testing.Short() {
 		return n / 40
@@ -30,7 +30,7 @@ func Times(n int) int {
 	return n
 }
 
-// Of returns one of the samples with up to four bytes flipped, set, taken out, doubled or cut off. It is a copy.
+// Of returns a copy of one of the samples with up to four bytes flipped, set, removed, doubled or cut off.
 func (s Samples) Of(samples [][]byte) []byte {
 	r := s.r
 	b := bytes.Clone(samples[r.IntN(len(samples))])

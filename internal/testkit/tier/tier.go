@@ -1,8 +1,8 @@
 // Package tier says how much of its work a test does. There are three tiers:
 //
 //   - a short run, which is go test -short: the race pass;
-//   - a push, which is a plain go test ./...: of the tests that repeat one check at thousands of places, a share, which changes from
-//     run to run;
+//   - a push, which is a plain go test ./...: tests that repeat one check at thousands of places do a share of them, which changes
+//     from run to run;
 //   - a full run, with BIGSET_TESTS=full in the environment: everything.
 //
 // Tests with goroutines run for seconds, or with -engine.long for minutes; -engine.seed repeats the numbers that they draw. Both flags
@@ -49,8 +49,8 @@ var Long = flag.Bool("engine.long", false, "run the concurrent tests for minutes
 
 var seed = flag.Uint64("engine.seed", 0, "the seed of the concurrent tests; 0 draws one")
 
-// Random returns a generator that prints its seed when the test fails: -engine.seed repeats its numbers. What a seed repeats is the
-// operations of a run, not how they interleave.
+// Random returns a generator that prints its seed when the test fails: -engine.seed repeats its numbers. A seed repeats the
+// operations of a run, but not their interleaving.
 func Random(t testing.TB) *rand.Rand {
 	s := *seed
 	if s == 0 {
@@ -75,7 +75,7 @@ func Times(n int) int {
 	return n
 }
 
-// Share is the part of many places at which a test does its check: each place whose number leaves First when it is divided by Every.
+// Share is the part of many places at which a test does its check: each place whose number modulo Every is First.
 type Share struct {
 	Every int // 1 is all places
 	First int // below Every
@@ -102,8 +102,8 @@ func ShareOf(t testing.TB, short, push int) Share {
 // Has reports whether a place, counted from 0, belongs to the share.
 func (s Share) Has(place int) bool { return place%s.Every == s.First }
 
-// Count reports how much a test did, such as the crashes that it survived: go test -v prints it as an attribute of the test. The
-// counts of one test with the same name add up.
+// Count reports how much a test did, such as the number of crashes that it survived: go test -v prints it as an attribute of the
+// test. The counts of one test with the same name add up.
 func Count(t testing.TB, what string, n int) {
 	t.Helper()
 	t.Attr(what, strconv.Itoa(n))

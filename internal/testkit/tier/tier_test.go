@@ -34,7 +34,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestFull: a full run checks every place, and a turn that is drawn stays the same.
+// TestFull: a full run checks every place, and a drawn turn stays the same.
 func TestFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a short run is never full")

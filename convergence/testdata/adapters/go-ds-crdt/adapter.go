@@ -1,5 +1,5 @@
-// Package dscrdt adapts github.com/ipfs/go-ds-crdt v0.6.8 for package convergence: a map that gossips the heads of a graph of operations, whose
-// nodes replicas fetch from each other.
+// Package dscrdt adapts github.com/ipfs/go-ds-crdt v0.6.8 for package convergence. It is a map that gossips the heads of a graph of
+// operations; replicas fetch the nodes of the graph from each other.
 package dscrdt
 
 import (

@@ -19,14 +19,14 @@ func explore(t *testing.T, salted bool) *convergence.Report {
 	return r
 }
 
-// TestSalted: where each add has a value of its own, the map is an observed-remove set.
+// TestSalted: if each add has a value of its own, the map is an observed-remove set.
 func TestSalted(t *testing.T) {
 	if r := explore(t, true); r.Failure != nil {
 		t.Error("it fails")
 	}
 }
 
-// TestEmpty: where all values are empty, a remove hides a concurrent add. findBestValue returns nil for no value and for an empty one.
+// TestEmpty: if all values are empty, a remove hides a concurrent add. findBestValue returns nil for no value and for an empty one.
 func TestEmpty(t *testing.T) {
 	if r := explore(t, false); r.Failure == nil {
 		t.Error("the bug was not found")
