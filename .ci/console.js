@@ -1,4 +1,4 @@
-// Uses the console in a browser, and looks whether it can be read. Arguments: the browser, a folder for pictures, a node alone, a node of a cluster, and one with tokens, which are in the environment.
+// Uses the console in a browser and checks that it is readable. Arguments: the browser, a folder for pictures, a node without a cluster, a node of a cluster, and one with tokens, which are in the environment.
 'use strict'
 const assert = require('assert')
 const {chromium} = require('playwright-core')
@@ -10,7 +10,7 @@ const post = async (url, body, method = 'POST') => {
   assert(a.ok, `${url}: ${a.status} ${await a.text()}`)
 }
 
-// fill makes sets and filters: with many elements, removed ones, names and elements that are odd.
+// fill makes sets and filters with many elements, with removed ones, and with odd names and elements.
 async function fill(at) {
   const set = (key, bucket = 'default', type = 'sets') => `${at}/types/${type}/buckets/${bucket}/datatypes/${key}`
   const all = Array.from({length: 3000}, (_, i) => `user:${String(i).padStart(6, '0')}`)
@@ -27,7 +27,7 @@ async function fill(at) {
   await post(`${at}/filters/seen/contains`, {keys: [...all.slice(0, 10), 'no']})
 }
 
-// useTokens sees with no token nothing, with one what it permits, and after the page is loaded again nothing.
+// useTokens checks that without a token nothing is visible, with one what it permits, and nothing after the page is loaded again.
 async function useTokens(browser) {
   const context = await browser.newContext({viewport: {width: 800, height: 700}})
   const page = await context.newPage()
@@ -125,7 +125,7 @@ async function main() {
         else await has('#alone', 'alone')
         await look('node')
 
-        // The token is in the page, and nowhere else.
+        // The token is only in the page.
         await page.fill('#token', 'not-a-token')
         const asked = page.waitForRequest(r => r.url().endsWith('/node') && r.headers().authorization === 'Bearer not-a-token')
         await page.click('#login button')

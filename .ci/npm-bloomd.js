@@ -1,5 +1,5 @@
-// What the tests of npm's bloomd client leave out: the commands that they don't use, odd keys, several clients at a time, and
-// that an orderly stop loses nothing. The first argument is the package's folder; `bloomd` in the PATH is the server.
+// Tests that those of npm's bloomd client leave out: commands that they don't use, odd keys, several clients at a time, and
+// that a clean stop loses nothing. The first argument is the package's folder; `bloomd` in the PATH is the server.
 'use strict'
 const assert = require('assert')
 const {spawn} = require('child_process')
@@ -58,7 +58,7 @@ async function commands(c) {
   await fails(c.create('bad name', {}), 'Client Error: Bad arguments')
 }
 
-// Each of the clients sends its commands at once; one answer more or less would shift all behind it.
+// Each client sends all its commands at once; one answer too many or too few would shift all later ones.
 async function manyClients() {
   await Promise.all(Array.from({length: 16}, async (_, i) => {
     const c = connect(), keys = Array.from({length: 500}, (_, k) => `client ${i} key ${k}`)

@@ -1,5 +1,5 @@
-// The set calls of Riak's official client. The first argument is the package's folder, the second says what is at the ports that follow: alone, cluster, or killed, a cluster
-// without its third node.
+// The set calls of Riak's official client. The first argument is the package's folder, the second says what serves the ports that follow: alone, cluster, or killed (a cluster
+// without its third node).
 'use strict'
 const assert = require('assert')
 const Riak = require(process.argv[2])

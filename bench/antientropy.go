@@ -10,22 +10,22 @@ import (
 	"bigset/keyscheme"
 )
 
-// difference is a way in which the two replicas of anti-entropy differ. One lacks a thousandth of the elements.
+// difference is a way in which the two replicas of anti-entropy differ: one of them misses a thousandth of the elements.
 type difference struct {
 	name    string
-	old     bool // the elements are of any age; else they are the newest
-	restart bool // what was in memory is forgotten
-	dead    bool // it does not know either that a tenth of the elements was removed
+	old     bool // the missing elements are of any age; otherwise they are the newest
+	restart bool // memory is cleared before the exchange
+	dead    bool // it also does not know that a tenth of the elements was removed
 }
 
 var differences = []difference{{name: "newest"}, {name: "newest-restart", restart: true},
 	{name: "random", old: true, restart: true}, {name: "dead", old: true, restart: true, dead: true}}
 
-// missEvery is of how many elements the one replica lacks one.
+// One of the replicas misses one of every missEvery elements.
 const missEvery = 1000
 
-// anti-entropy: two replicas of a set tell each other what either lacks, until it is durable. An operation is an element of the set;
-// the latency is that of the whole, and the bytes are those of all frames. anti-entropy/…-copy is a copy of the set to a third
+// anti-entropy: two replicas of a set exchange what either of them is missing, until it is durable. An operation is an element of the set.
+// The latency is that of the whole exchange, and the bytes are those of all frames. anti-entropy/…-copy is a copy of the set to a third
 // replica, which is empty.
 func antiEntropy(e *env) error {
 	for _, d := range differences {
@@ -48,7 +48,7 @@ func antiEntropy(e *env) error {
 	return nil
 }
 
-// live is how many elements the replicas have in the end.
+// live is how many elements the replicas contain at the end.
 func (d difference) live(n int) int {
 	if d.dead {
 		return n - n/10
@@ -56,7 +56,7 @@ func (d difference) live(n int) int {
 	return n
 }
 
-// loadDifferent makes a set of n elements at a, and at b what it shall have of it.
+// loadDifferent makes a set of n elements at a, and the part of it at b that the difference says.
 func (e *env) loadDifferent(d difference, a, b *replica) error {
 	n := e.elements
 	missed := (n + missEvery - 1) / missEvery
@@ -92,7 +92,7 @@ func (e *env) loadDifferent(d difference, a, b *replica) error {
 	return e.settled([]*replica{a, b})
 }
 
-// removeTenth removes a tenth of the elements at one replica, none of those that the other lacks.
+// removeTenth removes a tenth of the elements at one replica, but none that the other is missing.
 func (e *env) removeTenth(a *replica, dots []clock.Dot) error {
 	n := len(dots)
 	order, ops := system.Scatter(n, e.cfg.Seed), []bigset.Op{}
@@ -113,9 +113,9 @@ func (e *env) removeTenth(a *replica, dots []clock.Dot) error {
 	return nil
 }
 
-// antiEntropyOn measures the exchange of two replicas, of which b lacks something, and a copy of a.
+// antiEntropyOn measures the exchange of two replicas, of which b is missing something, and a copy of a.
 func (e *env) antiEntropyOn(d difference, a, b *replica) error {
-	if err := system.CountBy(a.Set(system.SetName), d.live(e.elements)); err != nil { // both ways read from the cache
+	if err := system.CountBy(a.Set(system.SetName), d.live(e.elements)); err != nil { // so both ways read from the cache
 		return err
 	}
 	err := e.replicated(1, system.Options{}, func(to []*replica) error {
@@ -137,7 +137,7 @@ func (e *env) antiEntropyOn(d difference, a, b *replica) error {
 	return e.equal(a, b, d.live(e.elements))
 }
 
-// moved measures something that moves bytes, once.
+// moved measures one call that moves bytes.
 func (e *env) moved(workload string, sys *replica, move func(*meter) error) error {
 	m := &meter{}
 	f, hist, err := e.figures(sys, func(p *phase) error {
@@ -155,7 +155,7 @@ func (e *env) moved(workload string, sys *replica, move func(*meter) error) erro
 	return nil
 }
 
-// equal checks that two replicas know the same, and hold that many elements.
+// equal checks that two replicas know the same, and contain that many elements.
 func (e *env) equal(a, b *replica, elements int) error {
 	again, err := allSlots(context.WithoutCancel(e.ctx), a.peer, b.peer)
 	if err == nil {

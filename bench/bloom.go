@@ -14,11 +14,11 @@ import (
 	"bigset/engine/filters"
 )
 
-// systemBare is what a bloom filter costs at least: the hashes, and probes of bits that lie in one piece of memory.
+// systemBare is the lower bound of the cost of a bloom filter: the hashes, and probes of bits in one piece of memory.
 const systemBare = "bare"
 
 const (
-	// bloomProbability is that of the filters, bloomd's default.
+	// bloomProbability is the probability of the filters: bloomd's default.
 	bloomProbability = 0.0001
 	// bloomKeyBytes is the length of a key.
 	bloomKeyBytes = 12
@@ -27,14 +27,14 @@ const (
 // bloomName is the filter that workloads use.
 var bloomName = []byte("bench")
 
-// bloomOptions returns what a filter for so many keys is made with.
+// bloomOptions returns the options of a filter for keys keys.
 func bloomOptions(keys int, probability float64) bigset.FilterOptions {
 	o := bloomslice.DefaultOptions()
 	o.Capacity, o.Probability = max(bloomslice.CapacityMin+1, uint64(keys)), probability
 	return bigset.FilterOptions{Options: o, Durability: bigset.FilterInterval}
 }
 
-// bloomKeys are the keys from a number on, one behind the other.
+// bloomKeys are consecutive keys, stored one after another.
 type bloomKeys []byte
 
 func newBloomKeys(from, n int) bloomKeys {
@@ -51,7 +51,7 @@ func (k bloomKeys) at(i int) []byte {
 
 func (k bloomKeys) len() int { return len(k) / bloomKeyBytes }
 
-// marker is something that holds keys.
+// marker is something that contains keys.
 type marker interface {
 	check(key []byte) (bool, error)
 	mark(key []byte) (bool, error)
@@ -67,12 +67,12 @@ func (b bigsetFilter) check(key []byte) (bool, error) { return b.f.Check(key) }
 
 func (b bigsetFilter) mark(key []byte) (bool, error) { return b.f.Mark(b.env.ctx, key) }
 
-// bareFilter is one layer of the same shape, without anything around it. Marks beside others need a lock.
+// bareFilter is one layer of the same shape without anything around it. Concurrent marks need a lock.
 type bareFilter struct {
 	bits    []uint64
 	k       uint64
 	perHash uint64
-	mu      *sync.Mutex // nil where one goroutine marks
+	mu      *sync.Mutex // nil if only one goroutine marks
 }
 
 func newBareFilter(o bloomslice.Options, together bool) (*bareFilter, error) {
@@ -87,7 +87,7 @@ func newBareFilter(o bloomslice.Options, together bool) (*bareFilter, error) {
 	return b, nil
 }
 
-// place returns where the i-th bit of a key lies.
+// place returns the place of the i-th bit of a key.
 func (b *bareFilter) place(h *bloomslice.Hash, i uint64) uint64 {
 	if i < uint64(len(h)) {
 		return i*b.perHash + h[i]%b.perHash
@@ -131,7 +131,7 @@ func (b *bareFilter) mark(key []byte) (bool, error) {
 }
 
 // bloomHot: marks and checks of a filter whose bits are in memory, by one goroutine and by two. bloom-hot/mark adds new keys up to the
-// capacity; hit and miss ask for keys that are there and that are not. The bare filter is one layer of the same shape.
+// capacity; hit and miss check keys that are in the filter and keys that are not. The bare filter is one layer of the same shape.
 func bloomHot(e *env) error {
 	n := e.elements
 	keys, others := newBloomKeys(0, n), newBloomKeys(n, n)
@@ -169,7 +169,7 @@ func (e *env) withFilter(o system.Options, fo bigset.FilterOptions, f func(sys *
 	})
 }
 
-// bloomHotReads is how often all keys are asked for.
+// bloomHotReads is how often all keys are checked.
 const bloomHotReads = 3
 
 func (e *env) bloomHotOn(m marker, row Row, threads int, keys, others bloomKeys) error {
@@ -179,7 +179,7 @@ func (e *env) bloomHotOn(m marker, row Row, threads int, keys, others bloomKeys)
 		name        string
 		keys        bloomKeys
 		times       int
-		least, most int // how many are to be answered by true, each time
+		least, most int // bounds of the number of true answers, each time
 		f           func(key []byte) (bool, error)
 	}{
 		{"mark", keys, 1, n - n/100 - 1, n, m.mark},
@@ -204,7 +204,7 @@ func (e *env) bloomHotOn(m marker, row Row, threads int, keys, others bloomKeys)
 	return nil
 }
 
-// bloomAll calls f with all keys, some times over, shared among goroutines, and returns how often it said true.
+// bloomAll calls f times times with all keys, divided among goroutines, and returns how often f returned true.
 func bloomAll(p *phase, threads int, keys bloomKeys, times int, f func(key []byte) (bool, error)) (yes int, err error) {
 	var wg sync.WaitGroup
 	found, errs := make([]int, threads), make([]error, threads)

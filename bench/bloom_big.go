@@ -13,12 +13,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// bloomBigFilters is how many filters bloom-big has, and how much more than what may be in memory they are.
+// bloomBigFilters is how many filters bloom-big has; together they are that many times larger than the memory for filters.
 const bloomBigFilters = 10
 
-// bloomBig: uniform checks of filters that take ten times what may be in memory. Raw Pebble has the same pages under the same keys and the
-// same bytes of memory, all as block cache, and gets the page of each bit. bloom-big/heap is by what the heap grew beside what the caches
-// may take, as ops.
+// bloomBig: uniform checks of filters that take ten times the memory for filters. Raw Pebble has the same pages under the same keys and the
+// same bytes of memory, all as block cache, and gets the page of each bit. bloom-big/heap shows, as ops, by how much the heap grew beyond
+// the limits of the caches.
 func bloomBig(e *env) error {
 	o := bloomOptions(max(bloomslice.CapacityMin+1, e.elements/bloomBigFilters), bloomProbability)
 	shape, err := o.Shape(0)
@@ -32,7 +32,7 @@ func bloomBig(e *env) error {
 			if err != nil {
 				return err
 			}
-			caches, limit := smallCaches(), int64(shape.Bytes) // of ten such
+			caches, limit := smallCaches(), int64(shape.Bytes) // of the ten filters
 			memory := caches.CacheBytes + 2*int64(caches.MemTableBytes) + limit
 			if c.system == system.NamePebble {
 				caches.CacheBytes += limit
@@ -44,7 +44,7 @@ func bloomBig(e *env) error {
 	})
 }
 
-// fillBig makes the filters, each of which has the keys from 0 up to its capacity.
+// fillBig makes the filters. Each contains the keys from 0 up to its capacity.
 func (e *env) fillBig(sys system.System, o bigset.FilterOptions) error {
 	if raw, is := sys.(*system.Raw); is {
 		full, err := newBareFilter(o.Options, false)
@@ -79,7 +79,7 @@ func (e *env) fillBig(sys system.System, o bigset.FilterOptions) error {
 	return err
 }
 
-// askBig asks filters that have so many keys each, in so many bytes of memory.
+// askBig checks filters that contain each keys each, in the given bytes of memory.
 func (e *env) askBig(sys system.System, each int, memory int64) error {
 	filters, err := bigFilters(sys, each)
 	if err != nil {
@@ -97,10 +97,10 @@ func (e *env) askBig(sys system.System, each int, memory int64) error {
 	return nil
 }
 
-// checkFunc asks a filter for a key.
+// checkFunc checks a key in a filter.
 type checkFunc func(key []byte) (bool, error)
 
-// bigFilters finds what fillBig has made.
+// bigFilters finds the filters that fillBig has made.
 func bigFilters(sys system.System, each int) ([]checkFunc, error) {
 	list := make([]checkFunc, bloomBigFilters)
 	for i := range list {
@@ -141,7 +141,7 @@ func writePages(r *system.Raw, name []byte, full *bareFilter) error {
 	return nil
 }
 
-// asks returns what reads the page of each of a key's bits, until one is not set.
+// asks returns a function that reads the page of each of a key's bits, until one is not set.
 func asks(r *system.Raw, name []byte, places *bareFilter) checkFunc {
 	at := keyscheme.NewFilterPrefix(name, 0)
 	var page []byte
@@ -168,7 +168,7 @@ func hasBit(r *system.Raw, key []byte, bit uint64) (bool, error) {
 	return is, closer.Close()
 }
 
-// bloomBigChecks is how many checks are made, half of them of keys that are there.
+// bloomBigChecks is how many checks are made, half of them of keys that the filter contains.
 const (
 	bloomBigChecks     = 20_000
 	bloomBigChecksFull = 500_000

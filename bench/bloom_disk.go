@@ -12,7 +12,7 @@ import (
 	"bigset/engine/filters"
 )
 
-// markAll marks keys, some at a time.
+// markAll marks keys, a thousand at a time.
 func (e *env) markAll(f *filters.Filter, from, n int) error {
 	const at = 1000
 	list, added := make([][]byte, 0, at), make([]bool, at)
@@ -29,7 +29,7 @@ func (e *env) markAll(f *filters.Filter, from, n int) error {
 	return nil
 }
 
-// holds proves that keys are in a filter.
+// holds checks that keys are in a filter.
 func holds(f *filters.Filter, from, n int) error {
 	keys := newBloomKeys(from, n)
 	for i := range n {
@@ -44,13 +44,13 @@ func holds(f *filters.Filter, from, n int) error {
 	return nil
 }
 
-// The probabilities of bloom-fpp, and how many keys are asked for that are not there, for each key of the capacity.
+// The probabilities of bloom-fpp, and how many absent keys are checked for each key of the capacity.
 var bloomProbabilities = []float64{0.0001, 0.01}
 
 const bloomForeign = 10
 
 // bloomFPP: false positives among keys that were never added, when the filter has as many keys as its capacity (full), and ten times as
-// many (ten), in rows for each probability. share is their part of the keys, of the configured probability.
+// many (ten), with rows for each probability. share is the rate of false positives relative to the configured probability.
 func bloomFPP(e *env) error {
 	for _, p := range bloomProbabilities {
 		o := bloomOptions(e.elements, p)
@@ -98,8 +98,8 @@ func (e *env) falsePositives(row Row, filter *filters.Filter, from, n int, proba
 	return nil
 }
 
-// bloomFlush: new keys within one flush interval, then a flush, and what it leaves to compact. write_amp is what was written to log and
-// tables of the bytes that bloomd's files have.
+// bloomFlush: new keys within one flush interval, then a flush, and the compactions that it leaves. write_amp is the bytes written to the
+// log and to tables relative to the bytes of bloomd's files.
 func bloomFlush(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
 	return e.withFilter(system.Options{Warm: true}, o, func(sys *system.Bigset, f *filters.Filter) error {
@@ -132,14 +132,14 @@ func bloomFlush(e *env) error {
 	})
 }
 
-// afterClose holds what is on disk against what was marked.
+// afterClose closes the filter and checks that it contains the marked keys.
 func (e *env) afterClose(f *filters.Filter, n int) error {
 	_, err := f.Close(e.ctx)
 	return errors.Join(err, holds(f, 0, n))
 }
 
-// bloomFaults is how often a filter is faulted in, bloomFaultKeys how many keys are asked for, whose bits are on all its pages but for
-// chance: the expectation of pages left out of 3 MB is below a hundredth.
+// bloomFaults is how often a filter is faulted in. bloomFaultKeys is how many keys are checked: their bits are on nearly all pages of the
+// filter; the expected number of pages without a bit, of 3 MB, is below a hundredth.
 const (
 	bloomFaults    = 20
 	bloomFaultKeys = 500
@@ -204,13 +204,13 @@ func faultIn(f *filters.Filter, keys bloomKeys, first, all *phase) error {
 // manyName returns the name of the i-th of many filters.
 func manyName(i int) []byte { return fmt.Appendf(nil, "filter-%06d", i) }
 
-// smallCaches keep what else is on the heap small beside what is weighed.
+// smallCaches keep the rest of the heap small beside the part that is measured.
 func smallCaches() system.Options {
 	return system.Options{CacheBytes: 256 << 10, MemTableBytes: 256 << 10}
 }
 
-// bloomMany: a store with as many filters as elements, of the least capacity: opening it and listing them; bloom-many/heap is what the
-// heap has more of than with an empty store, when each of them was used and closed.
+// bloomMany: a store with as many filters as elements, each of the least capacity. It measures opening the store and listing the filters.
+// bloom-many/heap is by how much the heap is larger than with an empty store, after each filter was used and closed.
 func bloomMany(e *env) error {
 	c := contender{system: system.NameBigset}
 	dir := e.folder()
@@ -264,7 +264,7 @@ func (e *env) makeFilters(store *engine.Store) error {
 		if _, err := f.Mark(e.ctx, key); err != nil {
 			return err
 		}
-		if i%1000 == 999 { // not all of them are in memory at a time
+		if i%1000 == 999 { // so that not all of them are in memory at a time
 			if err := closeFilters(e, store); err != nil {
 				return err
 			}
@@ -273,7 +273,7 @@ func (e *env) makeFilters(store *engine.Store) error {
 	return nil
 }
 
-// closeFilters closes all filters: the first call takes note of those that were used, the second closes them.
+// closeFilters closes all filters: the first call records which filters were used, the second closes them.
 func closeFilters(e *env, store *engine.Store) error {
 	for range 2 {
 		if _, err := store.Filters().CloseCold(e.ctx); err != nil {
@@ -305,17 +305,17 @@ func (e *env) useAndClose(store *engine.Store) error {
 	return err
 }
 
-// bloomCrowdBytes is what a filter of bloomd's default size has in memory for one key: a page for each of its bits.
+// bloomCrowdBytes is the memory for one key of a filter of bloomd's default size: a page for each of its bits.
 const bloomCrowdBytes = 17 * bloomslice.PageBytes
 
-// bloomCrowd: one key in each of as many filters as elements, of bloomd's default size, a third of which fit into memory. bloom-crowd/held is the
-// same where all of them do.
+// bloomCrowd: one key in each of as many filters as elements, of bloomd's default size. A third of the filters fit into memory.
+// bloom-crowd/held is the same when all of them fit.
 func bloomCrowd(e *env) error {
 	all := int64(e.elements) * bloomCrowdBytes
 	for _, part := range []struct {
 		workload string
 		cache    int64
-	}{{"bloom-crowd", max(1<<20, all/3)}, {"bloom-crowd/held", 2*all + 1<<20}} { // the first one pays for a heap that grows
+	}{{"bloom-crowd", max(1<<20, all/3)}, {"bloom-crowd/held", 2*all + 1<<20}} { // the first part pays for the growth of the heap
 		err := e.with(contender{system: system.NameBigset}, system.Options{FilterCacheBytes: part.cache}, func(sys system.System) error {
 			row := Row{Workload: part.workload, Elements: e.elements}
 			label(sys, &row)

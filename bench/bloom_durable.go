@@ -10,11 +10,11 @@ import (
 	"bigset"
 )
 
-// bloomRecordBytes is what a mark has to write at least: which layer, and the hashes of the key.
+// bloomRecordBytes is the least that a mark has to write: the layer and the hashes of the key.
 const bloomRecordBytes = 40
 
-// bloomDurable: new keys, each durable before its mark is answered, by 64 goroutines. Raw Pebble commits as many records of as many bytes,
-// each synced. A store that loses a mark in a crash, which is a copy of its folder while it is open, has no row.
+// bloomDurable: new keys, each durable before its mark is answered, by 64 goroutines. Raw Pebble commits as many records of the same size,
+// each synced. A store that loses a mark in a crash, simulated by a copy of its folder while it is open, gets no row.
 func bloomDurable(e *env) error {
 	each := max(1, e.elements/writers)
 	row := Row{Workload: "bloom-durable", Elements: each * writers}
@@ -57,7 +57,7 @@ func (e *env) durableMarks(sys *system.Bigset, row Row, each int) error {
 	return err
 }
 
-// afterCrash holds what a crash now would leave against what was marked.
+// afterCrash checks that the state after a crash at this moment would contain the marked keys.
 func (e *env) afterCrash(sys *system.Bigset, n int) error {
 	dir := e.folder()
 	return e.inFolder(dir, func() error {
@@ -74,7 +74,7 @@ func (e *env) afterCrash(sys *system.Bigset, n int) error {
 	})
 }
 
-// rawRecords lets all writers commit records.
+// rawRecords makes all writers commit records.
 func rawRecords(p *phase, raw *system.Raw, each int) error {
 	return together(p, each, func(w int) func(i int) error {
 		key, value := make([]byte, 8), make([]byte, bloomRecordBytes-8)

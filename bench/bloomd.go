@@ -16,43 +16,43 @@ import (
 	"bigset/bench/system"
 )
 
-// BloomdConfig says what RunBloomd does: loads in bloomd's protocol on one server that runs already, or on two in turns.
+// BloomdConfig configures RunBloomd: loads in bloomd's protocol on one running server, or on two in turns.
 type BloomdConfig struct {
 	A BloomdServer `json:"a"`
-	// B is what A is measured beside; without an address there is none.
+	// B is the server to compare A with; without an address there is no comparison.
 	B BloomdServer `json:"b,omitzero"`
-	// Modes are what requests do; nil is all of BloomdModes.
+	// Modes are the kinds of requests; nil means all of BloomdModes.
 	Modes []string `json:"modes,omitempty"`
-	// Connections and Depths, requests in flight on each, are the points at which each mode is measured; nil is 1, 16 and 64.
+	// Connections and Depths (requests in flight on each connection) are the points at which each mode is measured; nil means 1, 16 and 64.
 	Connections []int `json:"connections,omitempty"`
 	Depths      []int `json:"depths,omitempty"`
-	// Passes is how often everything is repeated; 0 is 3.
+	// Passes is how often everything is repeated; 0 means 3.
 	Passes int `json:"passes"`
-	// Span is how long each point takes on each server in a pass; 0 is 2 s.
+	// Span is how long each point takes on each server in a pass; 0 means 2 s.
 	Span time.Duration `json:"span"`
-	// Keys is the capacity of each filter, and how many keys a load has; 0 is 1 million.
+	// Keys is the capacity of each filter and the number of keys of a load; 0 means 1 million.
 	Keys int `json:"keys"`
-	// Probability is that of the filters; 0 is 0.0001.
+	// Probability is the probability of the filters; 0 means 0.0001.
 	Probability float64 `json:"probability"`
-	// Workers says that B has so many threads; 0 is 1. With more the goals are to be ahead of it at 64 connections.
+	// Workers is the number of threads of B; 0 means 1. With more than 1 the goal is to be faster than B at 64 connections.
 	Workers int `json:"workers"`
-	// Progress is told in lines of text what is being done; nil is nobody.
+	// Progress receives lines of text about the progress; nil means none are written.
 	Progress io.Writer `json:"-"`
 }
 
 // BloomdServer is a server that speaks bloomd's protocol.
 type BloomdServer struct {
 	Addr string `json:"addr"`
-	PID  int    `json:"pid,omitzero"` // of its process on this machine, whose CPU time is counted; 0 is unknown
+	PID  int    `json:"pid,omitzero"` // of its process on this machine, whose CPU time is counted; 0 means unknown
 }
 
-// BloomdModes are what requests may do: add a key, ask for one, and both for a hundred keys at a time.
+// bloomdModes are the kinds of requests: add a key, check one, and both for a hundred keys at a time.
 var bloomdModes = []bloomdMode{{"set", 1, true}, {"check", 1, false}, {"bulk", 100, true}, {"multi", 100, false}}
 
 type bloomdMode struct {
 	command string
-	keys    int  // of a request
-	writes  bool // it adds keys
+	keys    int  // per request
+	writes  bool // the requests add keys
 }
 
 // BloomdModes returns the names of the modes.
@@ -67,7 +67,8 @@ func BloomdModes() []string {
 const (
 	// bloomdKeyBytes is the length of every key.
 	bloomdKeyBytes = 12
-	// bloomdDepthMax bounds what is on its way on a connection to what the buffers of sockets hold: who sends does not read meanwhile.
+	// bloomdDepthMax bounds the requests in flight on a connection to what the socket buffers hold: the sender does not read while it
+	// sends.
 	bloomdDepthMax       = 256
 	bloomdConnectionsMax = 4096
 	bloomdWait           = 30 * time.Second // for any answer
@@ -133,7 +134,7 @@ func (c BloomdConfig) validate() error {
 type bloomdPoint struct {
 	mode               bloomdMode
 	connections, depth int
-	// once says that each key is sent once, however long that takes: a key that is marked again costs a server that keeps a log less.
+	// once says that each key is sent once, however long that takes: marking a key again is cheaper for a server that keeps a log.
 	once bool
 }
 
@@ -159,8 +160,8 @@ const (
 	systemB = "b"
 )
 
-// RunBloomd measures and returns a report; when it ends early, the error beside the report of what all passes have finished. The filters
-// that it makes have names that begin with "bench-", and are dropped again.
+// RunBloomd measures and returns a report. If it ends early, it returns the error and a report of what all passes have finished. The names
+// of the filters that it makes begin with "bench-"; it drops them at the end.
 func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -198,17 +199,17 @@ func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error)
 type bloomdRunner struct {
 	ctx     context.Context
 	cfg     BloomdConfig
-	run     string // in the names of its filters, so that no other run has them
+	run     string // in the names of its filters, so that they differ from those of other runs
 	began   time.Time
 	targets []*bloomdTarget
 	rows    collector
-	filters int // made
+	filters int // number of filters made
 
 	repeated map[string]int
 }
 
-// bloomdTries is how often a load is tried on a server that answers wrongly. A bloomd looks a filter up again after every 32 keys of
-// a request, and now and then does not find it.
+// bloomdTries is how often a load is tried on a server that gives a wrong answer. bloomd looks a filter up again after every 32 keys of a
+// request, and now and then does not find it.
 const bloomdTries = 3
 
 // measure runs one load on each server, in an order that changes from pass to pass.
@@ -240,10 +241,10 @@ type bloomdTarget struct {
 	server  BloomdServer
 	conn    net.Conn // for commands outside the load
 	answers *bufio.Reader
-	full    string // the filter that holds all keys, which is asked
-	// cpu returns the CPU time that the server has taken; nil is unknown.
+	full    string // the filter that contains all keys, for checks
+	// cpu returns the CPU time that the server has used; nil means unknown.
 	cpu func() (time.Duration, error)
-	// profile begins a profile of the server during a load, and returns what waits for its end; nil is none.
+	// profile begins a profile of the server during a load, and returns a function that waits for its end; nil means no profiles.
 	profile func(workload string) (wait func() error)
 }
 
@@ -278,7 +279,7 @@ func (t *bloomdTarget) ask(want, format string, args ...any) error {
 	return system.Expect("answer to "+command, strings.TrimRight(line, "\r\n"), want)
 }
 
-// leave drops what is left on the server.
+// leave removes what is left on the server.
 func (t *bloomdTarget) leave() (err error) {
 	if t.full != "" {
 		err = t.ask("Done", "drop %s", t.full)
@@ -286,14 +287,14 @@ func (t *bloomdTarget) leave() (err error) {
 	return errors.Join(err, t.conn.Close())
 }
 
-// create makes a filter of a new name.
+// create makes a filter with a new name.
 func (r *bloomdRunner) create(t *bloomdTarget) (string, error) {
 	r.filters++
 	name := fmt.Sprintf("bench-%s-%06d", r.run, r.filters)
 	return name, t.ask("Done", "create %s capacity=%d prob=%g", name, r.cfg.Keys, r.cfg.Probability)
 }
 
-// point runs one load on one server. own is the CPU time that the loader took for a request, in µs.
+// point runs one load on one server. own is the CPU time of the loader for a request, in µs.
 func (r *bloomdRunner) point(t *bloomdTarget, p bloomdPoint) (f Figures, hist histogram, own float64, err error) {
 	if p.mode.writes {
 		name, err := r.create(t)
@@ -311,7 +312,7 @@ func (r *bloomdRunner) point(t *bloomdTarget, p bloomdPoint) (f Figures, hist hi
 	return r.load(t, p, newBloomdLoad(p.mode, t.full, r.cfg.Keys))
 }
 
-// fill makes the filter that is asked, and adds all keys.
+// fill makes the filter for checks and adds all keys.
 func (r *bloomdRunner) fill(t *bloomdTarget) (err error) {
 	if t.full, err = r.create(t); err != nil {
 		return err

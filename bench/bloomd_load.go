@@ -17,8 +17,8 @@ import (
 
 type histogram = *hdrhistogram.Histogram
 
-// bloomdLoad is what is sent: requests of equal length, one behind the other in one piece of memory, so that any number of
-// them is sent by one write of a part of it. After the last the first comes again.
+// bloomdLoad contains the requests to send. They have equal length and stand one after another in one piece of memory, so that any number
+// of them is sent by one write. After the last request the first follows again.
 type bloomdLoad struct {
 	mode     bloomdMode
 	requests []byte
@@ -26,8 +26,8 @@ type bloomdLoad struct {
 	count    int
 }
 
-// newBloomdLoad makes the requests for so many keys: those that write add key 0, 1, 2 …; every other key that is asked for is one of
-// these, in turns with one that was never added.
+// newBloomdLoad makes the requests for keys keys. Those that write add keys 0, 1, 2 … Of the keys to check, every other one is one of
+// these, and the others were never added.
 func newBloomdLoad(mode bloomdMode, filter string, keys int) *bloomdLoad {
 	l := &bloomdLoad{mode: mode, count: keys / mode.keys}
 	l.length = len(mode.command) + 1 + len(filter) + mode.keys*(1+bloomdKeyBytes) + 1
@@ -48,21 +48,21 @@ func newBloomdLoad(mode bloomdMode, filter string, keys int) *bloomdLoad {
 	return l
 }
 
-// part returns up to n requests from the at-th on, in one piece, and how many they are.
+// part returns up to n requests from the at-th on, in one piece, and their number.
 func (l *bloomdLoad) part(at, n int) ([]byte, int) {
 	at %= l.count
 	n = min(n, l.count-at)
 	return l.requests[at*l.length : (at+n)*l.length], n
 }
 
-// bloomdConn is one connection of a load. It is used by one goroutine, which sends, for as many answers as it has read, as many requests.
+// bloomdConn is one connection of a load. One goroutine uses it: for each answer that it has read, it sends one more request.
 type bloomdConn struct {
 	conn     net.Conn
 	buf      []byte
 	hist     histogram
-	sent     []bloomdSent // that wait for answers, oldest first
+	sent     []bloomdSent // waiting for answers, oldest first
 	requests int          // answered
-	yes, no  int          // words
+	yes, no  int          // words in answers
 }
 
 // bloomdSent are requests that were sent at one time.
@@ -84,7 +84,7 @@ func (c *bloomdConn) send(l *bloomdLoad, at, n int, now time.Time) error {
 	return nil
 }
 
-// drive sends requests from the at-th on, at most so many, until the time is over, and waits for all answers.
+// drive sends requests from the at-th on, at most most, until the given time, and waits for all answers.
 func (c *bloomdConn) drive(l *bloomdLoad, at, depth, most int, until time.Time) error {
 	if err := c.conn.SetDeadline(until.Add(bloomdWait)); err != nil {
 		return err
@@ -110,11 +110,11 @@ func (c *bloomdConn) drive(l *bloomdLoad, at, depth, most int, until time.Time) 
 			sent += answers
 		}
 	}
-	// Every key is answered by Yes or No, no error has either word.
+	// Every key is answered by Yes or No; no error contains either word.
 	return system.Expect("Yes and No", c.yes+c.no, sent*l.mode.keys)
 }
 
-// take counts what has come, and notes how long it took.
+// take counts the answers in b and records how long they took.
 func (c *bloomdConn) take(b []byte, now time.Time) (answers int) {
 	answers = bytes.Count(b, []byte{'\n'})
 	c.yes += bytes.Count(b, []byte{'Y'})
@@ -124,7 +124,7 @@ func (c *bloomdConn) take(b []byte, now time.Time) (answers int) {
 	for left := answers; left > 0 && done < len(c.sent); {
 		s := &c.sent[done]
 		n := min(left, s.n)
-		_ = c.hist.RecordValues(int64(min(now.Sub(s.at), latencyMax)), int64(n)) // it is in range
+		_ = c.hist.RecordValues(int64(min(now.Sub(s.at), latencyMax)), int64(n)) // in range
 		left -= n
 		if s.n -= n; s.n == 0 {
 			done++
@@ -163,7 +163,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 		return f, nil, 0, err
 	}
 	defer func() { err = errors.Join(err, closeAll(conns)) }()
-	defer context.AfterFunc(r.ctx, func() { _ = closeAll(conns) })() // so that nobody waits for an answer any more
+	defer context.AfterFunc(r.ctx, func() { _ = closeAll(conns) })() // so that no goroutine waits for an answer any longer
 	cpu, err := t.cpuNow()
 	if err != nil {
 		return f, nil, 0, err
@@ -173,7 +173,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	began, loader := time.Now(), cpuNow()
 	for i, c := range conns {
 		wg.Go(func() {
-			at := i * l.count / len(conns) &^ 1 // even: the first key asked for is there
+			at := i * l.count / len(conns) &^ 1 // even: the filter contains the first key that is checked
 			most, until := math.MaxInt, began.Add(r.cfg.Span)
 			if p.once {
 				most, until = l.count/len(conns), began.Add(time.Hour)
@@ -207,21 +207,21 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	return f, ph.hist, micros(loader) / float64(ph.ops), nil
 }
 
-// expectYes checks how many answers were yes. A load that asks must get yes for half of its keys, give or take the last request of each
+// expectYes checks the number of yes answers. A load of checks must get yes for half of its keys, give or take the last request of each
 // connection and false positives. A load that adds each key once must get yes for all but 1 % of them.
 func (l *bloomdLoad) expectYes(p bloomdPoint, requests uint64, yes int) error {
 	keys := int(requests) * l.mode.keys
 	half := keys / 2
 	switch {
 	case !l.mode.writes && (yes < half-p.connections || yes > half+p.connections+keys/100):
-		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", system.ErrWrong, yes, keys)
+		return fmt.Errorf("%w: %d of %d keys are present, half of them were added", system.ErrWrong, yes, keys)
 	case l.mode.writes && p.once && yes < keys-keys/100:
-		return fmt.Errorf("%w: %d of %d keys are new, of which all were", system.ErrWrong, yes, keys)
+		return fmt.Errorf("%w: %d of %d keys are new, and all of them should be", system.ErrWrong, yes, keys)
 	}
 	return nil
 }
 
-// profiled begins a profile of the server, where there is to be one.
+// profiled begins a profile of the server if profiles are configured.
 func (t *bloomdTarget) profiled(workload string) (wait func() error) {
 	if t.profile == nil {
 		return func() error { return nil }
@@ -229,7 +229,7 @@ func (t *bloomdTarget) profiled(workload string) (wait func() error) {
 	return t.profile(workload)
 }
 
-// cpuNow returns the CPU time that the server has taken, 0 where it is unknown.
+// cpuNow returns the CPU time that the server has used, or 0 if it is unknown.
 func (t *bloomdTarget) cpuNow() (time.Duration, error) {
 	if t.cpu == nil {
 		return 0, nil

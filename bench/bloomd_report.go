@@ -9,12 +9,12 @@ import (
 	"bigset/bench/spec"
 )
 
-// BloomdReport is what RunBloomd has measured. Its rows are requests; the CPU time is the server's.
+// BloomdReport is the result of RunBloomd. Its rows are requests; the CPU time is the server's.
 type BloomdReport struct {
 	Machine Machine      `json:"machine"`
 	Config  BloomdConfig `json:"config"`
 	Results []Row        `json:"results"`
-	// Repeated is how many loads were measured again after a wrong answer, for each server.
+	// Repeated is, for each server, how many loads were measured again after a wrong answer.
 	Repeated map[string]int `json:"repeated,omitempty"`
 }
 
@@ -25,7 +25,7 @@ func (r *BloomdReport) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteTable writes the report for people: a line for each load on each server, then what a must reach beside b.
+// WriteTable writes the report for people: a line for each load on each server, then the goals of a relative to b.
 func (r *BloomdReport) WriteTable(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	_, _ = fmt.Fprintf(b, "%s, %d cores, which servers and loader share. Medians of %d passes of %v; percentiles over all of them.\n",
@@ -87,7 +87,7 @@ func (r *BloomdReport) cells(p bloomdPoint, row *Row) []string {
 	return cells
 }
 
-// goals are what a must reach beside b, where b is a bloomd.
+// goals are what a must reach relative to b, if b is a bloomd.
 func (r *BloomdReport) goals(p bloomdPoint) []spec.Assertion {
 	goal := func(figure, means string, atMost bool, limit float64) spec.Assertion {
 		return spec.Assertion{Of: spec.Ref{Figure: figure, Row: p.name(), System: systemA}, To: spec.Ref{Figure: figure, Row: p.name(), System: systemB},

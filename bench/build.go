@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Build says which build of a program measured something.
+// Build identifies the build of a program that measured something.
 type Build struct {
-	Revision   string `json:"revision,omitempty"`   // of the source; "" where the toolchain did not note it
-	Modified   bool   `json:"modified,omitempty"`   // the source had changes beside that revision
-	Executable string `json:"executable,omitempty"` // a hash of the program's file; "" where it can't be read
+	Revision   string `json:"revision,omitempty"`   // of the source; "" if the toolchain did not record it
+	Modified   bool   `json:"modified,omitempty"`   // the source had uncommitted changes
+	Executable string `json:"executable,omitempty"` // a hash of the program's file; "" if the file can't be read
 }
 
 // String returns the build in a few words.
@@ -34,7 +34,7 @@ func (b Build) String() string {
 	return text + ", executable " + b.Executable
 }
 
-// ThisBuild returns that of the program that runs.
+// ThisBuild returns the build of the running program.
 var ThisBuild = sync.OnceValue(func() (b Build) {
 	b.Executable = hashOfExecutable()
 	info, ok := debug.ReadBuildInfo()
@@ -52,7 +52,7 @@ var ThisBuild = sync.OnceValue(func() (b Build) {
 	return b
 })
 
-// hashDigits is how much of a hash is kept.
+// hashDigits is how many digits of a hash are kept.
 const hashDigits = 16
 
 func hashOfExecutable() string {

@@ -16,31 +16,32 @@ import (
 	"time"
 )
 
-// ClusterConfig says what RunCluster does.
+// ClusterConfig configures RunCluster.
 type ClusterConfig struct {
-	// Command returns the command of the program with arguments, not started. It has no default.
+	// Command returns the unstarted command of the program with arguments. It has no default.
 	Command func(args ...string) *exec.Cmd `json:"-"`
-	// Dir is where the temporary folder is made; empty is the system's place for such.
+	// Dir is where the temporary folder is made; empty means the system's default place.
 	Dir string `json:"-"`
-	// Parts are what is measured; nil is all of ClusterParts.
+	// Parts are the parts to measure; nil means all of ClusterParts.
 	Parts []string `json:"parts"`
-	// Rounds is how often the parts with loads are repeated; 0 is 3. Faults, fill and idle are measured once.
+	// Rounds is how often the parts with loads are repeated; 0 means 3. Faults, fill and idle are measured once.
 	Rounds int `json:"rounds"`
-	// Span is how long each load takes in a round; 0 is 2 s.
+	// Span is how long each load takes in a round; 0 means 2 s.
 	Span time.Duration `json:"span"`
-	// Elements is the size of the set that is read; 0 is 200,000, with Full 1 million.
+	// Elements is the size of the set that is read; 0 means 200,000, with Full 1 million.
 	Elements int `json:"elements"`
-	// FillBytes is how much the empty member is filled with; 0 is 256 MB, with Full 1 GB.
+	// FillBytes is how much data the empty member is filled with; 0 means 256 MB, with Full 1 GB.
 	FillBytes int64 `json:"fill_bytes"`
-	// Keys is the capacity of the filters, and how many keys a load has; 0 is 1,050,000, which a cluster cuts into 256 slices.
+	// Keys is the capacity of the filters and the number of keys of a load; 0 means 1,050,000, which a cluster splits into 256 slices.
 	Keys int    `json:"keys"`
 	Seed uint64 `json:"seed"`
 	Full bool   `json:"full,omitzero"`
-	// Short makes everything so small that it takes seconds. Its figures say nothing.
+	// Short makes everything so small that it takes seconds. Its figures mean nothing.
 	Short bool `json:"short,omitzero"`
-	// Profiles is an existing folder for CPU profiles of the first node of each system, one for each load on sets, read or written, and on filters; empty is none. Profiles take CPU time themselves.
+	// Profiles is an existing folder for CPU profiles of the first node of each system, one for each load that reads or writes sets or
+	// filters; empty means none. Profiles use CPU time themselves.
 	Profiles string `json:"profiles,omitempty"`
-	// Progress is told in lines of text what is being done; nil is nobody.
+	// Progress receives lines of text about the progress; nil means none are written.
 	Progress io.Writer `json:"-"`
 }
 
@@ -59,7 +60,7 @@ var clusterParts = []struct {
 	{"idle", "memory of an idle member with 4,096 buckets, beside a node alone", true, (*lab).idle},
 }
 
-// ClusterParts returns the names of what RunCluster measures, with a line about each.
+// ClusterParts returns the names of the parts of RunCluster, with a line about each.
 func ClusterParts() (list []Workload) {
 	for _, p := range clusterParts {
 		list = append(list, Workload{p.name, p.about})
@@ -140,7 +141,7 @@ const (
 	systemWire    = "wire"    // requests without content
 	systemFloor   = "floor"   // three local applies, and three requests without content
 	systemDisk    = "disk"    // a file that is written and synced
-	systemLimit   = "limit"   // the bound that copies are given
+	systemLimit   = "limit"   // the configured bound on copies
 )
 
 // lab is one run.
@@ -148,7 +149,7 @@ type lab struct {
 	*env
 	c     ClusterConfig
 	nodes map[string]*processes // by system
-	next  atomic.Uint64         // number of the next element that is added
+	next  atomic.Uint64         // number of the next element to add
 	notes []string
 	last  map[string]Figures // of this round, by workload and system
 
@@ -157,9 +158,9 @@ type lab struct {
 	bloomd *bloomdRunner
 }
 
-// RunCluster starts nodes, measures them beside a node alone and beside stores in this process, and returns a report; when it ends early, the error
-// beside the report of what was finished. All processes that it starts have ended then, and its temporary folder is removed. One goroutine at a time in a
-// process may call it.
+// RunCluster starts nodes, and measures them beside a node without a cluster and beside stores in this process. It returns a report. If it
+// ends early, it returns the error and a report of what was finished. All processes that it has started have ended when it returns, and its
+// temporary folder is removed. Only one goroutine of a process may call it at a time.
 func RunCluster(ctx context.Context, c ClusterConfig) (_ *ClusterReport, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -188,7 +189,7 @@ func RunCluster(ctx context.Context, c ClusterConfig) (_ *ClusterReport, err err
 	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.Rows(), Arounds: l.arounds, Notes: l.notes}, err
 }
 
-// run runs the parts with loads in rounds, and then what is measured once.
+// run runs the parts with loads in rounds, and then the parts that are measured once.
 func (l *lab) run() error {
 	for round := range l.c.Rounds {
 		if err := l.parts(round, false); err != nil {
@@ -234,7 +235,7 @@ func (l *lab) inTurns(list ...func() error) error {
 	return nil
 }
 
-// took notes what a load came to.
+// took records the result of a load.
 func (l *lab) took(workload, system string, elements int, f Figures, hist histogram) {
 	l.last[workload+" "+system] = f
 	l.rows.Add(Row{Workload: workload, System: system, Elements: elements}, f, hist)
@@ -250,10 +251,11 @@ func (l *lab) took(workload, system string, elements int, f Figures, hist histog
 	l.say("%s", text)
 }
 
-// warmCalls is how often each goroutine of a load calls before the time begins, so that connections are open.
+// warmCalls is how often each goroutine of a load calls before the measurement, so that connections are open.
 const warmCalls = 3
 
-// load has n goroutines call what begin returns for each, over and over, for the span. The CPU time is that of this process and of some others.
+// load makes n goroutines call what begin returns for each, repeatedly, for the span. The CPU time is that of this process and of the
+// processes in of.
 func (l *lab) load(workload, system string, of *processes, n int, begin func(g int) (func() error, error)) error {
 	calls := make([]func() error, n)
 	for g := range calls {

@@ -18,10 +18,11 @@ import (
 	"bigset/server/cluster"
 )
 
-// faultClients is how many clients are at work while something happens to the third node: at the other two, in turns.
+// faultClients is how many clients run during a fault of the third node. They are distributed over the other two nodes.
 const faultClients = 8
 
-// steady is clients that add elements one after the other until they are stopped, and note when each add ended and how long it took.
+// steady is a group of clients that add one element after another until they are stopped. They record when each add ended and how long it
+// took.
 type steady struct {
 	clients []*client.Client
 	wg      sync.WaitGroup
@@ -65,7 +66,7 @@ func (s *steady) stop() error {
 	s.over.Store(true)
 	s.wg.Wait()
 	for _, c := range s.clients {
-		_ = c.Close() // it has no error
+		_ = c.Close() // it never fails
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func (s *steady) between(from, to time.Time) (list []timed) {
 	return list
 }
 
-// figures are those of the operations of an interval.
+// figures returns the figures of the operations in an interval.
 func (s *steady) figures(from, to time.Time) (f Figures, hist histogram) {
 	p := &phase{hist: newHistogram()}
 	errs := uint64(0)
@@ -99,14 +100,14 @@ func (s *steady) figures(from, to time.Time) (f Figures, hist histogram) {
 	return f, p.hist
 }
 
-// A p99 is taken over windows of recoverWindow, one of which begins every recoverStep, to see when it is back: in a shorter one a few slow operations of a busy machine
-// are the p99.
+// To see when a p99 is back to normal, it is taken over windows of recoverWindow, one starting every recoverStep. In a shorter window, a
+// few slow operations of a busy machine would be the p99.
 const (
 	recoverWindow = time.Second
 	recoverStep   = 100 * time.Millisecond
 )
 
-// back returns how long after from the p99 of windows of time is at most the limit, for good.
+// back returns how long after from the p99 of the windows stays at or below the limit for good.
 func (s *steady) back(from, to time.Time, limit time.Duration) time.Duration {
 	back := time.Duration(0)
 	for at := from; ; at = at.Add(recoverStep) {
@@ -116,7 +117,7 @@ func (s *steady) back(from, to time.Time, limit time.Duration) time.Duration {
 		}
 		h := newHistogram()
 		for _, t := range s.between(at, end) {
-			_ = h.RecordValue(int64(min(t.took, latencyMax))) // it is in range
+			_ = h.RecordValue(int64(min(t.took, latencyMax))) // in range
 		}
 		bad := h.TotalCount() == 0 || time.Duration(h.ValueAtPercentile(99)) > limit
 		switch {
@@ -139,7 +140,7 @@ func (l *lab) wait(d time.Duration) time.Time {
 	return time.Now()
 }
 
-// duration records a time that is no latency of a load.
+// duration records a time that is not the latency of a load.
 func (l *lab) duration(workload, system string, d time.Duration) {
 	p := &phase{hist: newHistogram(), ops: 1}
 	p.observe(max(d, 1))
@@ -148,7 +149,7 @@ func (l *lab) duration(workload, system string, d time.Duration) {
 	l.took(workload, system, 0, f, p.hist)
 }
 
-// faults kills a node while clients add at the others, starts it again, and then stops it for a while.
+// faults kills a node while clients add on the others, starts it again, and then stops it for a while.
 func (l *lab) faults() error {
 	ps, err := l.started(systemCluster)
 	if err != nil {
@@ -160,7 +161,7 @@ func (l *lab) faults() error {
 	return errors.Join(l.kill(ps), l.halt(ps))
 }
 
-// spans returns how long things go on around a fault.
+// spans returns how long to measure before and after a fault.
 func (l *lab) spans() (before, after time.Duration) {
 	if l.c.Short {
 		return 100 * time.Millisecond, 200 * time.Millisecond
@@ -175,7 +176,7 @@ func (l *lab) kill(ps *processes) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	began := l.wait(before / 3) // connections are open
+	began := l.wait(before / 3) // connections are open now
 	killed := l.wait(before)
 	victim := ps.all[len(ps.all)-1]
 	victim.end(syscall.SIGKILL)
@@ -190,7 +191,8 @@ func (l *lab) kill(ps *processes) (err error) {
 	return errors.Join(s.stop(), l.replay(ps, victim, f.OpsPerSecond))
 }
 
-// replay starts a node again and measures how fast it gets what was written meanwhile, beside how fast that was written. Clients are still then.
+// replay starts a node again and measures how fast it receives what was written while it was down, compared with how fast that was written.
+// The clients are idle by then.
 func (l *lab) replay(ps *processes, victim *process, rate float64) error {
 	pending, err := l.hints(ps, victim)
 	if err != nil {
@@ -204,7 +206,7 @@ func (l *lab) replay(ps *processes, victim *process, rate float64) error {
 		return err
 	}
 	started := time.Now()
-	var first time.Time // the first hint was replayed
+	var first time.Time // when the first hint was replayed
 	for {
 		left, err := l.hints(ps, victim)
 		if err != nil {
@@ -233,7 +235,7 @@ func (l *lab) replay(ps *processes, victim *process, rate float64) error {
 	return errors.Join(err, ps.ready(readyTime))
 }
 
-// hints returns how many hints the others have for a member.
+// hints returns how many hints the other nodes keep for a member.
 func (l *lab) hints(ps *processes, of *process) (n int, err error) {
 	for _, p := range ps.all {
 		if p == of {
@@ -252,7 +254,7 @@ func (l *lab) hints(ps *processes, of *process) (n int, err error) {
 	return n, nil
 }
 
-// halt stops a node by SIGSTOP, which cuts no connection, and lets it go on.
+// halt stops a node by SIGSTOP, which cuts no connection, and then continues it.
 func (l *lab) halt(ps *processes) (err error) {
 	before, after := l.spans()
 	s, err := l.steady(ps, 0)
@@ -280,13 +282,13 @@ func (l *lab) halt(ps *processes) (err error) {
 }
 
 const (
-	// fillElement is the length of the elements with which a member is filled.
+	// fillElement is the length of the elements that a member is filled with.
 	fillElement = 1000
-	// fillPause is how long each client waits between two adds while a member is filled: clients that are not alone at their node.
+	// fillPause is how long each client waits between two adds while a member is filled: the clients share their nodes with the fill.
 	fillPause = 5 * time.Millisecond
 )
 
-// filling loads a cluster of its own, wipes the disk of a member, and measures how fast it is filled while clients are at work.
+// filling loads a cluster of its own, wipes the disk of a member, and measures how fast the member is filled while clients add.
 func (l *lab) filling() error {
 	ps, err := l.start("fill", 3, false)
 	if err != nil {
@@ -316,10 +318,10 @@ func (l *lab) filling() error {
 	return l.refill(ps, "fill/limited", int64(n)*fillElement)
 }
 
-// fillLimit bounds the copies of the second fill, in bytes a second: so slow that the machine is not the bound.
+// fillLimit bounds the copies of the second fill, in bytes a second: low enough that the machine is not the bottleneck.
 const fillLimit = 32_000_000
 
-// fillSets is how many sets the data are divided into, so that many ranges have some.
+// fillSets is how many sets the data is divided into, so that many ranges contain some.
 const fillSets = 64
 
 func (l *lab) loadMany(c *client.Client, n int) error {
@@ -361,7 +363,7 @@ func (l *lab) writeFile() (err error) {
 	return nil
 }
 
-// refill has a node lose its folder, and measures how it is filled again while clients add.
+// refill deletes the folder of a node, and measures how the node is filled again while clients add.
 func (l *lab) refill(ps *processes, workload string, bytes int64) (err error) {
 	before, _ := l.spans()
 	s, err := l.steady(ps, fillPause)
@@ -404,7 +406,7 @@ func (l *lab) refill(ps *processes, workload string, bytes int64) (err error) {
 // idleBuckets is how many ranges the cluster of idle members has.
 const idleBuckets = 4096
 
-// idle measures the memory of members that do nothing, beside a node alone.
+// idle measures the memory of members that do nothing, compared with a node without a cluster.
 func (l *lab) idle() error {
 	alone, err := l.start("idle-alone", 1, false)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"bigset/bench/system"
 )
 
-// clusterPoints are the loads on filters: check pipelined, and multi and bulk of 1,000 keys, which are new.
+// clusterPoints are the loads on filters: pipelined check, and multi and bulk of 1,000 keys; those of bulk are new.
 var clusterPoints = []bloomdPoint{
 	{bloomdMode{"check", 1, false}, 64, 16, false},
 	{bloomdMode{"multi", 1000, false}, 4, 2, false},
 	{bloomdMode{"bulk", 1000, true}, 4, 2, true},
 }
 
-// filters measures bloomd's protocol at a node of the cluster and at a node alone. The CPU time is that of the nodes.
+// filters measures bloomd's protocol on a node of the cluster and on a node without one. The CPU time is that of the nodes.
 func (l *lab) filters() error {
 	if l.bloomd == nil {
 		if err := l.connectFilters(); err != nil {
@@ -34,7 +34,7 @@ func (l *lab) filters() error {
 	return nil
 }
 
-// connectFilters connects to both. Where a cluster does not serve filters, a note says so.
+// connectFilters connects to both. If a cluster does not serve filters, a note says so.
 func (l *lab) connectFilters() error {
 	c := BloomdConfig{Passes: l.c.Rounds, Span: l.c.Span, Keys: l.c.Keys, Progress: l.c.Progress}.withDefaults()
 	l.bloomd = &bloomdRunner{ctx: l.ctx, cfg: c, run: strconv.FormatInt(time.Now().UnixNano(), 36), began: time.Now(), repeated: map[string]int{}}

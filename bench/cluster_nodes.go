@@ -28,14 +28,14 @@ import (
 	"bigset/server/wire"
 )
 
-// processes are the nodes of a cluster, or a node alone.
+// processes are the nodes of a cluster, or a node without one.
 type processes struct {
 	l     *lab
 	all   []*process
 	peers string // empty for a node alone
 	ca    string // folder of the CA; empty without TLS
 	extra []string
-	warm  bool // they were given so much that they are as after a long run
+	warm  bool // they were given enough data to be as after a long run
 }
 
 // process is one node.
@@ -44,7 +44,7 @@ type process struct {
 	admin                   string // empty without profiles
 	cmd                     *exec.Cmd
 	ended                   chan struct{}
-	link                    *wire.Link // for questions about its status
+	link                    *wire.Link // for status requests
 	tls                     *tls.Config
 }
 
@@ -58,7 +58,7 @@ func (l *lab) started(system string) (*processes, error) {
 	}
 	n, extra := 3, []string(nil)
 	if system == systemAlone {
-		n, extra = 1, []string{"--bloomd-durability", "log"} // as a cluster's
+		n, extra = 1, []string{"--bloomd-durability", "log"} // as in a cluster
 	}
 	ps, err := l.start(system, n, system == systemTLS, extra...)
 	if err == nil {
@@ -67,7 +67,7 @@ func (l *lab) started(system string) (*processes, error) {
 	return ps, err
 }
 
-// start starts nodes with folders of their own, and waits until they serve. One is a node alone.
+// start starts nodes with folders of their own, and waits until they serve. A single node has no cluster.
 func (l *lab) start(name string, n int, encrypted bool, extra ...string) (_ *processes, err error) {
 	ps := &processes{l: l, extra: extra}
 	defer func() {
@@ -117,7 +117,7 @@ func (l *lab) start(name string, n int, encrypted bool, extra ...string) (_ *pro
 	return ps, ps.ready(readyTime)
 }
 
-// freeAddresses returns addresses on which nobody listens now.
+// freeAddresses returns addresses on which no program listens now.
 func freeAddresses(n int) (list []string, err error) {
 	var open []net.Listener
 	for range n {
@@ -134,7 +134,7 @@ func freeAddresses(n int) (list []string, err error) {
 	return list, err
 }
 
-// run starts the process of a node. Its log is beside its folder.
+// run starts the process of a node. Its log is written beside its folder.
 func (ps *processes) run(p *process) error {
 	args := []string{"serve", "--dir", p.dir, "--listen", p.listen, "--bloomd", p.bloomd}
 	if ps.peers != "" {
@@ -179,10 +179,10 @@ func (ps *processes) run(p *process) error {
 	return nil
 }
 
-// readyTime is how long nodes may take until they serve.
+// readyTime bounds how long nodes may take until they serve.
 const readyTime = time.Minute
 
-// statusPause is how long it is between two questions for a status.
+// statusPause is the time between two status requests.
 const statusPause = 10 * time.Millisecond
 
 // ready waits until all nodes serve and wait for nothing.
@@ -195,7 +195,7 @@ func (ps *processes) ready(most time.Duration) error {
 	return nil
 }
 
-// until waits until a node answers with a status that is as it should be. A node alone has none, and is ready when it answers.
+// until waits until a node answers with a good status. A node without a cluster has no status, and is ready when it answers.
 func (ps *processes) until(p *process, most time.Duration, good func(*cluster.Status) bool) error {
 	ctx, cancel := context.WithTimeout(ps.l.ctx, most)
 	defer cancel()
@@ -229,7 +229,7 @@ func (ps *processes) status(ctx context.Context, p *process) (s cluster.Status, 
 	return s, err
 }
 
-// whole reports whether a member serves, and it and all others have all that they should have.
+// whole reports whether a member serves, and it and all others are complete.
 func whole(s *cluster.Status) bool {
 	for i := range s.Members {
 		if m := &s.Members[i]; !m.Up || m.Hints > 0 || !m.Sets || !m.Filters || m.Epoch != s.Epoch {
@@ -239,7 +239,7 @@ func whole(s *cluster.Status) bool {
 	return s.Serves && s.Sets && s.Filters
 }
 
-// client returns a client of one node. It is closed when the lab ends its load.
+// client returns a client of one node.
 func (p *process) client() (*client.Client, error) {
 	return client.Open(client.Options{Addrs: []string{p.listen}, TLS: p.tls})
 }
@@ -260,7 +260,7 @@ func (p *process) end(s syscall.Signal) {
 	p.cmd = nil
 }
 
-// restart ends all processes in order and starts them again, so that what they hold is in tables: a memtable is read several times slower.
+// restart stops all processes in order and starts them again, so that their data is in tables: reading a memtable is several times slower.
 func (ps *processes) restart() error {
 	for _, p := range ps.all {
 		p.end(syscall.SIGTERM)
@@ -274,13 +274,13 @@ func (ps *processes) restart() error {
 }
 
 const (
-	calmSpan = 500 * time.Millisecond // nodes rest that have taken hardly any CPU time for so long
+	calmSpan = 500 * time.Millisecond // nodes that have used hardly any CPU time for this long are at rest
 	calmCPU  = calmSpan / 10
 	calmMost = 30 * time.Second
 )
 
-// rest waits until the nodes do nothing in the background, as far as their CPU time tells: a store that was opened compacts what it finds, and the stores
-// in this process rest before they are read, too.
+// rest waits until the nodes do nothing in the background, judging by their CPU time: a store compacts what it finds when it was opened.
+// The stores in this process also rest before they are read.
 func (ps *processes) rest() error {
 	for began := time.Now(); time.Since(began) < calmMost; {
 		before, err := ps.cpu()
@@ -301,7 +301,7 @@ func (ps *processes) stop() {
 	for _, p := range ps.all {
 		p.end(syscall.SIGKILL) // their folders are removed
 		if p.link != nil {
-			_ = p.link.Close() // it has no error
+			_ = p.link.Close() // it never fails
 		}
 	}
 }
@@ -312,7 +312,7 @@ func (l *lab) stopAll() {
 	}
 }
 
-// cpu returns the CPU time that the processes have taken together. Nil is none of them.
+// cpu returns the CPU time that the processes have used together; nil has used none.
 func (ps *processes) cpu() (total time.Duration, err error) {
 	if ps == nil {
 		return 0, nil
@@ -330,8 +330,8 @@ func (ps *processes) cpu() (total time.Duration, err error) {
 	return total, nil
 }
 
-// profile begins a CPU profile of the first node of some, where profiles are wanted, for the whole seconds of the span, at least one. What it returns waits
-// for its end.
+// profile begins a CPU profile of the first of the nodes, if profiles are wanted, for the whole seconds of the span, at least one. It
+// returns a function that waits for the end of the profile.
 func (l *lab) profile(workload, system string, of *processes) (wait func() error) {
 	if l.c.Profiles == "" || of == nil {
 		return func() error { return nil }
@@ -345,7 +345,7 @@ func (l *lab) profile(workload, system string, of *processes) (wait func() error
 	return func() error { return <-ended }
 }
 
-// download writes what is at a URL to a file.
+// download writes the contents of a URL to a file.
 func (l *lab) download(url, path string) error {
 	request, err := http.NewRequestWithContext(l.ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -363,7 +363,7 @@ func (l *lab) download(url, path string) error {
 	return errors.Join(err, os.WriteFile(path, b, 0o644))
 }
 
-// processRSS returns the bytes of a process that are in memory, as Linux tells it.
+// processRSS returns the resident memory of a process in bytes, as Linux reports it.
 func processRSS(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

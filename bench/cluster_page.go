@@ -13,11 +13,12 @@ import (
 	"bigset/bench/run"
 )
 
-// Around is what clients met around a fault, over time.
+// Around is what clients observed around a fault, over time.
 type Around struct {
 	Workload string  `json:"workload"`
 	Window   float64 `json:"window_s"` // length of a window
-	// Ends has the end of each window, in seconds since the first began; the others what ended within it. A P99 of 0 is that of no operation.
+	// Ends contains the end of each window, in seconds since the first began. The other fields are about operations that ended within the
+	// window. A P99 of 0 means no operation.
 	Ends         []float64    `json:"ends_s"`
 	OpsPerSecond []float64    `json:"ops_per_s"`
 	P99          []float64    `json:"p99_us"`
@@ -31,22 +32,22 @@ type AroundMark struct {
 	What string  `json:"what"`
 }
 
-// aroundWindow is the length of a window: some hundred operations of the clients, so that a p99 means something.
+// aroundWindow is the length of a window: it contains some hundred operations of the clients, enough for a meaningful p99.
 const aroundWindow = 250 * time.Millisecond
 
-// moment is something that happens while clients are at work.
+// moment is an event while clients run.
 type moment struct {
 	at   time.Time
 	what string
 }
 
-// around notes what clients met from one moment to another.
+// around records what clients observed in an interval.
 func (l *lab) around(workload string, s *steady, from, to time.Time, moments ...moment) {
 	a := Around{Workload: workload, Window: aroundWindow.Seconds()}
 	for at := from; !at.Add(aroundWindow).After(to); at = at.Add(aroundWindow) {
 		h, errs := newHistogram(), uint64(0)
 		for _, t := range s.between(at, at.Add(aroundWindow)) {
-			_ = h.RecordValue(int64(min(t.took, latencyMax))) // it is in range
+			_ = h.RecordValue(int64(min(t.took, latencyMax))) // in range
 			if t.err != nil {
 				errs++
 			}
@@ -61,7 +62,7 @@ func (l *lab) around(workload string, s *steady, from, to time.Time, moments ...
 	l.arounds = append(l.arounds, a)
 }
 
-// WritePage writes the report as one file of HTML that needs nothing else.
+// WritePage writes the report as one self-contained HTML file.
 func (r *ClusterReport) WritePage(w io.Writer) error { return report.WriteHTML(w, r.page()) }
 
 func (r *ClusterReport) page() *report.Page {
@@ -99,15 +100,15 @@ func (r *ClusterReport) judged() report.Section {
 	return s
 }
 
-// parts are those that were measured, in their order.
+// parts are the measured parts in their order.
 func (r *ClusterReport) parts() []string {
 	return slices.DeleteFunc(clusterPartNames(), func(part string) bool { return !slices.Contains(r.Config.Parts, part) })
 }
 
-// otherNames are the first words of the workloads of parts that are not called so themselves.
+// otherNames maps parts to the first words of their workloads, if those differ from the part's name.
 var otherNames = map[string][]string{"filters": {"bloomd"}, "faults": {"kill", "stop"}}
 
-// section is what was measured of a part.
+// section is what was measured in a part.
 func (r *ClusterReport) section(part string) report.Section {
 	names := otherNames[part]
 	if names == nil {
@@ -150,7 +151,7 @@ func (r *ClusterReport) section(part string) report.Section {
 	return s
 }
 
-// charts draws what clients met.
+// charts draws what clients observed.
 func (a *Around) charts() []chart.Chart {
 	var marks []chart.Mark
 	for _, m := range a.Marks {

@@ -9,8 +9,8 @@ import (
 	"bigset/bench/run"
 )
 
-// ClusterReport is what RunCluster has measured. The CPU time of a row is that of all processes together, this one too; in rows of filters it is that of
-// the nodes.
+// ClusterReport is the result of RunCluster. The CPU time of a row is that of all processes together, including this one; in rows of
+// filters it is that of the nodes.
 type ClusterReport struct {
 	Machine Machine       `json:"machine"`
 	Config  ClusterConfig `json:"config"`
@@ -43,7 +43,7 @@ func clusterCells(row *Row) []string {
 	return cells
 }
 
-// WriteTable writes the report for people: a line for each load on each system, then what the cluster must reach and what it does.
+// WriteTable writes the report for people: a line for each load on each system, then the goals of the cluster and how it meets them.
 func (r *ClusterReport) WriteTable(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	_, _ = fmt.Fprintf(b, "%s, %d cores, which all processes and the loader share. Medians of %d rounds of %v; percentiles over all of them.\n\n",

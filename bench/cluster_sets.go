@@ -20,10 +20,10 @@ import (
 const (
 	verbEcho   wire.Verb = 1
 	verbStream wire.Verb = 2
-	// callBytes is the length of a call without content, about that of an add; partBytes that of a part of a stream.
+	// callBytes is the length of a call without content, about that of an add. partBytes is the length of a part of a stream.
 	callBytes = 100
 	partBytes = 256 << 10
-	// callersMany is how many goroutines call at one time, where many do.
+	// callersMany is how many goroutines call at one time in loads with many callers.
 	callersMany = 64
 )
 
@@ -51,7 +51,7 @@ func (l *lab) transport() error {
 	})
 }
 
-// wired calls f with what makes links to a server that echoes calls, and answers streams of so many parts.
+// wired calls f with a function that makes links to a server, which echoes calls and answers streams with that many parts.
 func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
 	part := make([]byte, partBytes)
 	s := wire.NewServer(wire.ServerOptions{Handler: func(_ context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
@@ -111,7 +111,7 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 	return system.Expect("bytes streamed", got, parts*partBytes)
 }
 
-// element returns an element that nobody has added yet.
+// element returns an element that has not been added yet.
 func (l *lab) element() []byte { return l.names().Append(nil, int(l.next.Add(1))) }
 
 // sharing says how the callers of a load share clients, and with them connections.
@@ -214,8 +214,8 @@ func (l *lab) addTo(workload, system string, s *sharing) error {
 	return l.load(workload, system, ps, s.callers, begin)
 }
 
-// warmBytes is what each node of a load is given before: enough that its logs of writes are old ones that are used again, as those of a store that runs for long. A
-// sync of a new log takes half as long again. The stores in this process are warm in the same way.
+// warmBytes is how much data each node of a load gets before: enough that it reuses old write logs, as a store does that has run for long.
+// A sync of a new log takes half as long again. The stores in this process are warmed in the same way.
 const warmBytes = 160 << 20
 
 // warm brings nodes to the state of a long run, once.
@@ -243,7 +243,8 @@ func (l *lab) warm(ps *processes) error {
 	return ps.ready(readyTime)
 }
 
-// addLocally measures synced adds to one store in this process, or adds that three apply: the first and one of the others before the add ends.
+// addLocally measures synced adds to one store in this process, or adds that three stores apply: the first and one of the others before the
+// add ends.
 func (l *lab) addLocally(workload, name string, stores, n int) error {
 	return l.replicated(stores, system.Options{Sync: true, Warm: !l.c.Short}, func(list []*replica) error {
 		var late sync.WaitGroup
@@ -262,7 +263,7 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 					}
 				}
 				o := bigset.WriteOptions{Applied: spread}
-				if n > 1 { // one after the other makes larger groups, which is faster where many wait
+				if n > 1 { // applying one after the other makes larger groups, which is faster if many wait
 					o.Applied = nil
 				}
 				r, err := list[0].Store().Write(l.ctx, []byte(system.SetName), ops, o)
@@ -306,7 +307,7 @@ func (l *lab) floor(s *sharing) {
 // readSet is the set that is read.
 const readSet = "read"
 
-// addBatch is how many elements a client adds at a time, where it loads a set.
+// addBatch is how many elements a client adds at a time when it loads a set.
 const addBatch = 1000
 
 // reading measures reads of a whole set.
@@ -320,7 +321,7 @@ func (l *lab) reading() error {
 		return err
 	}
 	defer c.Close()
-	if l.round == 0 { // the nodes' memtables are as large as those of the stores in this process, or their tables would lie in more levels
+	if l.round == 0 { // the nodes' memtables must be as large as those of the stores in this process, or their tables would be in more levels
 		if err := errors.Join(l.warm(ps), l.loadSet(c, readSet, l.elements, l.names().Append), ps.restart()); err != nil {
 			return err
 		}
@@ -351,7 +352,7 @@ func (l *lab) reading() error {
 	})
 }
 
-// streamed returns what reads the set at two replicas by a client, with a token for each element or without.
+// streamed returns a function that reads the set on two replicas through a client, with a token for each element or without.
 func (l *lab) streamed(c *client.Client, contexts bool) func(got func(int)) error {
 	return func(got func(int)) error {
 		for p, err := range c.Read(l.ctx, client.Read{Set: []byte(readSet), R: 2, Contexts: contexts}) {
@@ -364,7 +365,7 @@ func (l *lab) streamed(c *client.Client, contexts bool) func(got func(int)) erro
 	}
 }
 
-// loadSet adds n elements to a set by a client, in batches.
+// loadSet adds n elements to a set through a client, in batches.
 func (l *lab) loadSet(c *client.Client, set string, n int, element func(dst []byte, i int) []byte) error {
 	for first := 0; first < n; first += addBatch {
 		var ops []client.Op
@@ -378,7 +379,7 @@ func (l *lab) loadSet(c *client.Client, set string, n int, element func(dst []by
 	return nil
 }
 
-// read measures one way to read the set: over and over until the span is over, at least once. An operation is one element.
+// read measures one way to read the set: repeatedly until the span has passed, at least once. An operation is one element.
 func (l *lab) read(workload, name string, ps *processes, read func(got func(int)) error) error {
 	p := &phase{ctx: l.ctx, hist: newHistogram()}
 	c := stopwatch{p: p}

@@ -13,48 +13,45 @@ import (
 	"bigset/compaction"
 )
 
-// Config says what Run does. The zero value is the default run: the core workloads at small sizes, a minute or two
-// in all.
+// Config configures Run. The zero value is the default run: the core workloads at small sizes, a minute or two in all.
 type Config struct {
-	// Workloads are the names of those to run, in that order; nil is all. Workloads lists them.
+	// Workloads are the names of the workloads to run, in that order; nil means all. The function Workloads lists them.
 	Workloads []string `json:"workloads,omitempty"`
-	// Elements is the size of the sets; 0 is each workload's own.
+	// Elements is the size of the sets; 0 means each workload's own.
 	Elements int `json:"elements,omitempty"`
-	// Rounds is how often everything is repeated; 0 is 3, with Full 5 (3 from 10 million elements on).
+	// Rounds is how often everything is repeated; 0 means 3, with Full 5 (3 from 10 million elements on).
 	Rounds int `json:"rounds,omitempty"`
-	// Dir is where the temporary folder is made; "" is the system's place for such, or the current folder where that is no
-	// disk.
+	// Dir is where the temporary folder is made; "" means the system's default place, or the current folder if that place is not on a disk.
 	Dir string `json:"dir,omitempty"`
-	// Sync makes every write durable before the next one, where a workload does not say by itself.
+	// Sync makes every write durable before the next one, unless a workload decides this itself.
 	Sync bool `json:"sync,omitempty"`
-	// Strategy is that of the system bigset; "" is default. In workloads that compare strategies it takes the place of
-	// default.
+	// Strategy is the strategy of the system bigset; "" means default. In workloads that compare strategies it replaces default.
 	Strategy string `json:"strategy,omitempty"`
-	// Seed makes elements and victims; runs with equal seeds do the same operations.
+	// Seed determines elements and victims; runs with equal seeds do the same operations.
 	Seed uint64 `json:"seed"`
 	// Full runs the large sizes, as long as it takes.
 	Full bool `json:"full,omitempty"`
-	// MemTableBytes and CacheBytes are those of every store; 0 is 64 MiB. Workloads whose shape depends on how often a
-	// memtable fills scale it down with their elements.
+	// MemTableBytes and CacheBytes are those of every store; 0 means 64 MiB. Workloads whose shape depends on how often a memtable fills
+	// scale it down with their elements.
 	MemTableBytes int   `json:"memtable_bytes"`
 	CacheBytes    int64 `json:"cache_bytes"`
-	// Files are hashes of the workload files that were run, by the workloads' names; nil is none.
+	// Files are hashes of the workload files that were run, by the workloads' names; nil means none.
 	Files map[string]string `json:"files,omitempty"`
-	// Sizes, Systems, Strategies and Duration took the place of those of the workload files; empty is not. Extra are the names of strategies that
-	// the caller brought.
+	// Sizes, Systems, Strategies and Duration replace those of the workload files unless they are empty. Extra are the names of strategies
+	// that the caller added.
 	Sizes      []int         `json:"sizes,omitempty"`
 	Systems    []string      `json:"systems,omitempty"`
 	Strategies []string      `json:"strategies,omitempty"`
 	Duration   time.Duration `json:"duration_ns,omitempty"`
 	Extra      []string      `json:"extra_strategies,omitempty"`
-	// Out is a file that holds the report as JSON while it grows. Rows that it has already, from a run with the same
-	// Config, are not measured again. "" is none.
+	// Out is a file for the report as JSON while it grows. Rows that it contains already, from a run with the same Config, are not measured
+	// again. "" means none.
 	Out string `json:"-"`
-	// OtherBuild accepts an Out of another build of this program, and notes that in the report; else it is refused.
+	// OtherBuild accepts an Out of another build of this program, and notes that in the report; otherwise it is refused.
 	OtherBuild bool `json:"-"`
 	// Program is this program's file, which the workload program runs as another process; "" leaves its row out.
 	Program string `json:"-"`
-	// Progress is told in lines of text what is being done; nil is nobody.
+	// Progress receives lines of text about the progress; nil means none are written.
 	Progress io.Writer `json:"-"`
 }
 
@@ -101,7 +98,7 @@ func (c Config) validate() error {
 	return err
 }
 
-// chosen returns the workloads that are to run.
+// chosen returns the workloads to run.
 func (c Config) chosen() ([]*workload, error) {
 	if c.Full && len(c.Workloads) == 0 || slices.Equal(c.Workloads, []string{"all"}) {
 		return workloads(), nil
@@ -120,7 +117,7 @@ func (c Config) chosen() ([]*workload, error) {
 	return chosen, nil
 }
 
-// differs says in which option rows measured under c and rows measured under o differ, so that they may not stand beside each other; "" is in none.
+// differs returns the option in which rows measured under c and under o differ, so that they must not be combined; "" means none.
 func (c Config) differs(o Config) string {
 	for _, of := range []struct {
 		what     string

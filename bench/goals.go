@@ -16,7 +16,7 @@ import (
 //go:embed goals.yaml
 var goalsText []byte
 
-// goals are what the workloads without a file must reach, and the parts of a cluster.
+// goals are the goals of the workloads without a file, and of the parts of a cluster.
 var goals = sync.OnceValue(func() map[string][]spec.Assertion {
 	all, err := parser.Goals("goals.yaml", goalsText, append(workloadNames(), clusterPartNames()...))
 	if err != nil {
@@ -25,7 +25,7 @@ var goals = sync.OnceValue(func() map[string][]spec.Assertion {
 	return all
 })
 
-// assertions are what the workload must reach.
+// assertions are the goals of the workload.
 func (w *workload) assertions() []spec.Assertion {
 	if w.file != nil {
 		return w.file.Assertions
@@ -33,10 +33,10 @@ func (w *workload) assertions() []spec.Assertion {
 	return goals()[w.Name]
 }
 
-// verdict is what came of a goal.
+// verdict is the result of a goal.
 type verdict struct{ run.Verdict }
 
-// judge judges goals for all rows that they are about.
+// judge judges goals for all rows that they concern.
 func judge(list []spec.Assertion, rows []Row, strategy string) (verdicts []verdict) {
 	for _, v := range run.Judge(&spec.Workload{Assertions: list}, rows, strategy) {
 		verdicts = append(verdicts, verdict{v})
@@ -44,7 +44,7 @@ func judge(list []spec.Assertion, rows []Row, strategy string) (verdicts []verdi
 	return verdicts
 }
 
-// besides returns the speed of a row beside that of another, of which there must not be two of a system.
+// besides returns the speed of a row relative to another. Both systems must occur only once.
 func besides(row, other *Row) verdict {
 	ref := func(r *Row) spec.Ref {
 		return spec.Ref{Figure: "ops_per_s", Row: r.Workload, System: spec.System(r.System), Strategy: r.Strategy}
@@ -52,7 +52,7 @@ func besides(row, other *Row) verdict {
 	return judge([]spec.Assertion{{Of: ref(row), To: ref(other), Shown: true}}, []Row{*row, *other}, "")[0]
 }
 
-// rowOf returns the row of a workload on a system, at a size; nil if there is none.
+// rowOf returns the row of a workload on a system at a size, or nil.
 func rowOf(rows []Row, workload, system string, elements int) *Row {
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Workload == workload && r.System == system && r.Elements == elements })
 	if i < 0 {
@@ -78,7 +78,7 @@ func (v verdict) String() string {
 	case run.Met:
 		return fmt.Sprintf("%s, goal %s %s: ok", have, sign, v.number(v.Limit))
 	}
-	if v.Unit() == "" && number(v.Value) == number(v.Limit) { // by a hair
+	if v.Unit() == "" && number(v.Value) == number(v.Limit) { // equal after rounding
 		have = fmt.Sprintf("%s: %.3f (%s)", v.Means, v.Value, v.spread())
 	}
 	return fmt.Sprintf("%s, goal %s %s: MISSED", have, sign, v.number(v.Limit))
@@ -87,7 +87,7 @@ func (v verdict) String() string {
 // number writes a value of the goal, with its unit if it has one.
 func (v verdict) number(x float64) string { return Amount(v.Unit(), x, number) }
 
-// Amount writes a value in a unit of spec.Assertion.Unit; plain writes it where there is none.
+// Amount writes a value in a unit of spec.Assertion.Unit; plain writes values without a unit.
 func Amount(unit string, x float64, plain func(float64) string) string {
 	switch unit {
 	case "us":
@@ -114,7 +114,7 @@ func (v verdict) spread() string {
 	return number(v.Low/scale) + ".." + number(v.High/scale)
 }
 
-// number writes a figure with as many digits as say something.
+// number writes a figure with its significant digits.
 func number(v float64) string {
 	switch {
 	case math.IsInf(v, 0) || math.IsNaN(v):

@@ -20,9 +20,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// handoff: a set is copied to an empty store, durably. An operation is one element, the latency is that of the whole. The bare row
-// reads a chunk when the one before is written, as raw Pebble does; handoff/ahead reads it meanwhile. Raw Pebble copies its range
-// by ingested tables (handoff/tables) and by batches (handoff/batches); its bare row is the faster of the two.
+// handoff: a set is copied to an empty store, durably. An operation is one element, the latency is that of the whole copy. In the bare row,
+// a chunk is read after the one before is written, as raw Pebble does; in handoff/ahead it is read during that write. Raw Pebble copies its
+// range by ingested tables (handoff/tables) and by batches (handoff/batches); its bare row is the faster of the two.
 func handOff(e *env) error {
 	return e.turns([]contender{{system: system.NameBigset}, {system: system.NamePebble}}, func(c contender) error {
 		if c.system == system.NamePebble {
@@ -60,7 +60,7 @@ func (e *env) inTurn(names ...string) []string {
 	return names
 }
 
-// copied measures a copy of the set into a system, once, with what that leaves to do.
+// copied measures one copy of the set into a system, with the work that it leaves.
 func (e *env) copied(to system.System, workload string, m *meter, copied func() error) (Figures, error) {
 	f, hist, err := e.figures(to, func(p *phase) error {
 		if err := p.loop(1, func(int) error { return copied() }); err != nil {
@@ -83,7 +83,7 @@ func (e *env) copied(to system.System, workload string, m *meter, copied func() 
 	return f, nil
 }
 
-// handoffRaw copies a range of raw Pebble both ways.
+// handoffRaw copies a range of raw Pebble in both ways.
 func (e *env) handoffRaw(c contender, from *system.Raw) error {
 	s := from.Handle(system.SetName)
 	if err := e.loaded(from, e.elements); err != nil {
@@ -116,7 +116,7 @@ func (e *env) handoffRaw(c contender, from *system.Raw) error {
 	return nil
 }
 
-// Sizes of what raw Pebble copies at a time, in bytes of keys and values: a batch, and a table.
+// Sizes in which raw Pebble copies, in bytes of keys and values: a batch, and a table.
 const (
 	copyBatchBytes = 1 << 20
 	copyTableBytes = 32 << 20
@@ -141,7 +141,7 @@ func eachKey(r *system.Raw, b keyscheme.Bounds, f func(key, value []byte) error)
 	return nil
 }
 
-// copyByBatches copies a range of another store. The last batch is synced, and with it all before.
+// copyByBatches copies a range of another store. The last batch is synced, which syncs all before it.
 func copyByBatches(r, from *system.Raw, b keyscheme.Bounds) (err error) {
 	batch := r.DB().NewBatch()
 	defer func() { err = errors.Join(err, batch.Close()) }()
@@ -165,7 +165,7 @@ func copyByBatches(r, from *system.Raw, b keyscheme.Bounds) (err error) {
 	return batch.Commit(pebble.Sync)
 }
 
-// copyByTables copies a range of another store into tables, and ingests them all at once.
+// copyByTables copies a range of another store into tables and ingests them all at once.
 func copyByTables(r, from *system.Raw, b keyscheme.Bounds) (err error) {
 	var paths []string
 	var w *sstable.Writer

@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// batchSize is the number of elements in a batch, where elements are written in batches.
+// batchSize is the number of elements in a batch, for elements written in batches.
 const batchSize = 1000
 
 // names returns the elements of this run.
@@ -31,7 +31,7 @@ func (e *env) loaded(sys system.System, n int) error {
 	return err
 }
 
-// insertOneByOne measures inserts of elements 0 to n-1, one an operation.
+// insertOneByOne measures inserts of elements 0 to n-1, one for each operation.
 func (e *env) insertOneByOne(sys system.System, s system.Set, row Row) error {
 	b := system.NewBatch(1)
 	return e.measure(sys, row, func(p *phase) error {
@@ -50,7 +50,7 @@ func (e *env) insertOneByOne(sys system.System, s system.Set, row Row) error {
 // writers is how many goroutines insert-concurrent has.
 const writers = 64
 
-// together lets all writers do each operations. f returns what one writer does.
+// together makes each writer do each operations. f returns the operation of one writer.
 func together(p *phase, each int, f func(w int) func(i int) error) error {
 	var wg sync.WaitGroup
 	errs, hists := make([]error, writers), make([]*hdrhistogram.Histogram, writers)

@@ -11,19 +11,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// phase is what is measured at a stretch on one system. Its load calls loop, and settle if it writes.
+// phase is a measurement without interruption on one system. Its load calls loop, and settle if it writes.
 type phase struct {
 	ctx  context.Context
 	hist *hdrhistogram.Histogram
-	ops  uint64 // what the figures count; loop adds its calls
+	ops  uint64 // operations for the figures; loop adds its calls
 	user uint64 // bytes of the elements that the operations named
 
-	settled time.Time // when what the writes left to do was done, by settle
+	settled time.Time // when settle finished the work that the writes had left
 	away    time.Duration
 	awayCPU time.Duration
 }
 
-// checkEvery is how many operations pass between two looks at the context.
+// checkEvery is how many operations pass between two checks of the context.
 const checkEvery = 256
 
 // loop calls f with 0 to n-1, measuring each call.
@@ -48,10 +48,10 @@ func (p *phase) loop(n int, f func(i int) error) error {
 }
 
 func (p *phase) observe(d time.Duration) {
-	_ = p.hist.RecordValue(int64(min(d, latencyMax))) // it is in range
+	_ = p.hist.RecordValue(int64(min(d, latencyMax))) // in range
 }
 
-// settle flushes what was written and waits until compactions have nothing left to do: that belongs to the writes.
+// settle flushes what was written and waits until compactions have nothing left to do, which counts as part of the writes.
 func (p *phase) settle(sys system.System) (err error) {
 	p.settled, err = sys.Settle(p.ctx)
 	return err
@@ -111,7 +111,7 @@ func (e *env) figures(sys system.System, load func(*phase) error) (f Figures, hi
 	return f, p.hist, nil
 }
 
-// figures fills in the figures of speed.
+// figures sets the figures of speed.
 func (p *phase) figures(f *Figures, took, cpu time.Duration) {
 	f.Ops = p.ops
 	f.OpsPerSecond = float64(p.ops) / max(took, 1).Seconds()
@@ -121,7 +121,7 @@ func (p *phase) figures(f *Figures, took, cpu time.Duration) {
 	f.Latencies(p.hist)
 }
 
-// wrote fills in the figures of a phase that wrote.
+// wrote sets the figures of a phase that wrote.
 func (p *phase) wrote(f *Figures, before, after system.Usage) {
 	d := after.Since(before)
 	written := d.WAL + d.Flush + d.Compact + d.Rewrite
@@ -141,7 +141,7 @@ func heapBytes() uint64 { return probe.HeapBytes() }
 
 func place(dir string) string { return probe.Place(dir) }
 
-// stopwatch notes how long the laps of something take that cannot be cut into calls.
+// stopwatch records the laps of a call that can't be divided into calls.
 type stopwatch struct {
 	p    *phase
 	last time.Time

@@ -9,10 +9,10 @@ import (
 // ErrWrong is in the chain of errors about a system that gave a wrong answer.
 var ErrWrong = system.ErrWrong
 
-// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's.
+// contender is a system in a comparison: bigset has a strategy, "" for the run's.
 type contender struct{ system, strategy string }
 
-// fill replaces zeros by what the run says, for a strategy.
+// fill replaces zeros by the values of the run, for a strategy.
 func (c Config) fill(o system.Options, strategy string) (system.Options, error) {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = c.MemTableBytes
@@ -43,13 +43,13 @@ func (e *env) open(c contender, dir string, o system.Options) (sys system.System
 	return all.Open(e.ctx, c.system, strategy, dir, o)
 }
 
-// label fills in what a row says of a system.
+// label sets the names of a system in a row.
 func label(sys system.System, r *Row) { r.System, r.Record, r.Strategy = sys.Label() }
 
-// verifyMax is the greatest number of elements at which stores are verified after a round.
+// verifyMax is the largest number of elements for which stores are verified after a round.
 const verifyMax = 1_000_000
 
-// check verifies a store outside the measured time, when it is small.
+// check verifies a small store outside the measured time.
 func (e *env) check(sys system.System, name string, elements int) error {
 	if elements > verifyMax {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"bigset/bench/system"
 )
 
-// programTimes is how often a round adds an element by the program.
+// programTimes is how many elements a round adds through the program.
 const programTimes = 3
 
-// byProgram: "set add" of one element into a store that was closed in order, from the start of a process to its end.
+// byProgram: "set add" of one element into a store that was closed cleanly, from the start of a process to its end.
 func byProgram(e *env) error {
 	c, dir := contender{system: system.NameBigset}, e.folder()
 	if e.cfg.Program == "" {

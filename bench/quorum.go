@@ -11,18 +11,18 @@ import (
 	"bigset/server/coord"
 )
 
-// quorumReplicas is the number of replicas that hold a set.
+// quorumReplicas is the number of replicas of a set.
 const quorumReplicas = 3
 
 const (
-	readElements = 200_000 // are read in all, by as many reads as it takes
+	readElements = 200_000 // elements read in total, by as many reads as needed
 	firstReads   = 200     // reads of the first elements
 )
 
-// setOf names the set of n elements, where a store has several.
+// setOf names the set of n elements in a store with several sets.
 func setOf(n int) string { return fmt.Sprintf("%s-%d", system.SetName, n) }
 
-// reading reads a set once and notes how long each chunk took.
+// reading reads a set once and records how long each chunk took.
 func (p *phase) reading(s system.Set, limit int, got *int) error {
 	c := stopwatch{p: p}
 	c.start()
@@ -32,10 +32,10 @@ func (p *phase) reading(s system.Set, limit int, got *int) error {
 	})
 }
 
-// quorum-read: the whole set, as replicas have it together, in order with contexts: of two of three replicas, which are stores in
-// this process. An operation is one element, the latencies are those of its parts. quorum-read/r3 is of all three, and
-// quorum-read/local a read of one store. quorum-read/first is the time until the first elements of a read of two are there,
-// and quorum-read/heap what the heap grows by while such a read is under way, in the set and in one of a tenth of its size.
+// quorum-read: the whole set as the replicas know it together, in order, with contexts, from two of three replicas, which are stores in
+// this process. An operation is one element; the latencies are those of its parts. quorum-read/r3 reads from all three, and
+// quorum-read/local reads one store. quorum-read/first is the time until the first elements of a read from two arrive. quorum-read/heap is
+// by what the heap grows during such a read, in the set and in one of a tenth of its size.
 func quorumRead(e *env) error {
 	sizes := []int{max(1, e.elements/10), e.elements}
 	return e.replicated(quorumReplicas, system.Options{Warm: true}, func(list []*replica) error {
@@ -62,7 +62,8 @@ type quorumReads struct {
 	coord *coord.Coordinator
 }
 
-// read reads a set of n elements at R replicas, and calls part with the number of elements in each part. It stops when part says so.
+// read reads a set of n elements from R replicas, and calls part with the number of elements in each part. It stops when part returns
+// false.
 func (q *quorumReads) read(n, r int, part func(n int) (more bool)) error {
 	request := coord.Read{Set: []byte(setOf(n)), Quorum: coord.Quorum{R: r}}
 	for p, err := range q.coord.Read(q.ctx, request) {
@@ -76,10 +77,10 @@ func (q *quorumReads) read(n, r int, part func(n int) (more bool)) error {
 	return nil
 }
 
-// heapLooks is how often the heap is looked at in the course of a read.
+// heapLooks is how often the heap is measured during a read.
 const heapLooks = 4
 
-// heap reads a set of n elements at all replicas, so that caches are as full as they get, and then at two of them.
+// heap reads a set of n elements from all replicas, which fills the caches, and then from two of them.
 func (q *quorumReads) heap(n int) error {
 	got := 0
 	count := func(n int) bool { got += n; return true }
@@ -101,7 +102,7 @@ func (q *quorumReads) heap(n int) error {
 	return errors.Join(err, system.Expect("elements read", got, n))
 }
 
-// rates measures the reads beside each other, in turns.
+// rates measures the reads in turns.
 func (q *quorumReads) rates(n int) error {
 	parts := []struct {
 		name string
@@ -145,7 +146,7 @@ func (q *quorumReads) reading(p *phase, n, r int, got *int) error {
 	})
 }
 
-// first measures the time until the first elements are there. The context comes just before them.
+// first measures the time until the first elements arrive. The context arrives just before them.
 func (q *quorumReads) first(n int) error {
 	return q.measure(q.local, Row{Workload: "quorum-read/first", Elements: n}, func(p *phase) error {
 		for range firstReads {
@@ -165,8 +166,8 @@ func (q *quorumReads) first(n int) error {
 	})
 }
 
-// write-quorum: one add, which is answered when two of three replicas have it on disk; they share a disk, and the third gets it
-// meanwhile. write-quorum/local is an add that one store has on disk.
+// write-quorum: one add, which is answered when two of three replicas have it on disk. The replicas share a disk, and the third gets the
+// add later. write-quorum/local is an add that one store has on disk.
 func writeQuorum(e *env) error {
 	return e.replicated(quorumReplicas, system.Options{Sync: true, Warm: true}, func(list []*replica) error {
 		local := func() error {
@@ -201,7 +202,7 @@ func (e *env) writeQuorumOn(list []*replica) error {
 	if err != nil {
 		return err
 	}
-	for i, r := range list { // a delta that was under way when the coordinator was closed may not have come
+	for i, r := range list { // a delta in flight when the coordinator was closed may be missing
 		if _, err := allSlots(e.ctx, list[0].peer, r.peer); i > 0 && err != nil {
 			return err
 		}

@@ -12,104 +12,105 @@ import (
 	"bigset/compaction"
 )
 
-// RaceConfig says what Race does.
+// RaceConfig configures Race.
 type RaceConfig struct {
 	Seed  uint64  // of elements and victims; equal seeds do equal operations
-	Scale float64 // of the work, as a share of the usual; 0 is 1
+	Scale float64 // of the work, as a share of the default; 0 means 1
 	Dir   string  // where the temporary folder is made, which is always removed; "" is as in Config
-	// Tick is how often the stores are sampled; 0 is 250 ms.
+	// Tick is how often the stores are sampled; 0 means 250 ms.
 	Tick time.Duration
-	// Show is given the leg that runs, after each sample and once when the leg ends. It is called from one goroutine at a time, may keep
-	// what it is given but must not change it, and should not block. nil is nobody.
+	// Show is called with the current leg, after each sample and once when the leg ends. It is called by one goroutine at a time, may keep
+	// its argument but must not change it, and should not block. Nil means no calls.
 	Show func(Leg)
 
-	quiet time.Duration // how long nothing may happen for a store to count as at rest; 0 is churnRest
+	quiet time.Duration // how long a store must be idle to count as at rest; 0 means churnRest
 }
 
-// Leg is one load of the race: what it is, how far it has come, and what each racer has come to.
+// Leg is one load of the race: its description, its progress, and the figures of each racer.
 type Leg struct {
 	Name     string `json:"name"`
 	About    string `json:"about"`
-	Elements int    `json:"elements"` // of the set; of the queue, those that pass through it
+	Elements int    `json:"elements"` // of the set; for the queue, those that pass through it
 
-	Finished bool     `json:"finished"` // all was done, and both stores were verified after it
-	Ops      uint64   `json:"ops"`      // adds and removes of each racer, those that loaded the set included
+	Finished bool     `json:"finished"` // all was done, and both stores were verified afterwards
+	Ops      uint64   `json:"ops"`      // adds and removes of each racer, including those that loaded the set
 	Stream   string   `json:"stream"`   // hash of these operations: the same for both
 	Racers   [2]Racer `json:"racers"`   // set-tombstones, point deletes
 
-	// Phase is what is done at the moment, of which Done steps of Of are done. Marks are when phases began.
+	// Phase is the current phase, of whose Of steps Done are done. Marks are the times at which phases began.
 	Phase    string     `json:"-"`
 	Done, Of int64      `json:"-"`
 	Marks    []RaceMark `json:"-"`
 }
 
-// RaceMark is when a phase began, since the leg did.
+// RaceMark is the time at which a phase began, since the beginning of the leg.
 type RaceMark struct {
 	At   time.Duration
 	Text string
 }
 
-// Racer is what one way to delete has come to in a leg. Sizes are bytes. What loaded the set of a leg does not count.
+// Racer contains the figures of one way to delete in a leg. Sizes are in bytes. Loading the set of a leg does not count.
 type Racer struct {
 	Name     string `json:"name"`
 	Strategy string `json:"strategy"`
 	Record   string `json:"record"`
 
-	// BytesWritten are those to log and tables. Pebble counts a log that is being flushed twice: in the middle of a leg the figure may fall.
+	// BytesWritten counts the bytes written to log and tables. Pebble counts a log that is being flushed twice, so the figure may fall in
+	// the middle of a leg.
 	BytesWritten uint64 `json:"bytes_written"`
-	BytesBelow   uint64 `json:"bytes_below"` // of them those to tables: flushes, compactions, rewriter
-	// KeysDead are element keys in tables that are not live. Deletes that were written over them are not counted.
+	BytesBelow   uint64 `json:"bytes_below"` // those among them written to tables: by flushes, compactions and the rewriter
+	// KeysDead counts element keys in tables that are not live. Deletes written over them are not counted.
 	KeysDead    uint64 `json:"keys_dead"`
 	KeysLive    uint64 `json:"keys_live"`
-	BytesBefore uint64 `json:"bytes_before"` // of tables when the leg began
+	BytesBefore uint64 `json:"bytes_before"` // of tables at the beginning of the leg
 	BytesTables uint64 `json:"bytes_tables"` // of tables in use
-	// SpaceBack is the share of what the dead took in tables that is free again; nil where the dead had not all been in tables.
+	// SpaceBack is the share of the space of dead elements in tables that is free again; nil if not all dead elements had been in tables.
 	SpaceBack *float64 `json:"space_back,omitempty"`
 
 	Reads   int64   `json:"reads"`
 	ReadP50 float64 `json:"read_p50_us"`
 	ReadP99 float64 `json:"read_p99_us"`
-	Seconds float64 `json:"seconds"` // that its operations took, reads included
+	Seconds float64 `json:"seconds"` // duration of its operations, including reads
 
 	Samples []RaceSample `json:"-"`
 }
 
-// RaceSample is a racer at a moment of a leg.
+// RaceSample is the state of a racer at one moment of a leg.
 type RaceSample struct {
 	At           time.Duration // since the leg began
 	BytesWritten uint64
 	KeysDead     uint64
 	BytesTables  uint64
-	SpaceBack    float64 // NaN where there is no such figure
-	ReadP99      float64 // µs, of the reads since the last sample; NaN where there were none
+	SpaceBack    float64 // NaN if unknown
+	ReadP99      float64 // µs, of the reads since the last sample; NaN if there were none
 }
 
-// RacerNames are what the racers are called, in the order of Leg.Racers.
+// RacerNames are the names of the racers, in the order of Leg.Racers.
 var RacerNames = [2]string{"set-tombstones", "point deletes"}
 
 // raceStrategies are their strategies.
 var raceStrategies = [2]compaction.Strategy{compaction.Default(), compaction.PointDeletes()}
 
-// The usual work.
+// The default work.
 const (
-	raceSettled     = 1_800_000 // elements of the settled set, of which nine in ten die
+	raceSettled     = 1_800_000 // elements of the settled set, nine in ten of which die
 	raceQueue       = 1_000_000 // elements that pass through the queue
 	raceChurn       = 60_000    // elements of the set that is turned over
 	raceLeast       = 2_000     // elements at any scale
 	raceMemTableMin = 256 << 10
 	raceTick        = 250 * time.Millisecond
 
-	racePage       = 100 // elements that a read asks for
+	racePage       = 100 // elements of a read
 	raceReads      = 10  // reads of each racer after a batch of removes
-	raceQueueTurn  = 50  // adds of a turn
+	raceQueueTurn  = 50  // adds in a turn
 	raceQueueReads = 4   // turns between two reads of the head
 	raceChurnReads = 4   // batches between two reads
 )
 
-// Race has the engine delete by set-tombstones and by point deletes. Both do the same operations, in turns so short that what the
-// machine does meanwhile hits both; the racer that begins changes from turn to turn. Three legs follow each other: a settled set of which
-// most dies, a queue, and uniform churn. Race returns the legs that were begun, also beside an error; one that wraps ErrWrong says that a
-// store was found wrong.
+// Race makes the engine delete by set-tombstones and by point deletes. Both do the same operations, in turns so short that changes of the
+// machine affect both; the racer that begins changes from turn to turn. Three legs follow each other: a settled set most of whose elements
+// die, a queue, and uniform churn. Race returns the legs that were begun, also together with an error. An error that wraps ErrWrong reports
+// that a store was wrong.
 func Race(ctx context.Context, c RaceConfig) (_ []Leg, err error) {
 	if c.Scale == 0 {
 		c.Scale = 1
@@ -147,11 +148,11 @@ type race struct {
 // scaled returns a number of elements at the race's scale.
 func (r *race) scaled(n int) int { return max(raceLeast, int(float64(n)*r.conf.Scale)) }
 
-// memTable returns the size of a memtable that fills as often at this scale as one of so many bytes at scale 1.
+// memTable returns the size of a memtable that fills as often at this scale as one of usual bytes at scale 1.
 func (r *race) memTable(usual int) int { return max(raceMemTableMin, int(float64(usual)*r.conf.Scale)) }
 
 // settledSet: nine of ten elements of a set that has settled in the bottommost level are removed, in batches of 1,000, and pages are read
-// from anywhere.
+// from random places.
 func (r *race) settledSet() error {
 	n := r.scaled(raceSettled)
 	r.elements = n
@@ -180,8 +181,8 @@ func (r *race) settledSet() error {
 	})
 }
 
-// queue: elements are added in ascending order, one at a time; a reader takes the first ones off, so that none stays longer than a
-// hundredth of the leg, and now and then reads the head.
+// queue: elements are added in ascending order, one at a time. A reader removes the first ones, so that none stays longer than a hundredth
+// of the leg, and now and then reads the head.
 func (r *race) queue() error {
 	n := r.scaled(raceQueue)
 	longest := max(queueTake, n/queueShare)
@@ -218,7 +219,7 @@ func (r *race) queue() error {
 	})
 }
 
-// churn: a set is turned over ten times, with victims anywhere in it.
+// churn: every element of a set is replaced ten times over, with victims anywhere in it.
 func (r *race) churn() error {
 	n := r.scaled(raceChurn)
 	r.elements = n

@@ -21,25 +21,25 @@ import (
 	"bigset/compaction"
 )
 
-// leg is a leg that runs.
+// leg is a running leg.
 type leg struct {
 	*race
 	memTable int
-	load     int  // elements that are there when it begins
+	load     int  // elements at the beginning
 	bottom   bool // in the bottommost level
-	left     int  // elements that must be there when it has ended
+	left     int  // elements that must be left at the end
 	work     func(*leg) error
 
 	racers [2]*racing
 	turn   int
 	began  time.Time
 
-	mu        sync.Mutex // guards what follows: the sampler reads it
+	mu        sync.Mutex // guards the fields below, which the sampler reads
 	state     Leg
 	measuring bool
 }
 
-// racing is a racer in a leg. One goroutine uses it, beside the sampler.
+// racing is a racer in a leg. One goroutine and the sampler use it.
 type racing struct {
 	*system.Bigset
 	set          *system.BigsetSet
@@ -55,7 +55,7 @@ type racing struct {
 	all, since *hdrhistogram.Histogram
 }
 
-// run runs a leg and keeps what came of it.
+// run runs a leg and keeps its results.
 func (r *race) run(l *leg) (err error) {
 	l.race, l.began = r, time.Now()
 	dir, err := os.MkdirTemp(r.root, l.state.Name+"-")
@@ -84,7 +84,7 @@ func (r *race) run(l *leg) (err error) {
 	for i, x := range l.racers {
 		l.state.Racers[i].Seconds = x.took.Seconds()
 	}
-	if a, b := l.racers[0], l.racers[1]; a.hash() == b.hash() { // or it ended in the middle of a turn
+	if a, b := l.racers[0], l.racers[1]; a.hash() == b.hash() { // otherwise the leg ended in the middle of a turn
 		l.state.Ops, l.state.Stream = a.ops, a.hash()[:streamDigits]
 	}
 	r.legs = append(r.legs, l.state)
@@ -96,7 +96,7 @@ func newRacing() *racing {
 	return &racing{batch: system.NewBatch(batchSize), fresh: system.NewBatch(batchSize), stream: sha256.New(), all: newHistogram(), since: newHistogram()}
 }
 
-// measured does all of a leg.
+// measured runs all of a leg.
 func (l *leg) measured(dir string) error {
 	for i := range l.racers {
 		if err := l.prepare(i, filepath.Join(dir, raceStrategies[i].Name())); err != nil {
@@ -115,7 +115,7 @@ func (l *leg) measured(dir string) error {
 	return l.check()
 }
 
-// prepare makes the store of a racer, with what is in it when the leg begins.
+// prepare makes the store of a racer with its initial contents.
 func (l *leg) prepare(i int, dir string) error {
 	x, c := l.racers[i], contender{system: system.NameBigset, strategy: raceStrategies[i].Name()}
 	if l.bottom {
@@ -175,7 +175,7 @@ func (l *leg) fill(x *racing) error {
 	return err
 }
 
-// start begins what is measured.
+// start begins the measurement.
 func (l *leg) start() error {
 	for _, x := range l.racers {
 		var err error
@@ -219,12 +219,12 @@ func (l *leg) each(phase string, steps int, f func(i int) error) error {
 	return nil
 }
 
-// steps has both racers do the steps of a phase, in turns.
+// steps makes both racers do the steps of a phase, in turns.
 func (l *leg) steps(phase string, steps int, f func(i int, x *racing) error) error {
 	return l.each(phase, steps, func(i int) error { return l.turns(func(x *racing) error { return f(i, x) }) })
 }
 
-// turns calls f for each racer. The one that comes first changes.
+// turns calls f for each racer. The racer that comes first changes.
 func (l *leg) turns(f func(*racing) error) error {
 	l.turn++
 	for k := range l.racers {
@@ -238,7 +238,7 @@ func (l *leg) turns(f func(*racing) error) error {
 	return nil
 }
 
-// rest leaves both alone until they have nothing more to do.
+// rest leaves both stores alone until they have nothing more to do.
 func (l *leg) rest() error {
 	l.phase("resting", 0)
 	for _, x := range l.racers {
@@ -257,7 +257,7 @@ func (l *leg) rest() error {
 	return nil
 }
 
-// check proves both stores right, and that they did the same.
+// check verifies both stores, and that the racers did the same.
 func (l *leg) check() error {
 	l.phase("verifying", 0)
 	for _, x := range l.racers {
@@ -268,14 +268,14 @@ func (l *leg) check() error {
 	return system.Expect("the second racer's operations", l.racers[1].hash(), l.racers[0].hash())
 }
 
-// streamDigits is how much of the hash is shown.
+// streamDigits is how many digits of the hash are shown.
 const streamDigits = 12
 
 func (x *racing) hash() string { return hex.EncodeToString(x.stream.Sum(nil)) }
 
-// note takes an operation into the hash of all.
+// note adds an operation to the hash of all operations.
 func (x *racing) note(kind byte, elements [][]byte) {
-	_, _ = x.stream.Write(binary.AppendUvarint([]byte{kind}, uint64(len(elements)))) // a hash takes everything
+	_, _ = x.stream.Write(binary.AppendUvarint([]byte{kind}, uint64(len(elements)))) // a hash accepts everything
 	for _, e := range elements {
 		_, _ = x.stream.Write(e)
 	}
@@ -309,7 +309,7 @@ func (x *racing) take(n int) error {
 	return x.set.TakeFirst(n)
 }
 
-// page reads up to a hundred elements, and notes how long that took.
+// page reads up to a hundred elements and records how long that took.
 func (x *racing) page(from []byte) error {
 	began := time.Now()
 	for _, err := range x.Store().Read(x.Context(), x.set.Name(), bigset.ReadOptions{From: from, Limit: racePage, BatchSize: racePage}) {
@@ -323,7 +323,7 @@ func (x *racing) page(from []byte) error {
 	return cmp.Or(x.all.RecordValue(took), x.since.RecordValue(took))
 }
 
-// sampler samples both racers until it is stopped, and once more then.
+// sampler samples both racers until it is stopped, and once more at the end.
 func (l *leg) sampler() (stop func() error) {
 	quit, done := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -351,7 +351,7 @@ func (l *leg) sampler() (stop func() error) {
 	}
 }
 
-// sample looks at both racers, once they are measured, and returns the state of the leg.
+// sample samples both racers if they are being measured, and returns the state of the leg.
 func (l *leg) sample() (Leg, error) {
 	l.mu.Lock()
 	state, began := l.state, l.began
@@ -373,7 +373,7 @@ func (l *leg) sample() (Leg, error) {
 	return l.state, nil
 }
 
-// sampled takes what a store says at a moment.
+// sampled stores what a store reports at a moment.
 func (f *Racer) sampled(x *racing, u system.Usage, at time.Duration, settled bool) {
 	d := u.Since(x.before)
 	f.BytesBelow = d.Flush + d.Compact + d.Rewrite
@@ -395,7 +395,7 @@ func (f *Racer) sampled(x *racing, u system.Usage, at time.Duration, settled boo
 	f.Samples = append(f.Samples, s)
 }
 
-// spaceBack returns the share of what the dead took in tables that is free again. All elements take alike.
+// spaceBack returns the share of the space of dead elements in tables that is free again. All elements take equal space.
 func spaceBack(before, now system.Usage) float64 {
 	dead := 1 - float64(now.Live)/float64(max(1, before.Live))
 	if dead <= 0 {

@@ -11,16 +11,16 @@ const (
 	queueTake  = 10 // the reader takes a tenth of the queue at a time
 )
 
-// churnPlan says which elements go when: victims[b] in batch b, in which as many new ones come. New elements are numbered
-// on from those loaded.
+// churnPlan says which elements are removed when: victims[b] in batch b, which adds equally many new ones. New elements are numbered after
+// those loaded.
 type churnPlan struct {
 	elements int
 	victims  [][]uint32
 	live     []uint32 // at the end
 }
 
-// planChurn draws victims, a share of them among the newest twentieth of the live elements. An element goes in a later
-// batch than it came.
+// planChurn draws victims, a share of them among the newest twentieth of the live elements. An element is removed in a later batch than the
+// one that added it.
 func planChurn(n int, young float64, seed uint64) *churnPlan {
 	rng := rand.New(rand.NewPCG(seed, 0xC4)) // equal seeds draw the same
 	plan := &churnPlan{elements: n}
@@ -40,7 +40,7 @@ func planChurn(n int, young float64, seed uint64) *churnPlan {
 		for range size {
 			among := &old
 			share := young
-			if young == 0 { // uniform: the newest are as likely as any
+			if young == 0 { // uniform: the newest are as likely as any other
 				share = float64(len(fresh)) / float64(len(fresh)+len(old))
 			}
 			if len(old) == 0 || rng.Float64() < share && len(fresh) > 0 {

@@ -18,18 +18,18 @@ import (
 	"bigset/server/transfer"
 )
 
-// replica is a store in this process that holds the same sets as others.
+// replica is a store in this process that contains the same sets as others.
 type replica struct {
 	*system.Bigset
 	peer *local.Replica
 }
 
-// replicated opens n empty stores, calls f and throws them away.
+// replicated opens n empty stores, calls f and removes the stores.
 func (e *env) replicated(n int, o system.Options, f func([]*replica) error) error {
 	return e.inFolders(n, func(dirs []string) error { return e.replicatedIn(dirs, o, f) })
 }
 
-// inFolders calls f with folders for n stores and removes them.
+// inFolders calls f with folders for n stores and removes the folders.
 func (e *env) inFolders(n int, f func(dirs []string) error) error {
 	if n == 0 {
 		return f(nil)
@@ -56,7 +56,7 @@ func (e *env) replicatedIn(dirs []string, o system.Options, f func([]*replica) e
 	})
 }
 
-// replicate has one replica do operations on a set, and others apply what it did. It returns the dots of the operations.
+// replicate makes one replica do operations on a set, and others apply them. It returns the dots of the operations.
 func (e *env) replicate(name string, ops []bigset.Op, by *replica, to ...*replica) ([]clock.Dot, error) {
 	r, err := by.Store().Write(e.ctx, []byte(name), ops, bigset.WriteOptions{})
 	for _, other := range to {
@@ -67,7 +67,7 @@ func (e *env) replicate(name string, ops []bigset.Op, by *replica, to ...*replic
 	return r.Dots, err
 }
 
-// adds appends the adds of the elements with numbers from first to before last, each with an empty context.
+// adds appends adds of the elements with numbers from first to before last, each with an empty context.
 func (e *env) adds(ops []bigset.Op, first, last int) []bigset.Op {
 	for i := first; i < last; i++ {
 		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e.names().Append(nil, i), Context: bigset.Saw()})
@@ -75,7 +75,7 @@ func (e *env) adds(ops []bigset.Op, first, last int) []bigset.Op {
 	return ops
 }
 
-// replicatedLoad inserts elements 0 to n-1 in batches at the first replica, and at the others what it did. All have them then.
+// replicatedLoad inserts elements 0 to n-1 in batches on the first replica and applies them on the others, so that all have them.
 func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 	var ops []bigset.Op
 	for first := 0; first < n; first += batchSize {
@@ -87,7 +87,7 @@ func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 	if err := e.settled(list); err != nil {
 		return err
 	}
-	for _, r := range list { // a read of all together would not miss what one lacks
+	for _, r := range list { // a read from all together would not notice what one is missing
 		if err := system.CountBy(r.Set(name), n); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 	return nil
 }
 
-// settled flushes the stores, and waits until nothing happens in them.
+// settled flushes the stores and waits until they are idle.
 func (e *env) settled(list []*replica) error {
 	for _, r := range list {
 		if _, err := r.Settle(e.ctx); err != nil {
@@ -108,7 +108,7 @@ func (e *env) settled(list []*replica) error {
 	return nil
 }
 
-// coordinated calls f with a coordinator of the replicas, and waits for what it has sent.
+// coordinated calls f with a coordinator of the replicas, and waits until everything it has sent has been applied.
 func (e *env) coordinated(list []*replica, f func(*coord.Coordinator) error) (err error) {
 	var place []peer.Replica
 	for _, r := range list {
@@ -122,26 +122,26 @@ func (e *env) coordinated(list []*replica, f func(*coord.Coordinator) error) (er
 	return f(c)
 }
 
-// allSlots has two replicas tell each other what either lacks.
+// allSlots makes two replicas exchange what either of them is missing.
 func allSlots(ctx context.Context, a, b peer.Replica) (coord.Exchanged, error) {
 	return coord.Exchange(ctx, a, b, 0, keyscheme.SlotMax)
 }
 
-// meter counts the bytes of the frames that go between two replicas.
+// meter counts the bytes of the frames between two replicas.
 type meter struct {
 	bytes uint64
 	buf   []byte
 }
 
-// count counts a message from one of them.
+// count counts a message from one of the replicas.
 func (m *meter) count(from peer.Member, msg peer.Message) (err error) {
 	m.buf, err = peer.Append(m.buf[:0], from, msg)
 	m.bytes += uint64(len(m.buf))
 	return err
 }
 
-// metered is a replica whose questions and answers are counted, those of Exchange. Where there is no frame for them yet, as for
-// the question for a state, they count as the frame of a question without dots.
+// metered is a replica that counts the requests and answers of Exchange. Requests without a frame of their own, such as the request for a
+// state, count as the frame of a request without dots.
 type metered struct {
 	peer.Replica
 	*meter
@@ -165,7 +165,7 @@ func (m metered) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durabi
 	return r, by, err
 }
 
-// Locate counts the question. What it yields is counted where it is applied: it goes from one replica to the other once.
+// Locate counts the request. Its answers are counted where they are applied: they go from one replica to the other once.
 func (m metered) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	if err := m.count(m.Member(), peer.Locate{Set: set, Dots: dots}); err != nil {
 		return func(yield func(bigset.Facts, error) bool) { yield(bigset.Facts{}, err) }
@@ -173,7 +173,7 @@ func (m metered) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter
 	return m.Replica.Locate(ctx, set, dots)
 }
 
-// Digests counts each digest as if it came alone.
+// Digests counts each digest as if it were sent alone.
 func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
 	return func(yield func(bigset.SetDigest, error) bool) {
 		for d, err := range m.Replica.Digests(ctx, first, last) {
@@ -187,7 +187,7 @@ func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.S
 	}
 }
 
-// Export counts a chunk, and the question for it. Its keys are packed: they are counted, and not put into a frame once more.
+// Export counts a chunk and the request for it. Its keys are packed: they are counted, and not encoded in a frame again.
 func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
 	portion, by, err := m.Replica.Export(ctx, set, after, bytesMax)
 	if err != nil {
@@ -200,7 +200,7 @@ func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*
 	return portion, by, err
 }
 
-// copySet copies a set to an empty replica, durably; with ahead the next chunk is read while one is written.
+// copySet copies a set durably to an empty replica. With ahead, the next chunk is read while one is written.
 func (e *env) copySet(from, to *replica, ahead bool, m *meter) error {
 	mover, err := transfer.New(to.peer, transfer.Options{Ahead: ahead})
 	if err != nil {

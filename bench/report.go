@@ -16,21 +16,21 @@ import (
 	"bigset/bench/report"
 )
 
-// Report is what a run has measured.
+// Report is the result of a run.
 type Report struct {
 	Machine Machine `json:"machine"`
 	Config  Config  `json:"config"`
 	Results []Row   `json:"results"`
 
-	// OtherBuilds are those, beside Machine's, that some of the rounds were measured with.
+	// OtherBuilds are the builds, other than Machine's, that measured some of the rounds.
 	OtherBuilds []string `json:"other_builds,omitempty"`
-	// Unfinished are the rounds of a workload that the run was in the middle of; nil when there is none.
+	// Unfinished contains the rounds of the workload that was running when the run ended, or is nil.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
-	// Series are what workload files were like over time, as package sample packs it; nil is none. This package only keeps them.
+	// Series is how runs of workload files developed over time, as packed by package sample; nil means none. This package only keeps it.
 	Series json.RawMessage `json:"series,omitempty"`
 }
 
-// Machine says where it was measured.
+// Machine is where the measurement was made.
 type Machine struct {
 	CPU   string `json:"cpu"` // model
 	Cores int    `json:"cores"`
@@ -40,13 +40,13 @@ type Machine struct {
 	Build        // of the program that measured
 }
 
-// Facts returns what a page says of the machine.
+// Facts returns the description of the machine for a page.
 func (m Machine) Facts() []report.Fact {
 	return []report.Fact{{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go},
 		{Name: "build", Value: m.Build.String()}}
 }
 
-// StartReport returns an empty report, or what the file of the run, Config.Out, holds already.
+// StartReport returns an empty report, or the contents of the run's file, Config.Out.
 func StartReport(c Config) (*Report, error) {
 	fresh := &Report{Machine: ThisMachine(), Config: c, Results: []Row{}}
 	if c.Out == "" {
@@ -64,7 +64,7 @@ func StartReport(c Config) (*Report, error) {
 	}
 	old := &Report{}
 	if err := json.Unmarshal(text, old); err != nil {
-		return nil, fmt.Errorf("bench: %s is no report, remove it or name another file: %w", c.Out, err)
+		return nil, fmt.Errorf("bench: %s is not a report, remove it or name another file: %w", c.Out, err)
 	}
 	if err := old.goesOn(fresh); err != nil {
 		return nil, fmt.Errorf("bench: %s is of another run: %w: remove it or name another file", c.Out, err)
@@ -73,7 +73,7 @@ func StartReport(c Config) (*Report, error) {
 	return old, nil
 }
 
-// goesOn returns why rows of a run may not stand beside those of a report that was kept.
+// goesOn returns why rows of a run must not be added to a report that was kept.
 func (r *Report) goesOn(now *Report) error {
 	if what := r.Config.differs(now.Config); what != "" {
 		return errors.New(what)
@@ -98,12 +98,12 @@ func (r *Report) NoteBuild() {
 	}
 }
 
-// Has reports whether the report has the rows of a workload. Take adds all of them at once.
+// Has reports whether the report contains the rows of a workload. Take adds all of them at once.
 func (r *Report) Has(workload string) bool {
 	return slices.ContainsFunc(r.Results, func(row Row) bool { return group(&row) == workload })
 }
 
-// group is the name of the workload that a row belongs to.
+// group returns the name of the workload that a row belongs to.
 func group(r *Row) string {
 	name, _, _ := strings.Cut(r.Workload, "/")
 	return name
@@ -127,7 +127,7 @@ func (r *Report) Keep(out string) error {
 	return nil
 }
 
-// save writes the report to a file, all of it or, after a crash, what was there before.
+// save replaces a file by the report. After a crash the file has the old or the new contents, each complete.
 func (r *Report) save(path string) (err error) {
 	f, err := os.Create(path + ".tmp")
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *Report) WriteGoBench(w io.Writer) error {
 	for _, row := range r.Results {
 		name := goBenchName(row, r.Machine.Cores)
 		for _, f := range row.Rounds {
-			if f.OpsPerSecond == 0 { // no load, only something counted
+			if f.OpsPerSecond == 0 { // no load, only a count
 				continue
 			}
 			_, _ = fmt.Fprintf(b, "%s\t%8d\t%12.1f ns/op%s\n", name, f.Ops, 1e9/f.OpsPerSecond, goBenchUnits(f))
@@ -188,7 +188,7 @@ func goBenchName(r Row, cores int) string {
 	return b.String()
 }
 
-// goBenchUnits returns the figures of a round beside its speed.
+// goBenchUnits returns the figures of a round other than its speed.
 func goBenchUnits(f Figures) string {
 	b := &strings.Builder{}
 	for _, u := range []struct {
@@ -220,7 +220,7 @@ func ThisMachine() Machine {
 	return Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Build: ThisBuild()}
 }
 
-// cpuModel returns the processor's name where the system tells it in /proc, else its architecture.
+// cpuModel returns the processor's name if /proc contains it, otherwise its architecture.
 func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

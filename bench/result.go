@@ -8,13 +8,13 @@ import (
 	"bigset/bench/result"
 )
 
-// What a run has measured: package result has these types, and has the runner of workload files use them, too.
+// The results of a run. Package result defines these types, so that the runner of workload files uses them too.
 type (
 	// Row is one load on one system: the medians of its rounds, each figure by itself, and the rounds.
 	Row = result.Row
-	// Figures are what is measured of a load. Those that it has no figure for are nil. Sizes are bytes.
+	// Figures are the measurements of a load. Unknown figures are nil. Sizes are in bytes.
 	Figures = result.Figures
-	// Unfinished is a workload of which some rounds are done.
+	// Unfinished is a workload some of whose rounds are done.
 	Unfinished = result.Unfinished
 
 	collector = result.Collector

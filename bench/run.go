@@ -16,13 +16,13 @@ import (
 	"bigset/bench/system"
 )
 
-// Workload is a load that can be asked for by its name.
+// Workload is a load that can be selected by its name.
 type Workload struct {
 	Name  string
 	About string // one line
 }
 
-// workload is a Workload with how it is run: by a file, or where a file can't say it by code.
+// workload is a Workload with the way to run it: a file or, for what a file can't express, code.
 type workload struct {
 	Workload
 	small int // elements in a default run
@@ -31,7 +31,7 @@ type workload struct {
 	file  *spec.Workload
 }
 
-// ofFile returns the workload of a ready file. Where it has several sizes the last one is that which a run may change.
+// ofFile returns the workload of a ready file. If it has several sizes, the last one is the one that a run may change.
 func ofFile(name string) *workload {
 	w, err := ready.Named(name)
 	if err != nil {
@@ -40,8 +40,8 @@ func ofFile(name string) *workload {
 	return &workload{Workload: Workload{w.Name, w.About}, small: w.Small[len(w.Small)-1], full: w.Full[len(w.Full)-1], file: w}
 }
 
-// workloads returns all workloads, in the order in which they run. Nothing changes them. The files are read at the first call, so that a
-// program that runs no workload starts without them: they take tens of milliseconds.
+// workloads returns all workloads in the order in which they run. They are never changed. The files are read at the first call, which takes
+// tens of milliseconds, so that a program that runs no workload starts without that.
 var workloads = sync.OnceValue(func() []*workload {
 	return []*workload{
 		ofFile("insert"),
@@ -86,8 +86,8 @@ var workloads = sync.OnceValue(func() []*workload {
 	}
 })
 
-// onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
-// engine does.
+// onRequest are the workloads that run only if they are named, and in a full run. The others show in about a minute how the engine
+// performs.
 var onRequest = []string{"grow", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
 	"checkpoint", "recover", "program", "clock",
 	"quorum-read", "write-quorum", "anti-entropy", "handoff",
@@ -135,8 +135,8 @@ func (w *workload) size(c Config) int {
 	return w.small
 }
 
-// Run measures and returns a report. When it ends early, because ctx is done or something failed, it returns the error
-// beside the report of what was finished. Its temporary folder is always removed.
+// Run measures and returns a report. If it ends early, because ctx is done or something failed, it returns the error and a report of what
+// was finished. Its temporary folder is always removed.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -175,7 +175,7 @@ type runner struct {
 	cfg    Config
 	root   string
 	began  time.Time
-	place  string // of the step among all
+	place  string // number of the step among all
 	report *Report
 }
 
@@ -183,7 +183,7 @@ func (r *runner) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.cfg.Progress, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// step runs all rounds of one workload and takes its rows into the report.
+// step runs all rounds of one workload and adds its rows to the report.
 func (r *runner) step(w *workload) error {
 	n := w.size(r.cfg)
 	if r.report.Has(w.Name) {
@@ -227,7 +227,7 @@ func (r *runner) stepFile(w *workload, n int) error {
 		MemTableBytes: r.cfg.MemTableBytes, CacheBytes: r.cfg.CacheBytes, Progress: func(s string) { r.say("%s %s", r.place, s) },
 	}
 	if w.Name == "mixed" && r.cfg.Rounds == 0 && !r.cfg.Full {
-		o.Rounds = 1 // it takes as long as it takes
+		o.Rounds = 1 // its duration is fixed
 	}
 	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
 		o.Unfinished = u
@@ -246,7 +246,7 @@ func (r *runner) stepFile(w *workload, n int) error {
 	return r.report.Take(rows, r.cfg.Out)
 }
 
-// freshLoads notes in the main rows of a file what tables of a fresh load take, if it has a phase that makes one.
+// freshLoads sets in the main rows of a file the size of the tables of a fresh load, if a phase makes one.
 func freshLoads(w *spec.Workload, rows []Row) {
 	for _, p := range w.Phases {
 		if !slices.Contains(p.First, spec.StepFresh) {
@@ -274,7 +274,7 @@ func sameStore(a, b *Row) bool {
 	return a.System == b.System && a.Record == b.Record && a.Strategy == b.Strategy && a.Elements == b.Elements
 }
 
-// keepRound writes down what a round has given, for a run that goes on where this one stops.
+// keepRound saves the results of a round, for a run that continues where this one stops.
 func (r *runner) keepRound(rows *collector, workload string, done int) (err error) {
 	if r.cfg.Out == "" {
 		return nil
@@ -285,7 +285,7 @@ func (r *runner) keepRound(rows *collector, workload string, done int) (err erro
 	return r.report.Keep(r.cfg.Out)
 }
 
-// env is what one round of one workload is run with.
+// env is the environment of one round of one workload.
 type env struct {
 	ctx      context.Context
 	cfg      Config
@@ -297,7 +297,7 @@ type env struct {
 	stores   int // folders made
 }
 
-// turns calls f for each of the systems, in an order that changes from round to round: each comes first, and last.
+// turns calls f for each of the systems, in an order that changes from round to round: each comes first and last in turn.
 func (e *env) turns(list []contender, f func(c contender) error) error {
 	order := slices.Clone(list)
 	if e.round%2 == 1 {
@@ -322,7 +322,7 @@ func (e *env) folder() string {
 	return filepath.Join(e.root, fmt.Sprintf("%d-%d", e.round, e.stores))
 }
 
-// with opens a system on a fresh store, calls f and throws the store away.
+// with opens a system on a fresh store, calls f and removes the store.
 func (e *env) with(c contender, o system.Options, f func(system.System) error) error {
 	dir := e.folder()
 	return e.inFolder(dir, func() error { return e.opened(c, dir, o, f) })

@@ -13,11 +13,11 @@ import (
 	"bigset/bench/system"
 )
 
-// summaryHead names the columns of the summary; the first, the third and the last stand to the left.
+// summaryHead names the columns of the summary; the first, the third and the last are aligned to the left.
 var summaryHead = []string{"workload", "ops/s", "measured", "spread", "in a word"}
 
-// WriteSummary writes the report for people in a screen: a line for each workload, with its main figure and what that means in a word;
-// then the goals that were not met, each with the reason.
+// WriteSummary writes the report for people on one screen: a line for each workload, with its main figure and its meaning in a word, then
+// the goals that were not met, each with the reason.
 func (r *Report) WriteSummary(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; the spread is the least and the greatest of one round.\n%s\n", r.Machine.CPU, r.Machine.Cores, r.builds())
@@ -47,7 +47,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	return b.Flush()
 }
 
-// builds says which builds have measured rounds, if there are several.
+// builds names the builds that have measured rounds, if there are several.
 func (r *Report) builds() string {
 	if len(r.OtherBuilds) == 0 {
 		return ""
@@ -55,7 +55,7 @@ func (r *Report) builds() string {
 	return fmt.Sprintf("Rounds are of several builds of this program: %s; %s.\n", r.Machine.Build, strings.Join(r.OtherBuilds, "; "))
 }
 
-// groups returns the names of the workloads that have rows, in their order.
+// groups returns the names of the workloads with rows, in their order.
 func (r *Report) groups() []string {
 	var names []string
 	for i := range r.Results {
@@ -75,7 +75,7 @@ func (r *Report) verdicts(workload string) []verdict {
 	return judge(w.assertions(), r.Results, r.Config.Strategy)
 }
 
-// summarized returns the cells of a workload: its main verdict is that of the first goal, at the greatest size.
+// summarized returns the cells of a workload: its main verdict is that of the first goal, at the largest size.
 func (r *Report) summarized(workload string, verdicts []verdict) []string {
 	cells := make([]string, len(summaryHead))
 	cells[0] = workload
@@ -94,7 +94,7 @@ func (r *Report) summarized(workload string, verdicts []verdict) []string {
 	return cells
 }
 
-// mainRow returns the row of a workload that its name alone stands for, on the engine, at the greatest size; nil if there is none.
+// mainRow returns the row with the workload's name only, on the engine, at the largest size, or nil.
 func (r *Report) mainRow(workload string) (best *Row) {
 	for i := range r.Results {
 		row := &r.Results[i]
@@ -106,7 +106,7 @@ func (r *Report) mainRow(workload string) (best *Row) {
 	return best
 }
 
-// inAWord says what a figure means to a reader who does not know the goal.
+// inAWord returns the meaning of a figure for a reader who does not know the goal.
 func (v verdict) inAWord() string {
 	r := v.Value
 	switch {
@@ -140,7 +140,7 @@ func (v verdict) inAWord() string {
 	return number(r) + " times"
 }
 
-// reason says what a goal that was not met got, and why: noise, where the rounds reach over the goal, or what is known of the load.
+// reason returns the result of a missed goal and its cause: noise, if the rounds straddle the goal, or what is known of the load.
 func (v verdict) reason() string {
 	sign := "at least"
 	if v.AtMost {
@@ -150,7 +150,7 @@ func (v verdict) reason() string {
 		return fmt.Sprintf("%s: no figure; the goal is %s %s", v.Means, sign, v.number(v.Limit))
 	}
 	text := fmt.Sprintf("%s %s, goal %s %s: ", v.number(v.Value), v.Means, sign, v.number(v.Limit))
-	if v.AtMost && v.Low <= v.Limit || !v.AtMost && v.High >= v.Limit { // it was met in some rounds
+	if v.AtMost && v.Low <= v.Limit || !v.AtMost && v.High >= v.Limit { // some rounds met it
 		return text + "unclear, rounds reach over it (" + v.spread() + ")"
 	}
 	return text + cmp.Or(v.Why, "missed")

@@ -13,11 +13,11 @@ import (
 	"bigset/bench/system"
 )
 
-// tableHead names the columns; numbers stand to the right, the first two to the left.
+// tableHead names the columns; the first two are aligned to the left, numbers to the right.
 var tableHead = []string{"workload", "system", "elements", "ops/s", "cpu µs", "p50 µs", "p99 µs", "write amp", "of raw", "spread"}
 
-// WriteTable writes the report for people: a line for each row, with its speed beside raw Pebble's, and under each workload
-// what it must reach and what it did.
+// WriteTable writes the report for people: a line for each row, with its speed relative to raw Pebble's, and under each workload its goals
+// and their results.
 func (r *Report) WriteTable(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; percentiles over all of them.\n%s\n", r.Machine.CPU, r.Machine.Cores, r.builds())
@@ -75,7 +75,7 @@ func figure(v *float64) string {
 	return number(*v)
 }
 
-// Thousands returns a number in groups of three digits, as tables for people have it.
+// Thousands returns a number in groups of three digits, for people.
 func Thousands(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -96,7 +96,7 @@ func columnWidths(lines [][]string) []int {
 
 func writeLine(b *bufio.Writer, cells []string, widths []int) { writeAligned(b, cells, widths, 0, 1) }
 
-// WriteColumns writes lines of cells as a table. The columns named stand to the left, the others to the right.
+// WriteColumns writes lines of cells as a table. The columns in left are aligned to the left, the others to the right.
 func WriteColumns(w io.Writer, lines [][]string, left ...int) error {
 	b, widths := bufio.NewWriter(w), columnWidths(lines)
 	for _, line := range lines {

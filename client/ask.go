@@ -10,13 +10,13 @@ import (
 	"bigset/server/wire"
 )
 
-// The pause from one round over all nodes to the next doubles from the least to the most, a quarter more or less by chance.
+// After a round over all nodes the client pauses. The pause doubles from pauseLeast to pauseMost and varies at random by up to a quarter.
 const (
 	pauseLeast = 20 * time.Millisecond
 	pauseMost  = 320 * time.Millisecond
 )
 
-// bound gives a call without a deadline one.
+// bound returns ctx with a deadline. If ctx has none, the deadline is c.timeout from now.
 func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -24,13 +24,14 @@ func (c *Client) bound(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// settled is the error of a try that ends the call, whatever the error within says.
+// settled wraps the error of a try that ends the call, whatever the wrapped error says.
 type settled struct{ error }
 
-// ask asks node after node until one has done what try asks of it, or an error says that none would. lost is why nobody knows whether one of
-// them has done it, nil where that is known; try is given it, too. Where it is not nil, err is lost or the error that ended the call.
+// ask calls try for one node after another, until one node has done the request or an error says that no node would do it. lost says why it
+// is unknown whether some node has done the request; it is nil if that is known. Each try gets the current lost. If lost is not nil, err is
+// either lost or the error that ended the call.
 func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) error) (lost, err error) {
-	end := time.Now().Add(c.timeout) // of the rounds, where ctx has no deadline
+	end := time.Now().Add(c.timeout) // the end of the rounds, if ctx has no deadline
 	for pause := pauseLeast; ; pause = min(2*pause, pauseMost) {
 		var failed nodesError
 		hope := false
@@ -71,7 +72,7 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 	}
 }
 
-// sleep waits for a pause, and reports whether there is time for more: of the context or, where that has no end, until the given one.
+// sleep waits for a pause and reports whether time is left. The time ends with the deadline of ctx or, if ctx has none, at end.
 func sleep(ctx context.Context, end time.Time, pause time.Duration) bool {
 	pause = pause*3/4 + rand.N(pause/2)
 	if at, bounded := ctx.Deadline(); bounded {
@@ -90,7 +91,7 @@ func sleep(ctx context.Context, end time.Time, pause time.Duration) bool {
 	}
 }
 
-// get asks for one answer that changes nothing.
+// get sends a request that changes nothing and has one answer.
 func (c *Client) get(ctx context.Context, verb wire.Verb, body []byte) (answer []byte, err error) {
 	_, err = c.ask(ctx, func(to wire.Caller, _ error) (err error) {
 		answer, err = to.Do(ctx, wire.Call{Verb: verb, Body: body})
@@ -102,7 +103,7 @@ func (c *Client) get(ctx context.Context, verb wire.Verb, body []byte) (answer [
 	return answer, nil
 }
 
-// stream asks for an answer in parts. Another node takes the place of one that fails before it has given a part.
+// stream sends a request whose answer comes in parts. If a node fails before its first part, another node is asked.
 func (c *Client) stream(ctx context.Context, verb wire.Verb, body []byte, part func([]byte) (more bool, err error)) error {
 	_, err := c.ask(ctx, func(to wire.Caller, _ error) error {
 		begun := false
@@ -125,7 +126,7 @@ func (c *Client) stream(ctx context.Context, verb wire.Verb, body []byte, part f
 	return readFailure(err)
 }
 
-// readFailure is the error of a request that changes nothing: a lost answer is only one that did not come.
+// readFailure returns the error of a request that changes nothing. A lost answer is then only an unavailable node.
 func readFailure(err error) error {
 	if err == nil || fateOf(err) != unsure || errors.Is(err, ErrUnavailable) {
 		return err

@@ -14,45 +14,49 @@ import (
 	"bigset/server/wire"
 )
 
-// Options say how nodes are reached.
+// Options say how to reach the nodes.
 type Options struct {
-	// Addrs are the addresses of nodes of one cluster, or of a node alone: HOST:PORT, at least one. Names are resolved at each dial.
+	// Addrs are the addresses of nodes of one cluster, or of one node without a cluster: HOST:PORT, at least one. Names are resolved at
+	// each dial.
 	Addrs []string
-	// TLS is the configuration of a client, for instance of server/certs.ClientConfig. Nil is no TLS, which only loopback addresses allow.
+	// TLS is the configuration of a TLS client, for instance of server/certs.ClientConfig. Nil means no TLS, which is allowed for loopback
+	// addresses only.
 	TLS *tls.Config
-	// Name is the name of this client in the nodes' logs, at most 255 bytes. With TLS the certificate gives the name, and this one is not sent.
+	// Name is the name of this client in the nodes' logs, at most 255 bytes. With TLS the certificate gives the name and this one is not
+	// sent.
 	Name string
-	// Timeout is how long a call may take, with everything that is sent again, if its context has no deadline; default 10 s. It does not bound
-	// Count, Read, Elements and Names, whose answers may take as long as they need while the node is alive.
+	// Timeout bounds a call whose context has no deadline, including everything that is sent again; the default is 10 s. It does not bound
+	// Count, Read, Elements and Names, whose answers may take as long as the node is alive.
 	Timeout time.Duration
 }
 
-// timeoutDefault is Options.Timeout where it is zero.
+// timeoutDefault is the default of Options.Timeout.
 const timeoutDefault = 10 * time.Second
 
-// How soon a node that says nothing is given up: it is asked after half a second whether it lives, and has two seconds to answer.
+// A silent node gets a ping after half a second, and is given up after two seconds of silence.
 const (
 	pingInterval = 500 * time.Millisecond
 	silenceMax   = 2 * time.Second
 )
 
-// Client asks nodes. Open makes one. Its methods may be called by any number of goroutines.
+// Client sends requests to nodes. Open makes one. Its methods may be called by any number of goroutines.
 type Client struct {
 	nodes   []node
 	links   []*wire.Link
 	timeout time.Duration
-	first   atomic.Int32 // the node that answered last
+	first   atomic.Int32 // the node that last answered
 	reached atomic.Bool  // a node has answered
-	sleep   func(ctx context.Context, end time.Time, pause time.Duration) (more bool)
+	// sleep is the function sleep, or a test's.
+	sleep func(ctx context.Context, end time.Time, pause time.Duration) (more bool)
 }
 
-// node is a node that may be asked.
+// node is one node that can be asked.
 type node struct {
-	name string // in errors
+	name string // for errors
 	to   wire.Caller
 }
 
-// Open returns a client. It connects at the first call. Its errors wrap ErrOptions.
+// Open returns a client. The client connects at the first call. Errors wrap ErrOptions.
 func Open(o Options) (*Client, error) {
 	if len(o.Addrs) == 0 {
 		return nil, fmt.Errorf("%w: no address", ErrOptions)
@@ -66,7 +70,7 @@ func Open(o Options) (*Client, error) {
 		}
 	}
 	if o.TLS != nil {
-		o.Name = "" // the nodes refuse another name than the certificate's
+		o.Name = "" // the nodes refuse a name that differs from the certificate's
 	}
 	c := &Client{timeout: o.Timeout, sleep: sleep}
 	if c.timeout == 0 {
@@ -88,8 +92,8 @@ func Open(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Over returns a client whose calls go over callers, one for each node: for tests, and for programs with connections of their own. The
-// callers decode errors by server/api.Errors. Close does not close them.
+// Over returns a client that sends its calls over callers, one for each node. It is for tests, and for programs that make their own
+// connections. The callers must decode errors with server/api.Errors. Close does not close them.
 func Over(callers ...wire.Caller) *Client {
 	c := &Client{timeout: timeoutDefault, sleep: sleep}
 	for i, to := range callers {
@@ -98,10 +102,10 @@ func Over(callers ...wire.Caller) *Client {
 	return c
 }
 
-// Close ends the connections. Calls under way fail.
+// Close closes the connections. Calls in progress fail.
 func (c *Client) Close() error {
 	for _, l := range c.links {
-		_ = l.Close() // it has no error
+		_ = l.Close() // it never fails
 	}
 	return nil
 }
@@ -127,7 +131,7 @@ func dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if to, ok := nc.RemoteAddr().(*net.TCPAddr); !ok || !to.IP.IsLoopback() { // localhost may be any address, for those who write its hosts file
+	if to, ok := nc.RemoteAddr().(*net.TCPAddr); !ok || !to.IP.IsLoopback() { // localhost may be any address: the hosts file decides
 		_ = nc.Close()
 		return nil, fmt.Errorf("%w: %s leads to %v, which is not on this machine, and there is no TLS", ErrOptions, addr, nc.RemoteAddr())
 	}

@@ -14,32 +14,32 @@ import (
 	"bigset/server/wire"
 )
 
-// Errors. The package comment says what they mean for a change. Others are those of package bigset and keyscheme: errors.Is finds
-// bigset.ErrNotFound or keyscheme.ErrTokenSet in an error of a node as in one of a store.
+// Errors. The package comment says what they mean for a change. Other errors are those of the packages bigset and keyscheme: errors.Is
+// finds bigset.ErrNotFound or keyscheme.ErrTokenSet in an error of a node as in one of a store.
 var (
-	// ErrUnavailable says that no node could do what was asked, and that nothing has happened.
+	// ErrUnavailable: no node could do the request, and nothing has happened.
 	ErrUnavailable = door.ErrUnavailable
-	// ErrUnknown says that nobody knows whether a change was done. The error is an *UnknownError.
+	// ErrUnknown: it is unknown whether a change was done. The error is an *UnknownError.
 	ErrUnknown = door.ErrUnknown
-	// ErrQuorum says that a request wants more replicas than there are.
+	// ErrQuorum: the request asks for more replicas than exist.
 	ErrQuorum = door.ErrQuorum
-	// ErrOptions is returned by Open for options that can't be used.
+	// ErrOptions is returned by Open for invalid options.
 	ErrOptions = errors.New("client: bad options")
-	// ErrForeign is in the chain of an error of an address at which something else listens than the port of a node for nodes and clients.
+	// ErrForeign is in the chain of an error if something other than a node's port for nodes and clients listens at the address.
 	ErrForeign = wire.ErrForeign
-	// ErrAnswer says that a node has sent an answer that does not fit what was asked.
+	// ErrAnswer: a node has sent an answer that does not fit the request.
 	ErrAnswer = errors.New("client: an answer that does not fit")
 )
 
-// UnknownError says that nobody knows whether a change was done. errors.Is finds ErrUnknown and the cause in it.
+// UnknownError reports that it is unknown whether a change was done. errors.Is finds ErrUnknown and the cause in it.
 type UnknownError struct {
-	// Request is the id of a write. The same write with this id, and with Retry, is done once.
+	// Request is the id of a write. The same write with this id and with Retry is done once.
 	Request []byte
 	// Context is what a drop was to remove. The same drop with this context removes nothing else.
 	Context Token
-	// What is what was asked, of a change of a filter. To ask again is safe.
+	// What describes a change of a filter. It is safe to ask for the change again.
 	What string
-	// Err says why it is unknown.
+	// Err says why the outcome is unknown.
 	Err error
 }
 
@@ -52,10 +52,10 @@ func (e *UnknownError) Error() string {
 	case len(e.Request) > 0:
 		what = "request " + e.RequestText()
 	}
-	return fmt.Sprintf("client: nobody knows whether %s was done: %v", what, e.Err)
+	return fmt.Sprintf("client: it is unknown whether %s was done: %v", what, e.Err)
 }
 
-// RequestText returns the id for messages: as it is if it is printable ASCII without blanks, else in hexadecimal.
+// RequestText returns the id for messages: unchanged if it is printable ASCII without blanks, otherwise in hexadecimal.
 func (e *UnknownError) RequestText() string {
 	for _, b := range e.Request {
 		if b <= ' ' || b > '~' {
@@ -65,7 +65,8 @@ func (e *UnknownError) RequestText() string {
 	return string(e.Request)
 }
 
-// Unwrap makes errors.Is find ErrUnknown and the cause. A cause that says that nothing has happened speaks of the last try alone, and is not found.
+// Unwrap lets errors.Is find ErrUnknown and the cause. It leaves out a cause that says that nothing has happened: this holds for the last
+// try only.
 func (e *UnknownError) Unwrap() []error {
 	if errors.Is(e.Err, ErrUnavailable) {
 		return []error{ErrUnknown}
@@ -73,7 +74,7 @@ func (e *UnknownError) Unwrap() []error {
 	return []error{ErrUnknown, e.Err}
 }
 
-// nodesError says why no node could do what was asked: one error for each that was asked last.
+// nodesError says why no node could do the request: one error for each node asked in the last round.
 type nodesError []error
 
 func (e nodesError) Error() string {
@@ -89,23 +90,23 @@ func (e nodesError) Is(target error) bool { return target == ErrUnavailable }
 
 func (e nodesError) Unwrap() []error { return e }
 
-// brokenError says that an answer in parts ended early.
+// brokenError reports that an answer in parts ended early.
 type brokenError struct{ err error }
 
 func (e brokenError) Error() string { return "client: the answer broke off: " + e.err.Error() }
 
-// Is makes errors.Is find ErrUnavailable: asking again may help.
+// Is makes errors.Is find ErrUnavailable: a repeated request may succeed.
 func (e brokenError) Is(target error) bool { return target == ErrUnavailable }
 
 func (e brokenError) Unwrap() error { return e.err }
 
-// fate is what an error of one node says of the request there.
+// fate is what an error of one node says about the request there.
 type fate byte
 
 const (
 	final     fate = iota // nothing has happened, and no node would do it
 	untouched             // nothing has happened, and another node may do it
-	unsure                // nobody knows whether it was done
+	unsure                // it is unknown whether the request was done
 )
 
 func fateOf(err error) fate {
@@ -123,12 +124,13 @@ func unreached(err error) bool {
 	return errors.Is(err, wire.ErrNotSent) && !errors.Is(err, wire.ErrBusy)
 }
 
-// hopeless reports whether an error says that asking the node later gives the same.
+// hopeless reports whether an error says that the node would give the same answer later.
 func hopeless(err error) bool {
 	return errors.Is(err, wire.ErrRefused) || errors.Is(err, wire.ErrForeign)
 }
 
-// verdicts are the errors that follow from a request alone, whatever has happened before: all nodes give them, also to the first of several tries.
+// verdicts are the errors that follow from the request alone, whatever has happened before. Every node returns them, and also for the first
+// of several tries.
 var verdicts = []error{
 	api.ErrBody, ErrQuorum, bigset.ErrFilterOpen, bloomslice.ErrOptions, bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContextRequired, keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion,
 	keyscheme.ErrTokenForm, keyscheme.ErrTokenSet, keyscheme.ErrTokenElement,

@@ -12,26 +12,26 @@ import (
 	"bigset/server/wire"
 )
 
-// FilterInfo is what nodes know of a filter, and FilterCreate what one is made with; a field that is nil is the nodes' default.
+// FilterInfo is what nodes know about a filter. FilterCreate is what a filter is made with; the nodes' default replaces a nil field.
 type (
 	FilterInfo   = door.FilterInfo
 	FilterCreate = door.FilterCreate
 )
 
-// Filter is a bloom filter at the nodes, whether or not it exists. Its methods may be called by any number of goroutines. For a filter that does not exist
-// they return bigset.ErrNoFilter.
+// Filter is a bloom filter at the nodes, whether or not it exists. Its methods may be called by any number of goroutines. They return
+// bigset.ErrNoFilter if the filter does not exist.
 type Filter struct {
 	c    *Client
 	name []byte
 }
 
-// Filter returns the filter of a name.
+// Filter returns the filter with a name.
 func (c *Client) Filter(name string) *Filter { return &Filter{c, []byte(name)} }
 
-// filterKeysBytes is about how many bytes of keys one request has.
+// filterKeysBytes is about how many bytes of keys one request contains.
 const filterKeysBytes = 4 << 20
 
-// Check reports for each key whether it is in the filter: false is certain, true is not.
+// Check reports for each key whether it is in the filter. False is certain, true is not.
 func (f *Filter) Check(ctx context.Context, keys ...[]byte) ([]bool, error) {
 	present, err := f.keys(keys, func(some [][]byte) ([]byte, error) {
 		ctx, cancel := f.c.bound(ctx)
@@ -44,8 +44,9 @@ func (f *Filter) Check(ctx context.Context, keys ...[]byte) ([]bool, error) {
 	return present, nil
 }
 
-// Mark marks keys, and reports for each whether it was new. A mark whose answer was lost is sent again; a key that the first one marked is then not called new.
-// To mark a key again does no harm: after an error that wraps ErrUnknown the same call settles it.
+// Mark marks keys and reports for each whether it was new. The client sends a mark again if its answer was lost; keys that the first
+// request marked are then not reported as new. Marking a key again does no harm: after an error that wraps ErrUnknown, repeat the call to
+// settle it.
 func (f *Filter) Mark(ctx context.Context, keys ...[]byte) (added []bool, err error) {
 	added, err = f.keys(keys, func(some [][]byte) ([]byte, error) {
 		return f.change(ctx, api.VerbMark, api.AppendFilterKeys(nil, &api.FilterKeys{Name: f.name, Keys: some}), nil)
@@ -59,7 +60,8 @@ func (f *Filter) Mark(ctx context.Context, keys ...[]byte) (added []bool, err er
 	return nil, err
 }
 
-// keys asks about many keys in several requests, each of which has the time that Options.Timeout gives. With an error it returns the answers of the requests before.
+// keys splits many keys into several requests, each with the time of Options.Timeout. With an error it returns the answers of the requests
+// before.
 func (f *Filter) keys(keys [][]byte, ask func(some [][]byte) ([]byte, error)) ([]bool, error) {
 	all := make([]bool, 0, len(keys))
 	for left := keys; len(left) > 0; {
@@ -84,7 +86,7 @@ func (f *Filter) keys(keys [][]byte, ask func(some [][]byte) ([]byte, error)) ([
 	return all, nil
 }
 
-// change asks for something that may be asked for again. done says of an error after an answer was lost whether it shows that the first request was done.
+// change asks for a change that may be repeated. After a lost answer, done says whether an error shows that the first request was done.
 func (f *Filter) change(ctx context.Context, verb wire.Verb, body []byte, done func(error) bool) (answer []byte, err error) {
 	ctx, cancel := f.c.bound(ctx)
 	defer cancel()
@@ -106,8 +108,8 @@ func (f *Filter) change(ctx context.Context, verb wire.Verb, body []byte, done f
 	return nil, err
 }
 
-// Create makes the filter, and reports whether it was not there. One that was cleared comes back with all that it had. After an answer that was lost, a filter that is there counts as created.
-// In a cluster it takes all members.
+// Create makes the filter and reports whether it did not exist. A cleared filter comes back with all that it contained. After a lost
+// answer, a filter that exists counts as created. In a cluster, all members must take part.
 func (f *Filter) Create(ctx context.Context, o FilterCreate) (created bool, err error) {
 	lost := false
 	ctx, cancel := f.c.bound(ctx)
@@ -135,16 +137,17 @@ func (f *Filter) Create(ctx context.Context, o FilterCreate) (created bool, err 
 	return answers[0] || lost, nil
 }
 
-// Drop takes the filter away for good. In a cluster it takes all members.
+// Drop removes the filter for good. In a cluster, all members must take part.
 func (f *Filter) Drop(ctx context.Context) error { return f.do(ctx, api.DropFilter) }
 
-// Clear hides the filter until it is created again; it keeps what it has. It must be closed: else the error is bigset.ErrFilterOpen.
+// Clear hides the filter until it is created again; its contents stay. The filter must be closed; otherwise Clear returns
+// bigset.ErrFilterOpen.
 func (f *Filter) Clear(ctx context.Context) error { return f.do(ctx, api.ClearFilter) }
 
-// Close takes the filter's bits out of the nodes' memory until they are needed.
+// Close removes the filter's bits from the nodes' memory until they are needed.
 func (f *Filter) Close(ctx context.Context) error { return f.do(ctx, api.CloseFilter) }
 
-// Flush makes what was marked durable.
+// Flush makes all marks durable.
 func (f *Filter) Flush(ctx context.Context) error { return f.do(ctx, api.FlushFilter) }
 
 func (f *Filter) do(ctx context.Context, what api.Change) error {
@@ -157,7 +160,7 @@ func (f *Filter) do(ctx context.Context, what api.Change) error {
 	return err
 }
 
-// Info returns what the nodes know of the filter. With absolute all members of a cluster are asked, and have to answer.
+// Info returns what the nodes know about the filter. With absolute, all members of a cluster are asked, and all have to answer.
 func (f *Filter) Info(ctx context.Context, absolute bool) (FilterInfo, error) {
 	infos, err := f.c.infos(ctx, api.VerbFilterInfo, &door.FilterListing{Prefix: f.name, Absolute: absolute})
 	if err == nil && len(infos) != 1 {
@@ -179,7 +182,7 @@ func (c *Client) infos(ctx context.Context, verb wire.Verb, l *door.FilterListin
 	return api.DecodeFilterInfos(b)
 }
 
-// Filters lists the filters whose names begin with a prefix, by name. With absolute the figures are exact, as Filter.Info's.
+// Filters lists the filters whose names begin with a prefix, by name. With absolute, the figures are exact, as in Filter.Info.
 func (c *Client) Filters(ctx context.Context, prefix string, absolute bool) iter.Seq2[FilterInfo, error] {
 	return func(yield func(FilterInfo, error) bool) {
 		l := &door.FilterListing{Prefix: []byte(prefix), Most: api.FilterListMost, Absolute: absolute}
@@ -202,7 +205,7 @@ func (c *Client) Filters(ctx context.Context, prefix string, absolute bool) iter
 	}
 }
 
-// FlushFilters makes what was marked in all filters durable.
+// FlushFilters makes all marks in all filters durable.
 func (c *Client) FlushFilters(ctx context.Context) error {
 	all := &Filter{c: c}
 	_, err := all.change(ctx, api.VerbChangeFilter, api.AppendFilterChange(nil, &api.FilterChange{Do: api.FlushFilter}), nil)

@@ -16,7 +16,7 @@ import (
 	"bigset/server/wire"
 )
 
-// What is asked and answered. Their fields are documented in package server/door.
+// Requests and answers. Their fields are documented in package server/door.
 type (
 	Token    = door.Token
 	Quorum   = door.Quorum
@@ -38,7 +38,7 @@ type (
 	Followed = door.Followed
 )
 
-// Kinds of operations, and the DW of a write that no disk needs to have.
+// Kinds of operations, and the DW of a write that need not be on any disk.
 const (
 	OpAdd      = keyscheme.OpAdd
 	OpRemove   = keyscheme.OpRemove
@@ -57,12 +57,12 @@ var _ door.Backend = (*Client)(nil)
 // Remote implements door.Backend.
 func (*Client) Remote() bool { return true }
 
-// requestBytes is the length of an id that is drawn.
+// requestBytes is the length of an id drawn by the client.
 const requestBytes = 16
 
-// Write does operations on a set, in order, as one atomic batch, and once. A write without Request gets an id. Retry says that the same write
-// may have been sent before with that id, by this process or another: then also an error that says that nothing has happened now is an
-// *UnknownError, unless it follows from the request alone.
+// Write does operations on a set, in order, as one atomic batch, and does them once. A write without Request gets an id. Retry says that
+// the same write may have been sent before with that id, by this process or another. Then even an error saying that nothing has happened
+// now is returned as an *UnknownError, unless it follows from the request alone.
 func (c *Client) Write(ctx context.Context, w Write) (Written, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
@@ -94,13 +94,13 @@ func (c *Client) Write(ctx context.Context, w Write) (Written, error) {
 	if err == nil && w.Contexts && len(out.Contexts) != len(w.Ops) {
 		err = fmt.Errorf("%w: %d contexts of %d operations", ErrAnswer, len(out.Contexts), len(w.Ops))
 	}
-	if err != nil { // it says that it was done, and not how
+	if err != nil { // the answer says that the write was done, but not how
 		return Written{}, &UnknownError{Request: w.Request, Err: err}
 	}
 	return out, nil
 }
 
-// checkBody refuses a request that no node would take.
+// checkBody refuses a request that is too long for every node.
 func checkBody(b []byte) error {
 	if len(b) > wire.BodyBytesMax {
 		return &bigset.LimitError{What: "bytes of a request", Got: len(b), Max: wire.BodyBytesMax}
@@ -108,12 +108,12 @@ func checkBody(b []byte) error {
 	return nil
 }
 
-// Add adds elements to a set, in one atomic batch.
+// Add adds elements to a set in one atomic batch.
 func (c *Client) Add(ctx context.Context, set string, elements ...string) (Written, error) {
 	return c.Write(ctx, Write{Set: []byte(set), Ops: ops(OpAdd, elements)})
 }
 
-// Remove removes what the nodes have of elements, in one atomic batch. Written.Removed says how many were present.
+// Remove removes elements in one atomic batch, as far as the nodes have seen them. Written.Removed says how many were present.
 func (c *Client) Remove(ctx context.Context, set string, elements ...string) (Written, error) {
 	return c.Write(ctx, Write{Set: []byte(set), Ops: ops(OpRemove, elements)})
 }
@@ -132,11 +132,11 @@ func (c *Client) Contains(ctx context.Context, set, element string) (bool, error
 	return err == nil && found[0].Present, err
 }
 
-// subsetBytes is about how many bytes of elements one request asks about.
+// subsetBytes is about how many bytes of elements one request contains.
 const subsetBytes = 8 << 20
 
-// Subset reports, for each element, whether the set contains it, with the context to act on it. Each element is judged at a moment of its own.
-// Many elements are asked about in several requests, each of which has the time that Options.Timeout gives.
+// Subset reports for each element whether the set contains it, with the context to act on it. Each element is looked up at a moment of its
+// own. Many elements are split into several requests, each with the time of Options.Timeout.
 func (c *Client) Subset(ctx context.Context, s Subset) ([]Presence, error) {
 	found := make([]Presence, 0, len(s.Elements))
 	for left := s.Elements; ; {
@@ -192,8 +192,8 @@ func (c *Client) Stats(ctx context.Context, set []byte, r int) (Stats, error) {
 	return api.DecodeStats(b)
 }
 
-// Drop removes everything in a set or, with a context, what that saw, and returns how many dots are left. Without a context it first asks for
-// the set's: so the drop can be sent again, and what is added meanwhile stays.
+// Drop removes everything in a set or, with a context, what that context saw. It returns how many dots are left. Without a context it first
+// fetches the set's: so the drop can be sent again, and elements added in between stay.
 func (c *Client) Drop(ctx context.Context, d Drop) (left uint64, err error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
@@ -204,7 +204,7 @@ func (c *Client) Drop(ctx context.Context, d Drop) (left uint64, err error) {
 	}
 	var answer []byte
 	lost, err := c.ask(ctx, func(to wire.Caller, lost error) (err error) {
-		if lost != nil && len(d.Context) == 0 { // a second one would remove what was added after the first
+		if lost != nil && len(d.Context) == 0 { // a second drop would remove what was added after the first
 			return settled{lost}
 		}
 		answer, err = to.Do(ctx, wire.Call{Verb: api.VerbDrop, Body: api.AppendDrop(nil, &d)})
@@ -222,7 +222,7 @@ func (c *Client) Drop(ctx context.Context, d Drop) (left uint64, err error) {
 	return left, nil
 }
 
-// Count counts the elements that Read would give.
+// Count counts the elements that Read would return.
 func (c *Client) Count(ctx context.Context, r Read) (Count, error) {
 	if err := checkRead(&r); err != nil {
 		return Count{}, err
@@ -241,8 +241,8 @@ func checkRead(r *Read) error {
 	return r.Check()
 }
 
-// Read streams elements in order. The last part, and only that, is Done. What a part holds is good until the next. Leaving the loop ends the read at the
-// node, too.
+// Read streams elements in order. Only the last part is Done. The bytes of a part are valid until the next part. Leaving the loop also ends
+// the read at the node.
 func (c *Client) Read(ctx context.Context, r Read) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
 		stopped := false
@@ -256,7 +256,7 @@ func (c *Client) Read(ctx context.Context, r Read) iter.Seq2[Part, error] {
 	}
 }
 
-// read gives the parts of a read to f until that returns false.
+// read passes the parts of a read to f until f returns false.
 func (c *Client) read(ctx context.Context, r *Read, f func(*Part) bool) error {
 	if err := checkRead(r); err != nil {
 		return err
@@ -280,7 +280,8 @@ func (c *Client) read(ctx context.Context, r *Read, f func(*Part) bool) error {
 	return err
 }
 
-// Elements streams elements in order. What an element holds is good until the next. Leaving the loop ends the read at the node, too.
+// Elements streams elements in order. The bytes of an element are valid until the next one. Leaving the loop also ends the read at the
+// node.
 func (c *Client) Elements(ctx context.Context, r Read) iter.Seq2[Element, error] {
 	return func(yield func(Element, error) bool) {
 		for p, err := range c.Read(ctx, r) {
@@ -297,14 +298,14 @@ func (c *Client) Elements(ctx context.Context, r Read) iter.Seq2[Element, error]
 	}
 }
 
-// Page is some elements of a set.
+// Page contains some elements of a set.
 type Page struct {
 	Elements []Element
-	Context  Token // of the whole set when the read began
-	After    Token // where the next page begins: Read.After; empty where there are no more elements
+	Context  Token // of the whole set at the begin of the read
+	After    Token // where the next page begins: Read.After; empty after the last page
 }
 
-// Page returns the next elements of a read, at most Read.Limit of them, which must be given. Its bytes belong to the caller.
+// Page returns the next elements of a read, at most Read.Limit, which must be set. The caller owns the bytes.
 func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	if r.Limit <= 0 {
 		return Page{}, fmt.Errorf("%w: a page with a limit of %d elements", bigset.ErrRequest, r.Limit)
@@ -327,8 +328,8 @@ func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	return p, nil
 }
 
-// Names lists sets: those with elements or, with all, also those that are empty; with after, those that follow that name in the list. A name is good until
-// the next.
+// Names lists the sets that contain elements; with all, also the empty ones. With after, the list begins after that name. The bytes of a
+// name are valid until the next.
 func (c *Client) Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error] {
 	return func(yield func(Name, error) bool) {
 		stopped := false

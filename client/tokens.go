@@ -9,7 +9,7 @@ import (
 	"bigset/server/wire"
 )
 
-// Tokens returns the tokens of clients that were not removed, without their hashes.
+// Tokens returns the tokens of clients that have not been removed, without their hashes.
 func (c *Client) Tokens(ctx context.Context) ([]tokens.Entry, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
@@ -25,8 +25,9 @@ func (c *Client) Tokens(ctx context.Context) ([]tokens.Entry, error) {
 	return list, nil
 }
 
-// ChangeToken adds a token, or removes one, for good, where the entry is Removed. What was asked and not answered is asked again, which changes nothing. away are the
-// members of the cluster that have not heard of it yet: they learn of it when they are back.
+// ChangeToken adds a token or, if the entry is Removed, removes one for good. The client repeats a request whose answer was lost; a
+// repeated request changes nothing. away are the members of the cluster that have not heard of the change yet: they learn of it when they
+// are back.
 func (c *Client) ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()

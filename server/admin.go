@@ -19,16 +19,18 @@ import (
 )
 
 const (
-	// adminHeaderTime is how long a client of the admin port may take for the head of a request, adminIdleTime for the next request.
+	// adminHeaderTime bounds how long a client of the admin port may take for the header of a request. adminIdleTime bounds the wait for
+	// the next request.
 	adminHeaderTime = 10 * time.Second
 	adminIdleTime   = 2 * time.Minute
-	// adminHeaderBytes is the most that a head may have, about.
+	// adminHeaderBytes is about how many bytes a header may have.
 	adminHeaderBytes = 16 << 10
-	// adminConnectionsMax are open at one time; one more closes the one that has waited longest for its client. Their file descriptors are the store's reserve.
+	// adminConnectionsMax connections may be open at one time. One more closes the connection that has waited longest for its client. Their
+	// file descriptors come from the store's reserve.
 	adminConnectionsMax = 64
 )
 
-// adminServer answers operators. It has no passwords: its address has to be one that only they reach.
+// adminServer answers operators. It has no passwords: only operators may reach its address.
 func (n *Node) adminServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", n.serveMetrics)
@@ -36,7 +38,7 @@ func (n *Node) adminServer() *http.Server {
 	mux.HandleFunc("POST /backup", n.serveBackup)
 	n.handleProfiles(mux)
 	srv := &http.Server{
-		Handler:           n.ownHosts(ownPages(mux)), // or a page in an operator's browser could ask for backups
+		Handler:           n.ownHosts(ownPages(mux)), // otherwise a page in an operator's browser could ask for backups
 		ReadHeaderTimeout: adminHeaderTime,
 		IdleTimeout:       adminIdleTime,
 		MaxHeaderBytes:    adminHeaderBytes,
@@ -46,7 +48,7 @@ func (n *Node) adminServer() *http.Server {
 	return srv
 }
 
-// handleProfiles answers with profiles where the configuration allows them: each may take a core for as long as its client says.
+// handleProfiles serves profiles if the configuration allows them: each may use a core for as long as its client says.
 func (n *Node) handleProfiles(mux *http.ServeMux) {
 	if !n.config.Pprof {
 		mux.HandleFunc("/debug/pprof/", func(w http.ResponseWriter, _ *http.Request) {
@@ -62,11 +64,11 @@ func (n *Node) handleProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// ownPages refuses requests that a browser sends for a page of somewhere else.
+// ownPages refuses requests that a browser sends on behalf of a page from elsewhere.
 func ownPages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !origin.IsOwnPage(r) {
-			http.Error(w, "a request for a page of somewhere else: enter the address in the browser itself", http.StatusForbidden)
+			http.Error(w, "a request from a page of another site: enter the address in the browser itself", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -78,12 +80,12 @@ func (n *Node) hosts() *origin.Hosts {
 	return origin.NewHosts([]string{n.config.Admin, n.config.Health, n.config.HTTP}, n.config.AdminHosts...)
 }
 
-// ownHosts refuses requests that ask for a name which is not the node's.
+// ownHosts refuses requests whose host is not a name of the node.
 func (n *Node) ownHosts(h http.Handler) http.Handler {
 	own := n.hosts()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name, ok := own.Has(r); !ok {
-			text := fmt.Sprintf("%q is no name of this node: ask by an IP address, or start with --admin-hosts %s", name, name)
+			text := fmt.Sprintf("%q is not a name of this node: ask by an IP address, or start with --admin-hosts %s", name, name)
 			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
@@ -103,10 +105,10 @@ func (n *Node) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_ = WriteMetrics(w, figures) // it fails where the client has gone
+	_ = WriteMetrics(w, figures) // it fails only if the client has gone
 }
 
-// serveReady says whether clients should be sent here, and if not, why: a reason a line.
+// serveReady reports whether clients should be sent to this node and, if not, the reasons, one a line.
 func (n *Node) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if reasons := n.NotReady(); len(reasons) > 0 {
 		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
@@ -115,13 +117,14 @@ func (n *Node) serveReady(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.Warnings()...), "\n"))
 }
 
-// starting and stopping are reasons why a node is not ready.
+// starting and stopping are reasons for a node not to be ready.
 const (
 	starting = "starting: the store is being opened"
 	stopping = "stopping"
 )
 
-// NotReady returns why clients should not be sent to this node, or nothing. Checks may well be answered.
+// NotReady returns the reasons why clients should not be sent to this node; none means that it is ready. A node that is not ready may still
+// answer checks.
 func (n *Node) NotReady() (reasons []string) {
 	s := n.store.Load()
 	switch {
@@ -143,7 +146,7 @@ func (n *Node) NotReady() (reasons []string) {
 	return reasons
 }
 
-// Warnings returns what an operator should do something about while the node is ready.
+// Warnings returns what an operator should act on although the node is ready.
 func (n *Node) Warnings() (warnings []string) {
 	s := n.store.Load()
 	if s == nil {
@@ -159,7 +162,7 @@ func (n *Node) Warnings() (warnings []string) {
 	return warnings
 }
 
-// damagedShown is how many damaged filters, and sets, a warning names.
+// damagedShown is how many damaged filters, or sets, a warning names.
 const damagedShown = 20
 
 func damaged(what string, names [][]byte) []string {
@@ -180,10 +183,10 @@ func diskFull(err error) string {
 	return ""
 }
 
-// backupName is what a backup may be called: a plain word to every shell and file system.
+// backupName matches the names of backups: plain words for every shell and file system.
 var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// errNoBackup is what a refused backup is.
+// errNoBackup says why a backup was refused.
 type errNoBackup struct {
 	status int
 	text   string
@@ -191,7 +194,7 @@ type errNoBackup struct {
 
 func (e *errNoBackup) Error() string { return e.text }
 
-// serveBackup makes a copy of the store in a new folder below that for backups, and answers when it is done.
+// serveBackup copies the store into a new folder below the folder for backups, and answers when the copy is complete.
 func (n *Node) serveBackup(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	dir, err := n.backup(r.Context(), r.URL.Query().Get("name"))
@@ -208,19 +211,19 @@ func (n *Node) serveBackup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// backup makes a copy of the store, and returns where.
+// backup copies the store and returns the folder of the copy.
 func (n *Node) backup(ctx context.Context, name string) (dir string, err error) {
 	s, root := n.store.Load(), n.config.BackupDir
 	switch {
 	case s == nil:
 		return "", &errNoBackup{http.StatusServiceUnavailable, starting}
 	case root == "":
-		return "", &errNoBackup{http.StatusForbidden, "there is no folder for backups: start with --backup-dir /a/folder"}
+		return "", &errNoBackup{http.StatusForbidden, "no folder for backups is configured: start with --backup-dir /a/folder"}
 	case name == "":
-		return "", &errNoBackup{http.StatusBadRequest, "say how it is to be called: POST /backup?name=monday"}
+		return "", &errNoBackup{http.StatusBadRequest, "give the backup a name: POST /backup?name=monday"}
 	case !backupName.MatchString(name):
 		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf(
-			"%.150q is no name of a backup: a name is 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit", name)}
+			"%.150q can't be the name of a backup: a name is 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit", name)}
 	case !n.backingUp.TryLock():
 		return "", &errNoBackup{http.StatusConflict, "another backup is under way"}
 	}
@@ -229,7 +232,7 @@ func (n *Node) backup(ctx context.Context, name string) (dir string, err error) 
 	if err := n.config.checkBackupDir(); err != nil { // a link may lead elsewhere by now
 		return dir, &errNoBackup{http.StatusForbidden, err.Error()}
 	}
-	if _, err := os.Stat(root); err != nil { // it is not made: it may be a disk that is not mounted
+	if _, err := os.Stat(root); err != nil { // root is not created: it may be a disk that is not mounted
 		return dir, err
 	}
 	switch _, err := os.Lstat(dir); {
@@ -238,5 +241,5 @@ func (n *Node) backup(ctx context.Context, name string) (dir string, err error) 
 	case !errors.Is(err, fs.ErrNotExist):
 		return dir, err
 	}
-	return dir, s.Checkpoint(ctx, dir) // which flushes filters: what was answered is in it, whatever the durability
+	return dir, s.Checkpoint(ctx, dir) // Checkpoint flushes filters: the copy contains every acknowledged mark, whatever the durability
 }

@@ -196,7 +196,7 @@ func TestAdminHosts(t *testing.T) {
 		wantAnswer(t, n, "GET", "/readyz", 200, "ready", "Host", host)
 	}
 	for _, host := range []string{"example.org", "node7.example.com:8680", "localhost.example.org", "127.0.0.1.example.org", "1.2.3"} {
-		wantAnswer(t, n, "GET", "/metrics", 421, "no name of this node", "Host", host)
+		wantAnswer(t, n, "GET", "/metrics", 421, "not a name of this node", "Host", host)
 		wantAnswer(t, n, "POST", "/backup?name=x", 421, "--admin-hosts", "Host", host)
 	}
 	if made, err := os.ReadDir(c.BackupDir); err != nil || len(made) > 0 {
@@ -230,7 +230,7 @@ func TestBackup(t *testing.T) {
 	}
 	wantAnswer(t, n, "GET", path, 405, "")
 	wantAnswer(t, n, "POST", path, 403, "", "Sec-Fetch-Site", "cross-site")
-	wantAnswer(t, n, "POST", "/backup", 400, "say how")
+	wantAnswer(t, n, "POST", "/backup", 400, "give the backup a name")
 	for _, name := range []string{
 		dir, "..", ".", "/", "../x", "a/b", "a/../../x", "monday/", "./x", "a/..", `a\b`,
 		"-rf", "x\ny", "monday\n", "a b", " a", "a\x00", "\x00", ".hidden", "_a", "é", "a\xff", "a:b", "a*",

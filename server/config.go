@@ -20,63 +20,63 @@ import (
 	"bigset/engine/filters"
 )
 
-// ErrConfig is what errors about a configuration are.
+// ErrConfig is in the chain of every error about a configuration.
 var ErrConfig = errors.New("server: bad configuration")
 
-// Config is what a node is told. Its fields are the keys of the section [bloomd] of bloomd's INI file, and some of our own, which a
-// bloomd skips. Start one with Defaults or BloomdDefaults.
+// Config is the configuration of a node. Its fields are the keys of the section [bloomd] of bloomd's INI file, and some of our own, which
+// bloomd skips. Start with Defaults or BloomdDefaults.
 type Config struct {
 	DataDir     string // the store's folder
-	BindAddress string // of bloomd's protocol: an IP address, or with --bloomd what net.Listen takes; empty is all addresses
-	Port        int    // 0 is any that is free
-	UDPPort     int    // read and not used: bloomd answers nothing there either, and nothing is bound
+	BindAddress string // for bloomd's protocol: an IP address, or with --bloomd anything net.Listen takes; empty means all addresses
+	Port        int    // 0 means any free port
+	UDPPort     int    // read but not used: bloomd answers nothing there either, and nothing is bound
 
 	LogLevel slog.Level
-	Log      string // where it goes, and how: text and json are standard error
+	Log      string // destination and format; text and json go to standard error
 
-	// Filters are what create is not told. A filter keeps what it was made with.
+	// Filters are the defaults for options that create does not name. A filter keeps the options it was made with.
 	Filters  bloomslice.Options
 	InMemory bool
 
-	FlushInterval time.Duration // how often filters are flushed; 0 is never
-	ColdInterval  time.Duration // how often filters are closed that were not used since; 0 is never
-	UseMmap       bool          // without a durability, that is FilterLog
-	Workers       int           // above 1, event loops, at most 256; otherwise half as many as processors
-	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
+	FlushInterval time.Duration // how often filters are flushed; 0 means never
+	ColdInterval  time.Duration // how often filters that were not used since are closed; 0 means never
+	UseMmap       bool          // if Durability is not set, this means FilterLog
+	Workers       int           // above 1: number of event loops, at most 256; otherwise half as many as processors
+	// Durability says when the answer to a set is sent. FilterServer means FilterLog with UseMmap, otherwise FilterInterval.
 	Durability bigset.FilterDurability
 
-	// SetDurability says when a change of a set is answered that says nothing of it itself.
+	// SetDurability says when a change of a set is answered if the request does not say so itself.
 	SetDurability SetDurability
 
-	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
+	FilterCache int // bytes of memory for the bits of filters; filters in memory only are not included
 
-	// What clients may make; 0 is no limit. What exists is served, whatever it takes.
-	MaxCapacity      uint64 // keys that one filter may be made for
-	MaxFilters       int    // filters
+	// What clients may make; 0 means no limit. Existing filters are served, whatever they take.
+	MaxCapacity      uint64 // keys of one filter
+	MaxFilters       int    // number of filters
 	MaxFilterBytes   uint64 // bytes of the bits of one filter
 	MaxTotalBytes    uint64 // bytes of the bits of all filters
 	MaxInMemoryBytes int    // bytes of memory of the filters in memory only
 
-	Admin          string        // address of the admin port; empty is none
-	AdminHosts     []string      // names by which it, the health port and HTTP are asked, beside those in their addresses, localhost, and any IP address
-	Health         string        // address of the health port, which answers only /healthz and /readyz; empty is none
-	Pprof          bool          // whether the admin port makes profiles
-	BackupDir      string        // absolute path of the folder below which it makes backups; empty is nowhere
+	Admin          string        // address of the admin port; empty means none
+	AdminHosts     []string      // names by which clients may ask for the admin port, the health port and HTTP, beside those in their addresses, localhost, and any IP address
+	Health         string        // address of the health port, which answers only /healthz and /readyz; empty means none
+	Pprof          bool          // whether the admin port serves profiles
+	BackupDir      string        // absolute path of the folder below which the admin port makes backups; empty means none are made
 	MaxConnections int           // of bloomd's protocol; further ones are closed
 	MaxLine        int           // bytes of one line
-	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
+	Idle           time.Duration // a connection without requests for this long is closed; 0 means never
 
-	Resp            string // address for clients of redis; empty is none
-	HTTP            string // address for clients by HTTP, and the console; empty is none
-	Riak            string // address for clients of Riak, by protocol buffers; empty is none
-	ClientTLS       string // folder of certificates of a node, by which Resp, HTTP and Riak speak TLS; empty: they do not
-	InsecureClients bool   // whether Resp, HTTP and Riak may be reached from elsewhere without TLS, or without a token while there are none
-	Version         string // of the program, for those clients
+	Resp            string // address for clients of redis; empty means none
+	HTTP            string // address for HTTP clients and the console; empty means none
+	Riak            string // address for Riak clients by protocol buffers; empty means none
+	ClientTLS       string // folder of a node's certificates, with which Resp, HTTP and Riak use TLS; empty means no TLS
+	InsecureClients bool   // whether other machines may reach Resp, HTTP and Riak without TLS, or without a token while no tokens exist
+	Version         string // of the program, reported to those clients
 
 	// Peers is the port for nodes and clients, and the cluster.
 	Peers Peers
 
-	// Store is what the store is opened with beside all this; nil is the defaults.
+	// Store are the options of the store that the fields above do not set; nil means the defaults.
 	Store *engine.Options
 }
 
@@ -85,9 +85,9 @@ type SetDurability byte
 
 // Durabilities of sets.
 const (
-	SetsAlways      SetDurability = iota // when it is on disk; in a cluster, on as many as the cluster's DW says
-	SetsEverySecond                      // at once; a second later it is on disk
-	SetsNo                               // at once; it is on disk when the system or the store finds time
+	SetsAlways      SetDurability = iota // when it is on disk; in a cluster, on as many disks as the cluster's DW says
+	SetsEverySecond                      // at once; it is on disk a second later
+	SetsNo                               // at once; the system or the store writes it to disk at some time
 )
 
 // The formats of a log.
@@ -97,7 +97,7 @@ const (
 	LogSyslog = "syslog"
 )
 
-// Defaults are those of `bigset serve`: bloomd's, but a server that nobody else can reach until it is told so.
+// Defaults are those of `bigset serve`: bloomd's, but only this machine can reach the server until the configuration says otherwise.
 func Defaults() Config {
 	return Config{
 		DataDir: "./bigset-data", BindAddress: "127.0.0.1", Port: 8673, UDPPort: 8674,
@@ -109,17 +109,17 @@ func Defaults() Config {
 	}
 }
 
-// BloomdDefaults are those of a program that is started by the name bloomd.
+// BloomdDefaults are the defaults of a program that is started under the name bloomd.
 func BloomdDefaults() Config {
 	c := Defaults()
 	c.DataDir, c.BindAddress, c.LogLevel, c.Log = "/tmp/bloomd", "0.0.0.0", slog.LevelDebug, LogSyslog
 	return c
 }
 
-// Address returns where bloomd's protocol is listened for.
+// Address returns the address at which bloomd's protocol is served.
 func (c *Config) Address() string { return net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)) }
 
-// durability returns when a set is answered.
+// durability returns when the answer to a set is sent.
 func (c *Config) durability() bigset.FilterDurability {
 	switch {
 	case c.Durability != bigset.FilterServer:
@@ -132,8 +132,8 @@ func (c *Config) durability() bigset.FilterDurability {
 	return bigset.FilterInterval
 }
 
-// Load changes what the file says, if it is named, and then what the environment says (BIGSET_ and the key in capitals). It returns
-// sentences about what it ignored. Errors are ErrConfig and name file and line.
+// Load applies the file, if path is not empty, and then the environment (BIGSET_ and the key in capitals). It returns sentences about what
+// it ignored. Errors are ErrConfig and name the file and the line.
 func (c *Config) Load(path string, getenv func(string) string) (ignored []string, err error) {
 	if path != "" {
 		if ignored, err = c.loadFile(path); err != nil {
@@ -143,14 +143,14 @@ func (c *Config) Load(path string, getenv func(string) string) (ignored []string
 	for _, s := range settings {
 		name := "BIGSET_" + strings.ToUpper(s.key)
 		value := getenv(name)
-		if value == "" || s.alias { // BIGSET_PORT is what orchestrators call the address of a service named bigset
+		if value == "" || s.alias { // orchestrators set BIGSET_PORT to the address of a service named bigset
 			continue
 		}
 		if err := s.set(c, value); err != nil {
 			return nil, fmt.Errorf("%w: environment: %s = %s: %w", ErrConfig, name, value, err)
 		}
 		if s.changed(c) {
-			ignored = append(ignored, fmt.Sprintf("environment: %s = %s: nothing comes of it, %s", name, value, s.unused))
+			ignored = append(ignored, fmt.Sprintf("environment: %s = %s: it has no effect: %s", name, value, s.unused))
 		}
 	}
 	if address := getenv("BIGSET_BLOOMD"); address != "" {
@@ -174,7 +174,7 @@ func (c *Config) loadFile(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := map[int]string{} // what is ignored
+	lines := map[int]string{} // what is ignored, by line
 	ignore := func(line int, format string, args ...any) {
 		lines[line] = fmt.Sprintf("%s: line %d: ", path, line) + fmt.Sprintf(format, args...)
 	}
@@ -204,7 +204,7 @@ func (c *Config) loadFile(path string) ([]string, error) {
 		}
 		c.Peers.Bloomd = c.Peers.Bloomd || s.isAddress()
 		if s.changed(c) {
-			ignore(v.line, "%s = %s: nothing comes of it, %s", s.key, value, s.unused)
+			ignore(v.line, "%s = %s: it has no effect: %s", s.key, value, s.unused)
 		}
 	}
 	for key, v := range f.values {
@@ -217,12 +217,13 @@ func (c *Config) loadFile(path string) ([]string, error) {
 	return ignored, nil
 }
 
-// isAddress reports whether the key is part of the address of bloomd's protocol: a node of a cluster that is told of it serves the protocol.
+// isAddress reports whether the key is part of the address of bloomd's protocol. A node of a cluster whose configuration sets such a key
+// serves the protocol.
 func (s *setting) isAddress() bool {
 	return s.key == "tcp_port" || s.key == "port" || s.key == "bind_address"
 }
 
-// changed reports whether an unused key has another value than bloomd's default, so that someone may wait for its effect.
+// changed reports whether an unused key has a value other than bloomd's default: the operator may expect an effect.
 func (s *setting) changed(c *Config) bool {
 	was := BloomdDefaults()
 	return s.unused != "" && s.get(c) != s.get(&was)
@@ -246,7 +247,7 @@ func (c *Config) Set(key, value string) error {
 	return fmt.Errorf("%w: no key %q", ErrConfig, key)
 }
 
-// Listen changes where bloomd's protocol is listened for, from HOST:PORT.
+// Listen sets the address at which bloomd's protocol is served, from HOST:PORT.
 func (c *Config) Listen(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -259,11 +260,11 @@ func (c *Config) Listen(address string) error {
 	return nil
 }
 
-// Validate returns an ErrConfig where the values, each of them good, do not go together: no filter could be made with them, or backups would
-// be in the data folder.
+// Validate returns an ErrConfig if values that are valid by themselves do not fit together: no filter could be made with them, or backups
+// would be in the data folder.
 func (c *Config) Validate() error {
 	if err := c.Filters.Validate(); err != nil {
-		return fmt.Errorf("%w: initial_capacity and default_probability: %v", ErrConfig, err) // a bad configuration, and no other error
+		return fmt.Errorf("%w: initial_capacity and default_probability: %v", ErrConfig, err) // %v: the error is about the configuration and wraps nothing else
 	}
 	if c.MaxCapacity > 0 && c.Filters.Capacity > c.MaxCapacity {
 		return fmt.Errorf("%w: initial_capacity is %d, and max_capacity allows %d", ErrConfig, c.Filters.Capacity, c.MaxCapacity)
@@ -280,7 +281,7 @@ func (c *Config) filterLimits() filters.Limits {
 		MemoryBytes: int64(c.MaxInMemoryBytes)}
 }
 
-// checkBackupDir returns an ErrConfig where backups would be in the data folder, by their names or by links that are there now.
+// checkBackupDir returns an ErrConfig if backups would be in the data folder, by their names or through links that exist now.
 func (c *Config) checkBackupDir() error {
 	if c.BackupDir == "" {
 		return nil
@@ -300,7 +301,7 @@ func isWithin(path, folder string) bool {
 	return err == nil && filepath.IsLocal(below)
 }
 
-// followLinks returns where an absolute path leads. What of it is not there yet, or can't be seen, stays as it is.
+// followLinks returns where an absolute path leads. A part of it that does not exist yet, or can't be read, stays unchanged.
 func followLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -312,13 +313,13 @@ func followLinks(path string) string {
 	return filepath.Join(followLinks(filepath.Clean(parent)), name)
 }
 
-// loopsMost is how many event loops workers may ask for: each has three file descriptors.
+// loopsMost bounds the event loops that workers may ask for: each has three file descriptors.
 const loopsMost = 256
 
 // loops returns door.Options.Loops.
 func (c *Config) loops() int {
 	if c.Workers <= 1 {
-		return 0 // bloomd's default, which many files have
+		return 0 // bloomd's default, which many files contain
 	}
 	return min(c.Workers, loopsMost)
 }

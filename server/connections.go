@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// connections bounds the connections of an http.Server. A connection above the bound closes the one that has waited longest for its
-// client: to send a whole request, or to read the answer. So clients that send half a request, or none, or read nothing, keep nobody out.
-// A connection stays from its whole request until the answer begins; where all are there, the new one is closed. bind sets it up, before
-// the server serves.
+// connections bounds the connections of an http.Server. A connection above the bound closes the one that has waited longest for its client,
+// either to send a whole request or to read the answer. So clients that send half a request or nothing, or read nothing, keep nobody out. A
+// connection is never closed from the end of its request until its answer begins; if all connections are in that state, the new one is
+// closed. bind sets up a connections value before the server serves.
 type connections struct {
 	most    int
-	waitMin time.Duration // no connection is closed for another before it has waited so long: meanwhile new ones queue in the kernel
+	waitMin time.Duration // a connection is closed for another only after it has waited this long; new connections queue in the kernel until then
 
 	mu        sync.Mutex
 	waiting   []waitingConn         // the first has waited longest
 	answering map[net.Conn]struct{} // until the answer begins
 }
 
-// waitingConn is a connection that waits for its client, since it was accepted or its last answer began.
+// waitingConn is a connection that waits for its client since it was accepted or its last answer began.
 type waitingConn struct {
 	net.Conn
 	since time.Time
 }
 
-// connKey is where the context of a request has its connection.
+// connKey is the key under which the context of a request holds its connection.
 type connKey struct{}
 
-// bind has srv report its connections and requests to a new bound, which it returns.
+// bind makes srv report its connections and requests to a new connections value, which it returns.
 func bind(srv *http.Server, most int, waitMin time.Duration) *connections {
 	b := &connections{most: most, waitMin: waitMin, answering: map[net.Conn]struct{}{}}
 	srv.ConnState = b.state
@@ -46,7 +46,7 @@ func bind(srv *http.Server, most int, waitMin time.Duration) *connections {
 	return b
 }
 
-// answer is an answer that says when it begins.
+// answer is a ResponseWriter that reports when the answer begins.
 type answer struct {
 	http.ResponseWriter
 	begins func() // may be called again
@@ -64,7 +64,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap makes http.ResponseController find the server's own.
+// Unwrap lets http.ResponseController find the server's own writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // state is the server's ConnState. The server calls it for a new connection before it accepts the next one.
@@ -89,8 +89,8 @@ func (b *connections) state(c net.Conn, state http.ConnState) {
 	}
 }
 
-// admit counts c, and returns the connection to close for it, if there is one: c itself where all others are being answered. Where even the
-// oldest has waited too short a time, it counts nothing and returns how long that will be so.
+// admit counts c and returns the connection to close for it, if any; this is c itself if all others are being answered. If even the oldest
+// has not waited long enough, admit counts nothing and returns the time until it has.
 func (b *connections) admit(c net.Conn, now time.Time) (old net.Conn, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +118,8 @@ func (b *connections) leaveWaiting(c net.Conn) bool {
 	return true
 }
 
-// begin and end stand around what the node does for an answer: it ends with the first byte. A connection that was closed for another is not counted again.
+// begin and end enclose the work of the node for an answer, which ends with the first byte. A connection that was closed for another is not
+// counted again.
 func (b *connections) begin(c net.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

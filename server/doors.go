@@ -12,12 +12,12 @@ import (
 	"bigset/server/door"
 )
 
-// protocol is what serves a door. A *door.Server is one, and whatever embeds it. It may also have NotReady() []string, which says why
-// clients should not be sent to the door.
+// protocol serves a door. A *door.Server is one, and so is every type that embeds it. It may also have NotReady() []string, which returns
+// why clients should not be sent to the door.
 type protocol interface {
 	// Serve serves a listener until Shutdown, or until the listener fails.
 	Serve(ctx context.Context, ln net.Listener) error
-	// Shutdown takes no more connections, answers what is under way as long as ctx allows, and ends all connections.
+	// Shutdown accepts no more connections, answers the requests in progress as long as ctx allows, and closes all connections.
 	Shutdown(ctx context.Context) error
 	Counts() door.Counts
 }
@@ -28,21 +28,22 @@ type nodeDoor struct {
 	what    string // in sentences
 	address string // where it listens
 	flag    string // where the address comes from
-	// open makes the protocol, once the store is open. figures are those of the protocol beside its counts; nil is none.
+	// open makes the protocol after the store has been opened. figures returns the protocol's figures other than its counts; nil means
+	// none.
 	open func(s *engine.Store, l *door.Limits) (p protocol, figures func() []engine.Metric, err error)
-	// after returns when the door is to be served: until then clients that connect wait. Nil is at once.
+	// after returns when the door may be served. Clients that connect before wait. Nil means at once.
 	after func()
 
 	listener net.Listener
 	protocol protocol
 	figures  func() []engine.Metric
-	ended    atomic.Pointer[error] // why it is served no more although the node has not been stopped
+	ended    atomic.Pointer[error] // why the door is no longer served although the node has not been stopped
 }
 
-// doors are those of a node. They listen before the store is opened, are served after it, and end together.
+// doors are the doors of a node. They listen before the store is opened, are served afterwards, and end together.
 type doors []*nodeDoor
 
-// listen opens all listeners. After an error close closes those that are open.
+// listen opens all listeners. After an error, close closes those that are open.
 func (ds doors) listen() (err error) {
 	for _, d := range ds {
 		if d.listener, err = listen(d.address, d.what, d.flag); err != nil {
@@ -73,7 +74,7 @@ func (ds doors) open(s *engine.Store, l *door.Limits) (err error) {
 	return nil
 }
 
-// shutdown ends all doors at once, so that none has to wait for the clients of another before it may say that it stops.
+// shutdown ends all doors at once, so that no door has to wait for the clients of another before it reports that it stops.
 func (ds doors) shutdown(ctx context.Context) error {
 	errs := make([]error, len(ds))
 	var wg sync.WaitGroup
@@ -104,7 +105,7 @@ func (ds doors) notReady() (reasons []string) {
 	return reasons
 }
 
-// metrics are the counts of all doors, and what protocols count beside.
+// metrics are the counts of all doors and the protocols' own figures.
 func (ds doors) metrics() (list []engine.Metric) {
 	counts := make([]door.Counts, len(ds))
 	for i, d := range ds {

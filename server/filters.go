@@ -12,20 +12,20 @@ import (
 	"bigset/server/door"
 )
 
-// bloomFilters are a store's filters as doors ask for them.
+// bloomFilters implements door.Filters for the filters of a store.
 type bloomFilters struct {
 	store    *engine.Store
-	defaults bigset.FilterOptions // of what create is not told
+	defaults bigset.FilterOptions // for options that create does not name
 	listing  listing
 	node     *Node
 }
 
-// refused turns the error of a filter that could not be made into those of door.Filters, and logs one that is too large.
+// refused turns the error of a filter that could not be made into an error of door.Filters. It logs a filter that is too large.
 func (n *Node) refused(name []byte, err error) error {
 	var limit *filters.LimitError
 	if errors.As(err, &limit) && (limit.Limit == filters.LimitCapacity || limit.Limit == filters.LimitBytes) {
 		n.refusals.add(name, limit)
-		return fmt.Errorf("%w: %w", bloomslice.ErrOptions, err) // to ask again is of no use
+		return fmt.Errorf("%w: %w", bloomslice.ErrOptions, err) // a repeated request is of no use
 	}
 	return filterError(err)
 }
@@ -107,7 +107,7 @@ func (b *bloomFilters) List(_ context.Context, l door.FilterListing) ([]door.Fil
 	return infos, nil
 }
 
-// bloomFilter is one of them. It is a pointer, so that an interface holds it without an allocation.
+// bloomFilter is a filter of a store. It contains only a pointer, so an interface holds it without an allocation.
 type bloomFilter struct{ f *filters.Filter }
 
 // Check implements door.Filter.
@@ -138,7 +138,7 @@ func (b bloomFilter) ChecksWait() bool { return false }
 // SetsWait implements door.Filter.
 func (b bloomFilter) SetsWait() bool { return b.f.MarksWait() }
 
-// Info implements door.Filter. Of a damaged filter it tells what is known.
+// Info implements door.Filter. For a damaged filter it returns what is known.
 func (b bloomFilter) Info(context.Context, bool) (door.FilterInfo, error) {
 	info, err := b.f.Info()
 	if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
@@ -164,7 +164,7 @@ func filterError(err error) error {
 		return fmt.Errorf("%w: %w", bloomslice.ErrOptions, err)
 	}
 	var limit *filters.LimitError
-	if errors.As(err, &limit) { // the protocol's log says it
+	if errors.As(err, &limit) { // for the protocol's log
 		return fmt.Errorf("%w; the setting is %s", err, limitSettings[limit.Limit])
 	}
 	return err

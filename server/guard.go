@@ -11,7 +11,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// TokenDisk is a store as a list of tokens is kept in it.
+// TokenDisk returns a store as the disk of a list of tokens.
 func TokenDisk(s *engine.Store) tokens.Disk { return tokenDisk{s} }
 
 type tokenDisk struct{ store *engine.Store }
@@ -22,7 +22,7 @@ func (d tokenDisk) Save(ctx context.Context, list []byte) error {
 	return d.store.SetMeta(ctx, engine.MetaTokens, list)
 }
 
-// tokenKeeper returns who changes the list: the member of the cluster, or the node alone.
+// tokenKeeper returns what changes the list: the member of the cluster, or the node alone.
 func (n *Node) tokenKeeper() api.Tokens {
 	if n.member != nil {
 		return n.member
@@ -30,7 +30,7 @@ func (n *Node) tokenKeeper() api.Tokens {
 	return aloneTokens{n.tokens}
 }
 
-// aloneTokens is the list of a node alone.
+// aloneTokens is the list of a node without a cluster.
 type aloneTokens struct{ list *tokens.List }
 
 func (t aloneTokens) Tokens() []tokens.Entry { return t.list.Active() }
@@ -39,19 +39,19 @@ func (t aloneTokens) ChangeToken(ctx context.Context, e tokens.Entry) ([]string,
 	return nil, t.list.Change(ctx, e)
 }
 
-// guard judges the clients of a door. One that other machines reach is closed until there are tokens.
+// guard returns what checks the clients of a door. A door that other machines can reach is closed until tokens exist.
 func (n *Node) guard(address string) *tokens.Guard {
 	return &tokens.Guard{List: n.tokens, Always: !n.config.InsecureClients && !isLoopback(address)}
 }
 
-// clientTLS has a door speak TLS, where there are certificates for that.
+// clientTLS makes a door use TLS if certificates for it are configured.
 func (n *Node) clientTLS(o *door.Options) error {
 	dir := n.config.ClientTLS
 	if dir == "" {
 		return nil
 	}
 	folder, err := certs.Load(dir, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
-		n.log.Error("bigset: the certificates for clients can't be read again, those of before stay", "cause", err)
+		n.log.Error("bigset: the certificates for clients can't be read again, the old ones stay in use", "cause", err)
 	}})
 	if err != nil {
 		return fmt.Errorf("%w: --client-tls: %w", ErrConfig, err)
@@ -60,7 +60,7 @@ func (n *Node) clientTLS(o *door.Options) error {
 	return nil
 }
 
-// checkDoor returns an ErrConfig where clients of a door could be overheard from elsewhere, and nobody has said that this is meant.
+// checkDoor returns an ErrConfig if others could overhear the clients of a door and the configuration does not allow that.
 func (c *Config) checkDoor(flag, address string) error {
 	if address == "" || c.InsecureClients || c.ClientTLS != "" || isLoopback(address) {
 		return nil

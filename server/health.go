@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// healthTime is how long a client of the health port may take for a whole request, and again for reading the answer.
+	// healthTime bounds how long a client of the health port may take for a whole request, and again for reading the answer.
 	healthTime = 5 * time.Second
-	// healthHeaderBytes and 4 KiB, which net/http adds, are the most that the head of a request may have there.
+	// The header of a request there may have at most healthHeaderBytes and the 4 KiB that net/http adds.
 	healthHeaderBytes = 4 << 10
-	// healthConnectionsMax are open at one time; one more closes the one that has waited longest for its client. Their file descriptors are the store's reserve.
+	// healthConnectionsMax connections may be open at one time. One more closes the connection that has waited longest for its client.
+	// Their file descriptors come from the store's reserve.
 	healthConnectionsMax = 128
-	// requestTimeMin is how long every client of an HTTP port has for its request, however many others come.
+	// requestTimeMin is how long every client of an HTTP port has for its request, however many others connect.
 	requestTimeMin = 20 * time.Millisecond
 )
 
-// healthServer answers /healthz and /readyz and nothing else, so that nothing which takes long holds its connections. Each connection gets
-// one answer and is closed: kept ones would be the oldest when a client asks again.
+// healthServer answers /healthz and /readyz only, so that no long request holds its connections. Each connection gets one answer and is
+// closed: a kept connection would be the oldest when its client asks again.
 func (n *Node) healthServer() *http.Server {
 	mux := http.NewServeMux()
 	n.handleHealth(mux)
@@ -35,7 +36,7 @@ func (n *Node) healthServer() *http.Server {
 	return srv
 }
 
-// handleHealth is what the health port and the admin port both answer.
+// handleHealth adds what both the health port and the admin port answer.
 func (n *Node) handleHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", n.serveReady)

@@ -41,10 +41,10 @@ func (n *Node) copies() int {
 	if v := n.member.View(); v.Record != nil {
 		return v.Record.Settings.N
 	}
-	return 0 // the backend says what is missing
+	return 0 // the backend reports what is missing
 }
 
-// eachFigure calls f for the figures that /metrics has.
+// eachFigure calls f for every figure of /metrics.
 func (n *Node) eachFigure(f func(name, label, of string, value float64)) error {
 	s := n.store.Load()
 	if s == nil {
@@ -60,13 +60,13 @@ func (n *Node) eachFigure(f func(name, label, of string, value float64)) error {
 	return nil
 }
 
-// here is what the disk of this node has of a set.
+// here is what the disk of this node contains of a set.
 type here struct {
 	Live       uint64   `json:"live"`
 	Unresolved int64    `json:"open_keys"`
 	HeapBytes  int64    `json:"heap_bytes"` // of the clock and the tombstone in memory
 	Keys       uint64   `json:"keys"`       // in tables
-	Dead       uint64   `json:"keys_dead"`  // of them at least
+	Dead       uint64   `json:"keys_dead"`  // at least so many of Keys
 	ByLevel    []uint64 `json:"keys_by_level"`
 	Bytes      uint64   `json:"table_bytes"`
 }
@@ -83,7 +83,7 @@ func setHere(ctx context.Context, s *engine.Store, set []byte) (*here, error) {
 func httpMetrics(m rest.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		counter("http_errors", "answers by HTTP that were errors", m.Errors),
-		counter("http_failures", "of them those that said that the node failed, or could not know", m.Failures),
+		counter("http_failures", "of these, the errors that say that the node failed, or that the outcome is unknown", m.Failures),
 	}
 	names := slices.Sorted(maps.Keys(m.Requests))
 	for _, name := range names {

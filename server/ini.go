@@ -11,15 +11,15 @@ type iniValue struct {
 	line int
 }
 
-// iniFile is what the section [bloomd] of a file says: keys in lower case, each with the last of its values.
+// iniFile is the section [bloomd] of a file: keys in lower case, each with the last of its values.
 type iniFile struct {
 	values  map[string]iniValue
-	ignored []int // lines of the section that say nothing
+	ignored []int // lines of the section that are neither a key nor a comment
 }
 
-// readINI reads a file as bloomd does: names of sections and keys in any case, = or : behind a key, comments behind ; or # at the start of
-// a line and behind " ;" after a value. Other sections are skipped. Where bloomd takes a line that begins with white space for the rest
-// of the value before it, which turns an indented key into garbage of another one, this is an error.
+// readINI reads a file as bloomd does: names of sections and keys in any case, = or : after a key, comments after ; or # at the start of a
+// line and after " ;" in a value. Other sections are skipped. In one case it differs: bloomd takes a line that begins with white space for
+// the rest of the value before it, which turns an indented key into garbage of another one; here this is an error.
 func readINI(text string) (f iniFile, err error) {
 	f.values = map[string]iniValue{}
 	inside, key := false, ""
@@ -51,7 +51,7 @@ func readINI(text string) (f iniFile, err error) {
 	return f, nil
 }
 
-// cutKey takes a line apart. A key ends at the first =, or where there is none at the first colon.
+// cutKey splits a line. A key ends at the first = or, in a line without =, at the first colon.
 func cutKey(line string) (name, value string, ok bool) {
 	line = cutComment(line)
 	if name, value, ok = strings.Cut(line, "="); !ok {
@@ -60,7 +60,7 @@ func cutKey(line string) (name, value string, ok bool) {
 	return strings.TrimSpace(name), strings.TrimSpace(value), ok
 }
 
-// cutComment takes away what begins with a semicolon behind white space.
+// cutComment removes a comment, which begins with a semicolon after white space.
 func cutComment(line string) string {
 	for i := 1; i < len(line); i++ {
 		if line[i] == ';' && (line[i-1] == ' ' || line[i-1] == '\t') {
@@ -70,8 +70,8 @@ func cutComment(line string) string {
 	return line
 }
 
-// cutNumber returns the number that a text begins with, as far as C's strtol or, for a fraction, strtod would read it, and what is behind
-// it. Where there is none the number is "0".
+// cutNumber returns the number at the start of a text, as far as C's strtol or, for a fraction, strtod would read it, and the rest of the
+// text. If there is no number, it returns "0".
 func cutNumber(text string, fraction bool) (number, rest string) {
 	i := 0
 	digits := func() (n int) {

@@ -10,21 +10,21 @@ import (
 	"bigset/engine/filters"
 )
 
-// listingAge is how long a list of filters is good for further parts of it. A client that takes them more slowly has them from newer ones.
+// listingAge is how long a list of filters serves further parts. A client that takes them more slowly gets parts of newer lists.
 const listingAge = time.Second
 
-// listing gives lists of filters in parts. The store makes a list as a whole: one that was made for a first part is kept for the next ones,
-// of any client, so that the work does not grow with the number of parts, and the memory not with the number of clients. The zero value is
-// ready. Its methods may be called by any number of goroutines.
+// listing returns lists of filters in parts. The store makes a list as a whole. A list made for a first part is kept for the next parts of
+// any client, so the work does not grow with the number of parts, nor the memory with the number of clients. The zero value is ready to
+// use. The methods may be called by any number of goroutines.
 type listing struct {
 	mu     sync.Mutex
 	prefix []byte
-	all    []filters.Info // those with the prefix, by name; nil where no more parts are to come
+	all    []filters.Info // the filters with the prefix, by name; nil if no more parts follow
 	made   time.Time
 }
 
-// part returns the filters behind after whose names begin with prefix, at most so many. Of a first part, after is empty: it knows of all that
-// was done before.
+// part returns at most most filters after the name after whose names begin with prefix. For the first part after is empty: that part
+// includes every filter created before the call.
 func (l *listing) part(s *engine.Store, prefix []byte, after string, most int) ([]filters.Info, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// Logger returns where the node's log goes. tag names the program in syslog; where somebody looks on, that log goes to errs too. Where there
-// is no syslog, it goes to errs alone, and its first line says so.
+// Logger returns the node's log. tag names the program in syslog. If lookedOn, a log for syslog also goes to errs. If this system has no
+// syslog, the log goes to errs only, and its first line says so.
 func (c *Config) Logger(tag string, errs io.Writer, lookedOn bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.LogLevel}
 	switch c.Log {

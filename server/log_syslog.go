@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// syslogHandler writes records as lines of text, without time and level, which syslog has itself.
+// syslogHandler writes records as lines of text without time and level, which syslog adds.
 type syslogHandler struct {
 	slog.Handler // writes to out
 	out          *syslogLine
 }
 
-// syslogLine is the line that is being made.
+// syslogLine is the line being written.
 type syslogLine struct {
 	mu   sync.Mutex
 	text bytes.Buffer

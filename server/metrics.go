@@ -15,7 +15,7 @@ import (
 	"bigset/server/resp"
 )
 
-// WriteMetrics writes figures in Prometheus' text format, version 0.0.4, their names behind bigset_.
+// WriteMetrics writes figures in Prometheus' text format, version 0.0.4. Their names begin with bigset_.
 func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 	var b strings.Builder
 	last := ""
@@ -36,7 +36,7 @@ func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 
 // metrics lists the figures of the store, of its filters and of the doors.
 func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
-	filters, err := n.sums.metrics(s) // before the store's figures, which count the damage that this meets
+	filters, err := n.sums.metrics(s) // before the store's figures, which count damage met here
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +63,15 @@ func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 // sumsAge is how old the sums over all filters may be.
 const sumsAge = 10 * time.Second
 
-// filterSums are sums over all filters that Stats does not say. Each filter is asked for them: that is done once for all who want them within
-// a time. The zero value is ready.
+// filterSums are sums over all filters that Stats does not contain. Each filter has to be asked for them, so the sums are made once for all
+// callers within sumsAge. The zero value is ready to use.
 type filterSums struct {
 	mu   sync.Mutex
 	made time.Time
 	list []engine.Metric
 }
 
-// metrics returns the sums. They bring no filter into memory.
+// metrics returns the sums. It loads no filter into memory.
 func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 	return f.list, nil
 }
 
-// bloomdMetrics are the figures of bloomd's protocol. Those of connections and bytes are of before there were other doors.
+// bloomdMetrics are the figures of bloomd's protocol. Those of connections and bytes are older than the other doors.
 func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		gauge("connections", "clients connected by bloomd's protocol", m.Connections),
@@ -123,7 +123,7 @@ func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 func respMetrics(m resp.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		counter("resp_errors", "answers of the protocol of redis that were errors", m.Errors),
-		counter("resp_failures", "of them those that said that the node failed, or could not know", m.Failures),
+		counter("resp_failures", "of these, the errors that say that the node failed, or that the outcome is unknown", m.Failures),
 		counter("resp_elements", "elements and keys that the protocol of redis was asked to add, remove or look up", m.Elements),
 		gauge("resp_cursors", "positions of SSCAN and SCAN that are kept", m.Cursors),
 	}
@@ -144,11 +144,11 @@ func (n *Node) ownMetrics() []engine.Metric {
 		ready = 0
 	}
 	return []engine.Metric{
-		gauge("ready", "1 when the node can do all that it is there for", ready),
+		gauge("ready", "1 when the node can do all its work", ready),
 		gauge("started_seconds", "when the node was started, in seconds since 1970", n.started.Unix()),
 		counter("filter_flushes", "flushes of all filters by the timer", n.flushes.Load()),
-		counter("filter_flush_errors", "of them those that failed", n.flushErrors.Load()),
-		counter("filters_closed_cold", "filters that were closed because nobody used them", n.coldCloses.Load()),
+		counter("filter_flush_errors", "of these, the flushes that failed", n.flushErrors.Load()),
+		counter("filters_closed_cold", "filters that were closed because they were not used", n.coldCloses.Load()),
 	}
 }
 

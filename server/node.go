@@ -24,10 +24,10 @@ import (
 	"bigset/server/tokens"
 )
 
-// ErrListen is what errors about an address are that can't be listened on.
+// ErrListen is in the chain of every error about an address that can't be listened on.
 var ErrListen = errors.New("server: can't listen")
 
-// longBytesLeast is the least that long requests of all clients may have in memory together.
+// longBytesLeast is the lower bound of the memory that long requests of all clients may use together.
 const longBytesLeast = 512 << 20
 
 // Node is a running server. All its methods may be called by any number of goroutines.
@@ -37,15 +37,15 @@ type Node struct {
 	started time.Time
 
 	doors                         doors        // the first is bloomd's protocol, or, in a cluster, the port for nodes and clients
-	adminListener, healthListener net.Listener // nil where there is no such port, as admin and health
+	adminListener, healthListener net.Listener // nil if the configuration has no such port; so are admin and health
 	admin, health                 *http.Server
-	store                         atomic.Pointer[engine.Store] // nil while it is being opened
-	member                        *cluster.Member              // nil on a node alone
+	store                         atomic.Pointer[engine.Store] // nil while the store is being opened
+	member                        *cluster.Member              // nil without a cluster
 	tokens                        *tokens.List
 	met                           chan struct{} // closed when joined has returned; inTime is set before
-	inTime                        bool          // the node was not being stopped by then
+	inTime                        bool          // the node was not being stopped at that time
 
-	ended      chan error // what ended a listener that should not have ended
+	ended      chan error // the error of a listener that should not have ended
 	timers     sync.WaitGroup
 	stopTimers context.CancelFunc
 	stopOnce   sync.Once
@@ -56,11 +56,11 @@ type Node struct {
 	refusals   refusalLog
 
 	flushes, flushErrors, coldCloses atomic.Uint64
-	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil when it did not
+	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil if it succeeded
 }
 
-// Start starts a node. When it returns, clients are answered and the service manager has been told so. Errors are ErrListen, ErrConfig and
-// those of engine.Open; after one nothing is left open.
+// Start starts a node. When it returns, clients are answered and the service manager has been notified. Errors are ErrListen, ErrConfig and
+// those of engine.Open; after an error nothing is left open.
 func Start(c Config, log *slog.Logger) (*Node, error) { return start(c, log) }
 
 // start starts a node with further doors.
@@ -80,7 +80,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if c.Peers.Peers != "" {
 		forBloomd.after = n.joined
 	}
-	switch { // the member is made before its filters are served
+	switch { // the member must be made before its filters are served
 	case c.Peers.Peers != "" && c.Peers.Bloomd:
 		n.doors = doors{forPeers, forBloomd}
 	case c.Peers.Peers != "":
@@ -154,12 +154,12 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	log.With(served...).Info("bigset: serving", "dir", c.DataDir, "admin", c.Admin, "health", c.Health,
 		"durability", durabilityNames[c.durability()], "set_durability", setDurabilityNames[c.SetDurability])
 	if err := notify("READY=1"); err != nil {
-		log.Warn("bigset: the service manager could not be told", "cause", err)
+		log.Warn("bigset: the service manager could not be notified", "cause", err)
 	}
 	return n, nil
 }
 
-// giveUp closes what a failed Start had opened. s may be nil.
+// giveUp closes what a failed Start has opened. s may be nil.
 func (n *Node) giveUp(err error, s *engine.Store) error {
 	n.stopping.Store(true)
 	errs := []error{err, n.doors.close(), n.closeMember(context.Background())}
@@ -247,18 +247,19 @@ func (n *Node) servedFilters(s *engine.Store) door.Filters {
 	return &bloomFilters{store: s, defaults: bigset.FilterOptions{Options: n.config.Filters, InMemory: n.config.InMemory}, node: n}
 }
 
-// joinTime is how long clients of bloomd wait, connected, for a node that has just started to find the others of its cluster. Later they are answered with an error.
+// joinTime bounds how long connected clients of bloomd wait for a node that has just started to find the other members of its cluster.
+// Later they get an error.
 const joinTime = 5 * time.Second
 
-// joined returns when the member can do what clients ask, or when it has taken too long.
+// joined returns when the member can serve clients, or when joinTime has passed.
 func (n *Node) joined() {
 	for end := time.Now().Add(joinTime); !n.stopping.Load() && !n.member.Met() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// entered waits until joined has returned, which the door for HTTP asks for each request: health is answered before. It reports false where a node that did not get so far
-// is being stopped, or ctx ends.
+// entered waits until joined has returned. The door for HTTP calls it for each request but those for health. It reports false if the node
+// is stopped before it could serve, or if ctx ends.
 func (n *Node) entered(ctx context.Context) bool {
 	select {
 	case <-n.met:
@@ -268,11 +269,11 @@ func (n *Node) entered(ctx context.Context) bool {
 	}
 }
 
-// listen listens, or says plainly why not: flag is where the address comes from.
+// listen listens at an address. Its errors name flag, the setting that gave the address.
 func listen(address, what, flag string) (net.Listener, error) {
 	network := "tcp"
 	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
-		network = "tcp4" // or 0.0.0.0 would be all of IPv6 too
+		network = "tcp4" // otherwise 0.0.0.0 would include all of IPv6
 	}
 	l, err := net.Listen(network, address)
 	switch {
@@ -286,14 +287,14 @@ func listen(address, what, flag string) (net.Listener, error) {
 	return nil, fmt.Errorf("%w on %s for %s: %w", ErrListen, address, what, err)
 }
 
-// serve runs a listener. One that ends by itself ends the node.
+// serve runs a listener. A listener that ends by itself ends the node.
 func (n *Node) serve(what string, run func() error) {
 	if err := run(); !n.stopping.Load() {
 		n.ended <- fmt.Errorf("server: %s ended: %w", what, err)
 	}
 }
 
-// serveDoor serves a door. While the node goes on, it is not ready once a door has ended.
+// serveDoor serves a door. If a door ends while the node runs, the node is no longer ready.
 func (n *Node) serveDoor(d *nodeDoor) {
 	n.serve(d.what, func() error {
 		if d.after != nil {
@@ -307,7 +308,7 @@ func (n *Node) serveDoor(d *nodeDoor) {
 	})
 }
 
-// Addr returns the address of the first door: bloomd's protocol, or, in a cluster, the port for nodes and clients.
+// Addr returns the address of the first door: bloomd's protocol or, in a cluster, the port for nodes and clients.
 func (n *Node) Addr() net.Addr { return n.doors[0].listener.Addr() }
 
 // AdminAddr returns the address of the admin port, or nil.
@@ -323,7 +324,7 @@ func addrOf(l net.Listener) net.Addr {
 	return l.Addr()
 }
 
-// Wait returns when ctx ends, then with nil, or when a listener fails. Stop the node then.
+// Wait returns nil when ctx ends, or an error when a listener fails. Then stop the node.
 func (n *Node) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -333,7 +334,7 @@ func (n *Node) Wait(ctx context.Context) error {
 	}
 }
 
-// every calls f again and again; an interval of 0 is never.
+// every calls f at an interval; 0 means never.
 func (n *Node) every(ctx context.Context, interval time.Duration, f func(context.Context)) {
 	if interval <= 0 {
 		return
@@ -367,7 +368,8 @@ func (n *Node) flushFilters(ctx context.Context) {
 	n.log.Error("bigset: filters could not be flushed, it is tried again", "in", n.config.FlushInterval, "cause", err)
 }
 
-// syncSets puts changes of sets on disk that were answered before. A store that fails says so itself, once and on /readyz.
+// syncSets makes changes of sets durable that were acknowledged before. A store that fails reports it itself, once in the log and on
+// /readyz.
 func (n *Node) syncSets(ctx context.Context) { _ = n.store.Load().SyncSets(ctx) }
 
 func (n *Node) closeColdFilters(ctx context.Context) {
@@ -381,14 +383,14 @@ func (n *Node) closeColdFilters(ctx context.Context) {
 	}
 }
 
-// Stop stops a node: no new clients, the commands under way are answered, filters are flushed and the store is closed. ctx bounds how long
-// clients are waited for, not what the disk takes. What was answered is on disk when it returns nil.
+// Stop stops a node: it accepts no new clients, answers the requests in progress, flushes filters and closes the store. ctx bounds the wait
+// for clients, not the work of the disk. If Stop returns nil, everything acknowledged is on disk.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.stopping.Store(true)
 		n.log.Info("bigset: stopping")
 		if err := notify("STOPPING=1"); err != nil {
-			n.log.Warn("bigset: the service manager could not be told", "cause", err)
+			n.log.Warn("bigset: the service manager could not be notified", "cause", err)
 		}
 		if err := n.doors.shutdown(ctx); err != nil {
 			n.log.Warn("bigset: clients were cut off", "cause", err)
@@ -397,7 +399,7 @@ func (n *Node) Stop(ctx context.Context) error {
 			n.log.Warn("bigset: the member of the cluster ended badly", "cause", err)
 		}
 		n.stopTimers()
-		// Before anything else is waited for: a backup may take as long as the service manager waits, and then it kills.
+		// Flush before any wait: a backup may take as long as the service manager waits before it kills the process.
 		if err := n.store.Load().Filters().Flush(context.Background()); err != nil {
 			n.log.Error("bigset: filters could not be flushed, it is tried again", "cause", err)
 		}

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notify tells the service manager what the node is at, by the datagram that systemd asks for in $NOTIFY_SOCKET; without one it does
-// nothing. States are those of sd_notify(3): READY=1 and STOPPING=1.
+// notify sends the state of the node to the service manager, by the datagram that systemd asks for in $NOTIFY_SOCKET. Without that variable
+// it does nothing. States are those of sd_notify(3): READY=1 and STOPPING=1.
 func notify(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

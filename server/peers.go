@@ -25,24 +25,24 @@ import (
 	"bigset/server/wire"
 )
 
-// Peers is what a node is told of the port for nodes and clients, and of its cluster. Without Peers it is alone.
+// Peers configures the port for nodes and clients, and the cluster. Without Peers the node is alone.
 type Peers struct {
-	Listen   string // address of the port; default that of Node among Peers; empty on a node alone is no port
+	Listen   string // address of the port; default the address of Node in Peers; on a node alone, empty means no port
 	Node     string // the ID of this node
-	Peers    string // all nodes of the cluster, this one too: ID=HOST:PORT, commas between; the same order everywhere
-	Cluster  string // the cluster's name; default that in the certificates, "bigset" without
-	TLS      string // folder of the certificates; empty is none
-	Insecure bool   // whether the port may go without TLS; on loopback only
+	Peers    string // all nodes of the cluster including this one: ID=HOST:PORT, separated by commas; the same order on every node
+	Cluster  string // the cluster's name; default the name in the certificates, or "bigset" without certificates
+	TLS      string // folder of the certificates; empty means none
+	Insecure bool   // whether the port may be served without TLS; on loopback only
 	Bloomd   bool   // whether a node of a cluster also serves bloomd's protocol, at Config.Address; a node alone always does
 	Settings ring.Settings
-	// CopyBytesPerSecond bounds what copies from other nodes into this one take, while it is filled; 0 is no bound.
+	// CopyBytesPerSecond bounds the rate of copies from other nodes into this one while it is filled; 0 means no bound.
 	CopyBytesPerSecond int64
 }
 
-// has reports whether there is such a port.
+// has reports whether the node has such a port.
 func (p *Peers) has() bool { return p.Listen != "" || p.Peers != "" }
 
-// list reads the peers.
+// list parses Peers.
 func (p *Peers) list() (peers []cluster.Peer, err error) {
 	for _, text := range strings.Split(p.Peers, ",") {
 		id, address, ok := strings.Cut(strings.TrimSpace(text), "=")
@@ -54,7 +54,7 @@ func (p *Peers) list() (peers []cluster.Peer, err error) {
 	return peers, nil
 }
 
-// check returns what is wrong with what the node was told, and fills in what follows from it.
+// check returns an error if the fields do not fit together, and sets the fields that follow from others.
 func (p *Peers) check() error {
 	if !p.has() {
 		if p.Node != "" || p.TLS != "" || p.Insecure {
@@ -98,7 +98,7 @@ func (p *Peers) check() error {
 	return nil
 }
 
-// isLoopback reports whether only this machine reaches an address.
+// isLoopback reports whether only this machine can reach an address.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -114,7 +114,7 @@ type peersDoor struct {
 	member *cluster.Member // nil on a node alone
 }
 
-// NotReady says why clients should not be sent here.
+// NotReady returns why clients should not be sent here.
 func (d *peersDoor) NotReady() []string {
 	if d.member == nil {
 		return nil
@@ -131,7 +131,7 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	if p.TLS != "" {
 		var err error
 		if folder, err = certs.Load(p.TLS, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
-			n.log.Error("bigset: the certificates can't be read again, those of before stay", "cause", err)
+			n.log.Error("bigset: the certificates can't be read again, the old ones stay in use", "cause", err)
 		}}); err != nil {
 			return nil, nil, fmt.Errorf("%w: --tls: %w", ErrConfig, err)
 		}
@@ -186,7 +186,7 @@ func clientsOnly(h wire.Handler) wire.Handler {
 	}
 }
 
-// identify says who is at the other end, by its certificate.
+// identify returns the role and the name of the other end, from its certificate.
 func identify(ctx context.Context, nc net.Conn) (wire.Role, string, error) {
 	c, ok := nc.(*tls.Conn)
 	if !ok {
@@ -237,7 +237,7 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 	return m, nil
 }
 
-// closeMember ends the member, if there is one. Doors have ended before.
+// closeMember ends the member, if any. All doors must have ended before.
 func (n *Node) closeMember(ctx context.Context) error {
 	if n.member == nil {
 		return nil
@@ -245,7 +245,7 @@ func (n *Node) closeMember(ctx context.Context) error {
 	return n.member.Close(ctx)
 }
 
-// clusterDisk is a store as a member keeps its records in it.
+// clusterDisk is a store as the disk of a member's records.
 type clusterDisk struct{ store *engine.Store }
 
 var _ cluster.Disk = (*clusterDisk)(nil)
@@ -254,12 +254,12 @@ func (d *clusterDisk) Identity() []byte { return d.store.Identity() }
 
 func (d *clusterDisk) Failed() error { return d.store.Failed() }
 
-// PrepareRestore has the store of a node that does not run be restored with its cluster when the node starts: cluster.PrepareRestore.
+// PrepareRestore prepares the store of a stopped node for being restored with its cluster at the next start: see cluster.PrepareRestore.
 func PrepareRestore(ctx context.Context, s *engine.Store) (*cluster.Record, error) {
 	return cluster.PrepareRestore(ctx, &clusterDisk{s})
 }
 
-// metaOf returns where a value is kept.
+// metaOf returns the place in the store of a value.
 func metaOf(key string) (engine.Meta, error) {
 	switch key {
 	case "cluster":
@@ -299,7 +299,7 @@ func (d *clusterDisk) Certified(_ context.Context, sets, filters bool) error {
 	return d.store.MadeGood(sets, filters)
 }
 
-// HasData reports whether there is a set, also an empty one, or a filter.
+// HasData reports whether the store contains a set, possibly empty, or a filter.
 func (d *clusterDisk) HasData(ctx context.Context) (bool, error) {
 	for _, err := range d.store.Sets(ctx, engine.SetsOptions{Empty: true}) {
 		return err == nil, err
@@ -313,7 +313,7 @@ func (d *clusterDisk) Seal() (key, domain []byte) {
 	return k.Current[:], k.Domain[:]
 }
 
-// clusterFilters are the filters of this node's store, with the settings that limit them.
+// clusterFilters are the filters of this node's store with the configured limits.
 type clusterFilters struct {
 	*local.Filters
 	n *Node
@@ -369,5 +369,5 @@ func clusterMetrics(s cluster.Status) (list []engine.Metric) {
 	return list
 }
 
-// durabilityInCluster is when a mark is answered where nothing says otherwise: a crash of a member must not take back what it has acknowledged.
+// durabilityInCluster is the default durability of marks in a cluster: a crash of a member must not undo a mark it has acknowledged.
 const durabilityInCluster = bigset.FilterLog

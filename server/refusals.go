@@ -8,7 +8,7 @@ import (
 	"bigset/engine/filters"
 )
 
-// limitSettings are the settings of what filters may take.
+// limitSettings are the names of the settings that limit filters.
 var limitSettings = map[filters.Limit]string{
 	filters.LimitCapacity:    "max_capacity",
 	filters.LimitFilters:     "max_filters",
@@ -17,17 +17,17 @@ var limitSettings = map[filters.Limit]string{
 	filters.LimitMemoryBytes: "max_in_memory_bytes",
 }
 
-// refusalPause is the least time between two lines of the log about filters that were refused: clients may ask for them without end.
+// refusalPause is the least time between two log lines about refused filters: clients may ask for them without end.
 const refusalPause = 10 * time.Second
 
-// refusalLog logs filters that were refused because they are too large, and counts what it leaves out. Nobody waits for it: a log may be a
-// pipe that is full. Any number of goroutines may call it.
+// refusalLog logs filters that were refused because they are too large, and counts the lines it skips. Its callers never wait for the log,
+// which may be a full pipe. Any number of goroutines may call it.
 type refusalLog struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
 	last    time.Time
-	writing bool // a line is on its way
+	writing bool // a line is being written
 	skipped int
 }
 

@@ -8,7 +8,8 @@ import (
 	"bigset/server/riakpb"
 )
 
-// newRiak makes the door for Riak's protocol buffers. Its connections begin without TLS, as Riak's do, and go on with it where a client asks.
+// newRiak makes the door for Riak's protocol buffers. Its connections begin without TLS, as Riak's do, and switch to TLS if the client
+// asks.
 func (n *Node) newRiak(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
 	o := riakpb.Options{Version: c.Version, Node: c.Peers.Node, Tokens: n.guard(c.Riak), Replicas: n.copies,
@@ -30,7 +31,7 @@ func (n *Node) newRiak(s *engine.Store, limits *door.Limits) (protocol, func() [
 func riakMetrics(m riakpb.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		counter("riak_errors", "answers of Riak's protocol that were errors", m.Errors),
-		counter("riak_failures", "of them those that said that the node failed, or could not know", m.Failures),
+		counter("riak_failures", "of these, the errors that say that the node failed, or that the outcome is unknown", m.Failures),
 		counter("riak_elements", "elements that Riak's protocol was asked to add or remove", m.Elements),
 	}
 	for _, r := range []struct {

@@ -17,7 +17,7 @@ import (
 	"bigset/internal/ring"
 )
 
-// valueKind says how bloomd's file has a value: a number ends there at the first odd character.
+// valueKind says how bloomd parses a value: a number ends at the first character that does not belong to it.
 type valueKind byte
 
 const (
@@ -26,18 +26,18 @@ const (
 	fraction
 )
 
-// setting is one key: how its text is read, strictly, and printed.
+// setting is one key, with how its text is parsed (strictly) and printed.
 type setting struct {
 	key           string
 	kind          valueKind
-	alias         bool   // of another key, which is printed
-	zeroIsDefault bool   // in a file 0, or what is no number, changes nothing
-	unused        string // why nothing comes of it; where it has not bloomd's default, that is told
+	alias         bool   // of another key, which is printed instead
+	zeroIsDefault bool   // in a file, 0 or text that is not a number changes nothing
+	unused        string // why the setting has no effect; a value other than bloomd's default is reported
 	set           func(c *Config, value string) error
 	get           func(c *Config) string
 }
 
-// settings are all keys, bloomd's own first. Of an alias the key that stands later counts.
+// settings are all keys, bloomd's own first. If a file has both a key and its alias, the later entry here counts.
 var settings = []setting{
 	aliasOf("port", number("tcp_port", 0, 65535, func(c *Config) *int { return &c.Port })),
 	number("tcp_port", 0, 65535, func(c *Config) *int { return &c.Port }),
@@ -99,7 +99,7 @@ func text(key string, set func(*Config, string) error, get func(*Config) string)
 	return setting{key: key, set: set, get: get}
 }
 
-// plainText is a setting that is any text; what it means is checked with the others.
+// plainText is a setting of any text; Validate checks what it means.
 func plainText(key string, field func(*Config) *string) setting {
 	return text(key, func(c *Config, value string) error { *field(c) = value; return nil }, func(c *Config) string { return *field(c) })
 }
@@ -129,7 +129,7 @@ func number[T int | int64 | uint64](key string, least, most T, field func(*Confi
 	}
 }
 
-// seconds is a setting that is a number of seconds, 0 for never.
+// seconds is a setting in seconds; 0 means never.
 func seconds(key string, field func(*Config) *time.Duration) setting {
 	return setting{key: key, kind: integer,
 		set: func(c *Config, value string) error {
@@ -164,7 +164,7 @@ func flag(key string, field func(*Config) *bool) setting {
 	}
 }
 
-// address is a setting that is where to listen, or empty.
+// address is a setting that is the address to listen on, or empty.
 func address(key, instance string, field func(*Config) *string) setting {
 	return setting{key: key,
 		set: func(c *Config, value string) error {
@@ -194,7 +194,7 @@ func setDataDir(c *Config, value string) error {
 	return nil
 }
 
-// levelCritical is bloomd's highest level; nothing here is worse than an error.
+// levelCritical is bloomd's highest level. No record of the node is above an error.
 const levelCritical = slog.LevelError + 4
 
 var levels = map[string]slog.Level{
@@ -258,7 +258,7 @@ func setDurability(c *Config, value string) error {
 	return errors.New("it is interval, log or sync")
 }
 
-// setDurabilityNames are what redis calls them.
+// setDurabilityNames are the names that redis uses.
 var setDurabilityNames = []string{SetsAlways: "always", SetsEverySecond: "everysec", SetsNo: "no"}
 
 func setSetDurability(c *Config, value string) error {
@@ -275,7 +275,7 @@ func setAdminHosts(c *Config, value string) error {
 	hosts := strings.Fields(strings.ReplaceAll(value, ",", " "))
 	for _, h := range hosts {
 		if strings.ContainsAny(h, ":/") {
-			return fmt.Errorf("%q is no name of a host: names stand without scheme and port, spaces between them", h)
+			return fmt.Errorf("%q is not the name of a host: names stand without scheme and port, spaces between them", h)
 		}
 	}
 	c.AdminHosts = hosts

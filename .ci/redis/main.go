@@ -1,4 +1,4 @@
-// Redisclients uses a node by go-redis, unchanged, in RESP2 and RESP3: it exits with 1 where a reply is not what redis would have given.
+// Redisclients uses a node through unchanged go-redis, in RESP2 and RESP3. It exits with 1 if a reply differs from that of redis.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// checks gathers what is wrong.
+// checks collects errors.
 type checks []error
 
 func (c *checks) equal(what string, got, want any, err error) {
@@ -44,7 +44,7 @@ func use(address string, protocol int) error {
 	var is checks
 	key := func(name string) string { return fmt.Sprintf("goredis:%s:%d:%s", address, protocol, name) }
 	a, b, to, filter := key("a"), key("b"), key("to"), key("filter")
-	made := os.Getenv("FILTER") // which has x: to make and to drop one takes all members of a cluster
+	made := os.Getenv("FILTER") // contains x: making and dropping a filter needs all members of a cluster
 	if made != "" {
 		filter = made
 	}
@@ -121,7 +121,7 @@ func use(address string, protocol int) error {
 
 	var wg sync.WaitGroup
 	errs := make([]error, 8)
-	for i := range errs { // each has a connection of the pool
+	for i := range errs { // each uses a connection of the pool
 		wg.Go(func() {
 			for j := range 50 {
 				n, err := c.SAdd(ctx, a, fmt.Sprint(i, "-", j)).Result()

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// WriteCSV writes a chart with all its points: a row for each X, and a column for each line, with two more for a line that has Min or Max. A head
-// names the columns and their units. Gaps are empty cells. Points that a plot can't show are left out, as in WriteSVG.
+// WriteCSV writes a chart with all its points: a row for each X, and a column for each line, with two more for a line with Min or Max. A
+// header row names the columns and their units. Gaps are empty cells. Points that a plot can't show are left out, as in WriteSVG.
 //
-// A name that a spreadsheet would take for a formula gets an apostrophe before it.
+// A name that a spreadsheet would interpret as a formula gets an apostrophe before it.
 func WriteCSV(w io.Writer, c *Chart) error {
 	raw := *c
 	raw.Stacked, raw.LogX, raw.LogY = false, false, false
@@ -60,7 +60,7 @@ func appendCells(row []string, k *Line, next *int, x float64, more bool) ([]stri
 	return row, more
 }
 
-// cell writes a number so that it reads back as the same; a gap is empty.
+// cell writes a number so that it reads back equal; a gap is empty.
 func cell(v float64) string {
 	if !finite(v) {
 		return ""

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// valueMax bounds what is drawn: differences of two values must not overflow. valueTiny is the same on logarithmic axes.
+// valueMax bounds the values that are drawn: the difference of two values must not overflow. valueTiny is the bound on logarithmic axes.
 const (
 	valueMax  = 1e300
 	valueTiny = 1e-300
 )
 
-// Drawing is a chart that can be drawn as it is. X is finite and ascending, Y is finite or NaN, and nothing is out of its axis. Min and Max are nil,
-// or as long as Y and NaN where it is. Each line has a Style. Lines of a stacked chart have the same X and no band, and LogY is off. Reach is 0 or
-// can be shown. No text has a character that a document may not contain.
+// Drawing is a chart that can be drawn without further checks. X is finite and ascending, Y is finite or NaN, and every value is within its
+// axis. Min and Max are nil, or as long as Y and NaN where Y is. Each line has a Style. Lines of a stacked chart have the same X and no
+// band, and LogY is off. Reach is 0 or can be shown. No text contains a character that a document must not contain.
 type Drawing struct {
 	Chart
-	areas []area // of a stacked chart, one a line
+	areas []area // of a stacked chart, one for each line
 }
 
-// area is where the area of a stacked line begins and ends, at each X.
+// area is the lower and the upper edge of a stacked line's area, at each X.
 type area struct{ base, height []float64 }
 
-// Draw cleans a chart. The drawing shares nothing with it that changes.
+// Draw cleans a chart. The drawing and the chart share nothing that changes.
 func Draw(c *Chart) *Drawing {
 	d := &Drawing{Chart: *c}
 	for _, text := range []*string{&d.Title, &d.Unit, &d.XLabel, &d.XUnit} {
@@ -49,7 +49,7 @@ func Draw(c *Chart) *Drawing {
 // Timed reports whether X is time.
 func (d *Drawing) Timed() bool { return d.XUnit == "s" && !d.LogX }
 
-// clean copies a line of a chart without what can't be drawn.
+// clean copies a line of a chart and leaves out what can't be drawn.
 func (d *Drawing) clean(l *Line, place int) Line {
 	k := Line{Name: tidy(l.Name), Style: place}
 	if l.Style > 0 {
@@ -83,7 +83,7 @@ func order(x []float64) []int {
 	return at
 }
 
-// bound returns the edge of a band at j, or y where it has none.
+// bound returns the edge of a band at j, or y if the band has none there.
 func bound(edges []float64, j int, y float64, log bool) float64 {
 	if j >= len(edges) {
 		return y
@@ -154,7 +154,7 @@ func (d *Drawing) stack() {
 	}
 }
 
-// at returns the line's value at each X of an ascending list: on a straight line between two of its points, 0 outside of them.
+// at returns the line's value at each X of an ascending list: interpolated between two of its points, 0 outside of them.
 func (l *Line) at(x []float64) []float64 {
 	y := make([]float64, len(x))
 	j := 0
@@ -181,7 +181,7 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// Bin returns the drawing with at most so many points in each line. Lines that were sampled at the same X still are after it.
+// Bin returns the drawing with at most most points in each line. Lines sampled at the same X still have the same X afterwards.
 func (d *Drawing) Bin(most int) *Drawing {
 	longest := 0
 	for i := range d.Lines {
@@ -202,7 +202,7 @@ func (d *Drawing) Bin(most int) *Drawing {
 	return b
 }
 
-// bin returns the line with one point for each so many. With a band each point keeps the least and the greatest of its values.
+// bin returns the line with one point for every per points. With a band, each point keeps the least and the greatest of its values.
 func (l *Line) bin(per int, band bool) Line {
 	b := Line{Name: l.Name, Style: l.Style}
 	for from := 0; from < len(l.X); from += per {
@@ -225,7 +225,7 @@ func (l *Line) edge(values []float64) []float64 {
 	return values
 }
 
-// mean, least and greatest are of the values that are not NaN, and NaN without any.
+// mean, least and greatest ignore NaN values, and return NaN if no other value exists.
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {

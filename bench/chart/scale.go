@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// The script of bench/report draws the same axes with the same words: it has a copy of this file's functions. testdata/words.json is what
-// both must say: TestWords compares it with this file, and a test in a browser with the script.
+// The script of bench/report draws the same axes with the same words: it contains a copy of this file's functions. testdata/words.json
+// contains what both must print: TestWords compares it with this file, and a test in a browser compares it with the script.
 
-// scale is an axis: from and to are what its ends show.
+// scale is an axis. from and to are the values at its ends.
 type scale struct {
 	from, to float64
 	log      bool
 }
 
-// at returns where a value stands, 0 at from and 1 at to.
+// at returns the position of a value, 0 at from and 1 at to.
 func (s scale) at(v float64) float64 {
 	if s.log {
 		return (math.Log10(v) - math.Log10(s.from)) / (math.Log10(s.to) - math.Log10(s.from))
@@ -28,7 +28,7 @@ type Extent struct{ From, To float64 }
 
 func nothing() Extent { return Extent{math.Inf(1), math.Inf(-1)} }
 
-// add makes the Extent contain values. NaN is none.
+// add extends the Extent to contain values. It ignores NaN.
 func (e *Extent) add(values ...float64) {
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -37,13 +37,13 @@ func (e *Extent) add(values ...float64) {
 	}
 }
 
-// ExtentX returns what the X axis shows if the drawing stands alone.
+// ExtentX returns the range of the X axis if the drawing stands alone.
 func (d *Drawing) ExtentX() Extent {
 	s := d.scaleX()
 	return Extent{s.from, s.to}
 }
 
-// scaleX returns the X axis of a drawing: its points, from 0 if that is near, if X is time, with a margin otherwise.
+// scaleX returns the X axis of a drawing. For time it spans the points, from 0 if that is near; otherwise it adds a margin.
 func (d *Drawing) scaleX() scale {
 	e := nothing()
 	for i := range d.Lines {
@@ -64,7 +64,7 @@ func (d *Drawing) scaleX() scale {
 		margin := max(math.Abs(e.From)/2, 0.5)
 		return scale{from: e.From - margin, to: e.To + margin}
 	case d.Timed() && e.From > 0 && e.From < e.To/4:
-		return scale{from: 0, to: e.To} // the first sample comes after a while
+		return scale{from: 0, to: e.To} // the first sample is taken after a while
 	case d.Timed():
 		return scale{from: e.From, to: e.To}
 	}
@@ -95,7 +95,7 @@ func (d *Drawing) scaleY() scale {
 	return fromZero(e, d.Unit)
 }
 
-// Linear Y axes end at steps of a fifth of what is shown. Never more than seven of them fit, so ticks are at both ends.
+// Linear Y axes end at steps of a fifth of the range. At most seven steps fit, so both ends have ticks.
 const (
 	stepsY = 5
 	ticksY = 7
@@ -114,10 +114,10 @@ func fromZero(e Extent, unit string) scale {
 	return rounded
 }
 
-// far is how far from 0 the scale reaches.
+// far returns how far from 0 the scale reaches.
 func (s scale) far() float64 { return max(math.Abs(s.from), math.Abs(s.to)) }
 
-// rounded returns a linear scale with ends at nice steps in a unit of so much.
+// rounded returns a linear scale whose ends are at nice steps in a unit of factor.
 func (s scale) rounded(factor float64) scale {
 	step := niceStep((s.to-s.from)/factor/stepsY) * factor
 	if !finite(step) || step == 0 {
@@ -155,16 +155,16 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// timeSteps are the steps of a time axis in seconds; beyond them days are counted.
+// timeSteps are the steps of a time axis in seconds; longer axes use days.
 var timeSteps = []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400}
 
-// tick is a place on an axis and its text.
+// tick is a position on an axis and its text.
 type tick struct {
 	v    float64
 	text string
 }
 
-// ticks returns about so many ticks of an axis, and the text of its unit.
+// ticks returns about count ticks of an axis, and the text of its unit.
 func ticks(s scale, unit string, time bool, count int) ([]tick, string) {
 	if s.log {
 		return logTicks(s, unit, count), unitText(prefix{1, ""}, unit)
@@ -190,7 +190,7 @@ func ticks(s scale, unit string, time bool, count int) ([]tick, string) {
 	return list, unitText(p, unit)
 }
 
-// plain writes a number with so many decimals, and very long ones with an exponent.
+// plain writes a number with the given number of decimals, and very long numbers with an exponent.
 func plain(v float64, digits int) string {
 	switch {
 	case v == 0 && digits > 6:
@@ -221,7 +221,7 @@ func timeTicks(s scale, count int) ([]tick, bool) {
 	return list, true
 }
 
-// clockUnit is the unit of a time axis that is so many seconds long.
+// clockUnit returns the unit of a time axis that is span seconds long.
 func clockUnit(span float64) string {
 	switch {
 	case span <= 120:
@@ -232,7 +232,7 @@ func clockUnit(span float64) string {
 	return "h:min"
 }
 
-// clockText writes a time on an axis that is so many seconds long.
+// clockText writes a time on an axis that is span seconds long.
 func clockText(v, span float64) string {
 	sign := ""
 	if v < 0 {
@@ -255,8 +255,8 @@ func two(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// logTicks returns ticks at powers of ten, at each few of them where there are many, and at 2 and 5 times them where there are few. An axis
-// that is too short for these has linear ones.
+// logTicks returns ticks at powers of ten: at some of them if there are many, and also at 2 and 5 times them if there are few. An axis too
+// short for these gets linear ticks.
 func logTicks(s scale, unit string, count int) []tick {
 	from, to := int(math.Ceil(math.Log10(s.from)-1e-9)), int(math.Floor(math.Log10(s.to)+1e-9))
 	times, every := []float64{1}, max(1, (to-from+count-1)/count)
@@ -280,13 +280,13 @@ func logTicks(s scale, unit string, count int) []tick {
 	return list
 }
 
-// prefix is what a value is divided by, and the text that says so.
+// prefix is the divisor of a value and the text for it.
 type prefix struct {
 	factor float64
 	text   string
 }
 
-// prefixes are those of a unit, in ascending order. Their texts come before the unit, or are the unit as people write it.
+// prefixes returns the prefixes of a unit in ascending order. Their texts come before the unit, or replace it.
 func prefixes(unit string) []prefix {
 	switch unit {
 	case "us":
@@ -311,7 +311,7 @@ func prefixOf(v float64, unit string) prefix {
 	return found
 }
 
-// unitText returns a unit with its prefix, as it stands beside an axis.
+// unitText returns a unit with its prefix, as written beside an axis.
 func unitText(p prefix, unit string) string {
 	switch unit {
 	case "us":
@@ -356,7 +356,7 @@ func valueText(v float64, unit string) string {
 	return number + " " + unitText(p, unit)
 }
 
-// digits writes a number with so many digits, as short as it can.
+// digits writes a number with n digits, in the shortest form.
 func digits(v float64, n int) string {
 	a := math.Abs(v)
 	if a != 0 && (a >= 1e6 || a < 1e-4) {
@@ -376,7 +376,7 @@ func digits(v float64, n int) string {
 	return text
 }
 
-// xText writes a value of X for people: times as a clock does.
+// xText writes a value of X for people: times like a clock.
 func xText(v float64, unit string) string {
 	if unit != "s" || math.Abs(v) < 120 || math.Abs(v) > 1e12 {
 		return valueText(v, unit)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Summary returns the drawing as a table for readers who can't see it: a row for each line.
+// Summary returns the drawing as a table for readers who can't see the plot: a row for each line.
 func (d *Drawing) Summary() (head []string, rows [][]string) {
 	head = []string{"line", "points", "first", "least", "mean", "greatest", "last"}
 	for i := range d.Lines {
@@ -19,7 +19,7 @@ func (d *Drawing) Summary() (head []string, rows [][]string) {
 	return head, rows
 }
 
-// first and last are of the values that are not NaN, and NaN without any.
+// first and last ignore NaN values, and return NaN if no other value exists.
 func first(values []float64) float64 {
 	for _, v := range values {
 		if !math.IsNaN(v) {

@@ -12,12 +12,12 @@ import (
 
 // SVGOptions says how WriteSVG draws. The zero value suits a column of a paper.
 type SVGOptions struct {
-	Width, Height int  // in pixels; 0 is 720 and 320, and less than 240 and 200 is taken as that; the legend comes below and adds to the height
+	Width, Height int  // in pixels; 0 means 720 and 320, the minimum is 240 and 200; the legend comes below and adds to the height
 	Dark          bool // for a dark background
-	NoTitle       bool // leaves out the chart's title, where the text around has it
+	NoTitle       bool // leaves out the chart's title, for a document that contains it
 
-	// For SVGs inside of a document: classes in place of colours and of the size (see Inks), what the X axis shows if not what the points take, and
-	// how many points a line has at most, 0 for 720. There are never more than pixels.
+	// For SVGs inside a document: classes instead of colours and size (see Inks), the range of the X axis if not that of the points, and
+	// the largest number of points of a line; 0 means 720. A line never has more points than the plot has pixels.
 	Classes bool
 	X       *Extent
 	Points  int
@@ -30,7 +30,7 @@ const (
 	svgWidthMin, svgHeightMin = 240, 200
 	fontSize                  = 12
 	legendRow, legendGap      = 18, 6
-	fewPoints                 = 40 // a line with no more points shows each as a dot
+	fewPoints                 = 40 // a line with at most this many points shows each as a dot
 	nameRunes                 = 60 // of a name in a legend
 	markRunes                 = 28 // of a mark's text
 	titleRunes                = 100
@@ -53,12 +53,12 @@ type legendItem struct {
 }
 
 // WriteSVG writes a chart as a standalone SVG document: axes, marks, lines, bands or areas, and a legend. It writes the same bytes for the
-// same chart. Lines with more points than the plot has pixels are binned; what stands out stays in the band.
+// same chart. Lines with more points than the plot has pixels are binned; outliers remain visible in the band.
 func WriteSVG(w io.Writer, c *Chart, o SVGOptions) error {
 	return Draw(c).WriteSVG(w, o)
 }
 
-// WriteSVG writes the drawing as the function WriteSVG writes its chart: for those that write one several times.
+// WriteSVG writes the drawing like the function WriteSVG. Use it to write one drawing several times.
 func (d *Drawing) WriteSVG(w io.Writer, o SVGOptions) error {
 	s := &svgWriter{Writer: bufio.NewWriter(w), o: o}
 	s.draw(d)
@@ -129,7 +129,7 @@ func (s *svgWriter) ink(attribute, class, colour string) string {
 	return attribute + `="` + colour + `"`
 }
 
-// fill and stroke are those of a line's style.
+// fill and stroke return the attributes of a line's style.
 func (s *svgWriter) fill(style int) string {
 	n := (style - 1) % len(light.lines)
 	return s.ink("fill", strconv.Itoa(n), s.colours().lines[n])
@@ -140,7 +140,7 @@ func (s *svgWriter) stroke(style int) string {
 	return s.ink("stroke", strconv.Itoa(n), s.colours().lines[n])
 }
 
-// both fills and strokes.
+// both returns the attributes for fill and stroke.
 func (s *svgWriter) both(style int) string {
 	n := (style - 1) % len(light.lines)
 	if s.o.Classes {
@@ -149,7 +149,7 @@ func (s *svgWriter) both(style int) string {
 	return s.stroke(style) + " " + s.fill(style)
 }
 
-// layout chooses where the plot's edges are.
+// layout chooses the edges of the plot.
 func (s *svgWriter) layout(width, height int) {
 	s.top, s.bottom, s.right = 30, float64(height)-40, float64(width)-16
 	if !s.o.NoTitle && s.d.Title != "" {
@@ -166,7 +166,7 @@ func (s *svgWriter) layout(width, height int) {
 
 func (s *svgWriter) countX() int { return max(2, int((s.right-s.left)/80)) }
 
-// placeLegend breaks the legend into rows. One line alone needs a legend only if it has a name.
+// placeLegend breaks the legend into rows. A single line needs a legend only if it has a name.
 func (s *svgWriter) placeLegend(width int) {
 	x, row := 16, 0
 	for i := range s.d.Lines {
@@ -186,7 +186,7 @@ func (s *svgWriter) placeLegend(width int) {
 	}
 }
 
-// textWidth is about the width of a text in pixels: fonts differ.
+// textWidth returns about the width of a text in pixels, since fonts differ.
 func textWidth(text string) float64 {
 	narrow := strings.Count(text, ".") + strings.Count(text, ",") + strings.Count(text, " ") + strings.Count(text, "i") + strings.Count(text, "l")
 	return fontSize * (0.58*float64(utf8.RuneCountInString(text)) - 0.28*float64(narrow))
@@ -228,7 +228,7 @@ func (s *svgWriter) axes() {
 	}
 }
 
-// axisLabel joins what an axis shows and its unit.
+// axisLabel joins the meaning of an axis and its unit.
 func axisLabel(label, unit string) string {
 	label, unit = cut(label, nameRunes), cut(unit, nameRunes)
 	if label == "" || unit == "" {
@@ -237,7 +237,7 @@ func axisLabel(label, unit string) string {
 	return label + ", " + unit
 }
 
-// any reports whether there is a value to draw.
+// any reports whether the drawing contains a value to draw.
 func (s *svgWriter) any() bool {
 	for i := range s.d.Lines {
 		for _, v := range s.d.Lines[i].Y {
@@ -249,7 +249,7 @@ func (s *svgWriter) any() bool {
 	return false
 }
 
-// marks draws a dashed line for each mark, with its text above the plot where no other text is.
+// marks draws a dashed line for each mark, with its text above the plot if no other text is in the way.
 func (s *svgWriter) marks() {
 	_, unit := ticks(s.y, s.d.Unit, false, ticksY)
 	free := 16 + textWidth(cut(unit, titleRunes)) + 6
@@ -285,7 +285,7 @@ func (s *svgWriter) band(k *Line) {
 	}
 }
 
-// between draws what is between two edges, in as many pieces as there are gaps.
+// between draws the area between two edges, in one piece between any two gaps.
 func (s *svgWriter) between(k *Line, low, high []float64, look string) {
 	var p pathWriter
 	for from := 0; from < len(k.X); from++ {
@@ -310,7 +310,7 @@ func (s *svgWriter) between(k *Line, low, high []float64, look string) {
 	}
 }
 
-// line draws a line, with dots where it has few points or a point stands alone.
+// line draws a line, with dots if it has few points and for isolated points.
 func (s *svgWriter) line(i int) {
 	k := &s.d.Lines[i]
 	y := k.Y
@@ -367,7 +367,7 @@ func (s *svgWriter) drawLegend(top int) {
 	}
 }
 
-// pathWriter collects a path with coordinates to a tenth of a pixel, each relative to the one before it.
+// pathWriter collects a path with coordinates in tenths of a pixel, each relative to the one before.
 type pathWriter struct {
 	strings.Builder
 	x, y int // tenths
@@ -388,7 +388,7 @@ func (p *pathWriter) dot(x, y float64) {
 	p.WriteString("M" + tenthsText(tenths(x)) + " " + tenthsText(tenths(y)) + "h0")
 }
 
-// pair writes two numbers; a minus separates as well as a space.
+// pair writes two numbers; a minus sign separates them as well as a space.
 func pair(x, y int) string {
 	if y < 0 {
 		return tenthsText(x) + tenthsText(y)
@@ -396,7 +396,7 @@ func pair(x, y int) string {
 	return tenthsText(x) + " " + tenthsText(y)
 }
 
-// tenths keeps coordinates where every renderer can draw them.
+// tenths keeps coordinates in a range that every renderer can draw.
 func tenths(v float64) int { return int(math.Round(max(-1e5, min(1e5, v)) * 10)) }
 
 func tenthsText(n int) string {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// tidy returns a text that can stand in HTML and in XML: what no document may contain, and what would turn the direction of the text after it,
-// becomes U+FFFD.
+// tidy returns a text that is valid in HTML and in XML: characters that no document may contain, and those that would change the direction
+// of the text after them, become U+FFFD.
 func tidy(s string) string {
 	ok := true
 	for _, r := range s {
@@ -24,7 +24,7 @@ func tidy(s string) string {
 		if forbidden(r) {
 			return utf8.RuneError
 		}
-		return r // an invalid byte comes as utf8.RuneError
+		return r // an invalid byte arrives as utf8.RuneError
 	}, s)
 }
 
@@ -38,10 +38,10 @@ func forbidden(r rune) bool {
 	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
 
-// Escape returns a text as it stands in SVG and HTML, in elements and in attributes with quotes.
+// Escape returns a text escaped for SVG and HTML, in elements and in quoted attributes.
 func Escape(s string) string { return html.EscapeString(tidy(s)) }
 
-// cut returns at most so many characters of a text.
+// cut returns at most most characters of a text.
 func cut(s string, most int) string {
 	s = strings.TrimSpace(tidy(s))
 	if utf8.RuneCountInString(s) <= most {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// theme is the colours of a light or a dark document. Lines can be told apart from paper and, by hue, lightness or dashes, from one another,
-// also by eyes that see two primary colours only; tests measure both.
+// theme contains the colours of a light or a dark document. Lines differ from paper and, by hue, lightness or dashes, from one another,
+// also for people who see only two primary colours; tests measure both.
 type theme struct {
 	paper, panel, text, muted, grid, axis, mark string
 	good, bad, doubt                            string
@@ -26,11 +26,11 @@ var dark = theme{
 	lines: [8]string{"#4da6f0", "#f58a4b", "#2fc29b", "#e56cbf", "#d6b13c", "#a3d3ff", "#a991f2", "#aab4be"},
 }
 
-// dashPatterns are those of lines one after the other: neighbours differ also without colour.
+// dashPatterns are the dashes of successive lines: neighbours differ also without colour.
 var dashPatterns = [4]string{"", "8 3", "3 2", "11 3 3 3"}
 
-// Dashes returns the patterns of dashes. Those of styles go round, and are others each time round the colours: line number n, from 0, has pattern
-// n + n/8.
+// Dashes returns the patterns of dashes. Styles cycle through them and get different ones in each cycle through the colours: line number n,
+// from 0, has pattern n + n/8.
 func Dashes() []string { return dashPatterns[:] }
 
 // dashOf returns the dashes of a style.
@@ -39,8 +39,8 @@ func dashOf(style int) string {
 	return dashPatterns[(n+n/len(light.lines))%len(dashPatterns)]
 }
 
-// Inks returns the light theme's colours by the classes of an SVG that has Classes: 0 to 7 for lines, g(rid), a(xis), (mar)k, t(ext), m(uted). In
-// the SVG an f before a class fills, an s strokes.
+// Inks returns the light theme's colours by the classes of an SVG with Classes: 0 to 7 for lines, g(rid), a(xis), (mar)k, t(ext), m(uted).
+// In the SVG, f before a class fills and s strokes.
 func Inks() map[string]string {
 	m := map[string]string{"g": light.grid, "a": light.axis, "k": light.mark, "t": light.text, "m": light.muted}
 	for i, c := range light.lines {
@@ -49,8 +49,8 @@ func Inks() map[string]string {
 	return m
 }
 
-// Variables declares the colours of the light or the dark theme in a style sheet, as custom properties: --paper, --text and others, --c0 to --c7 for
-// lines. Some are for the document around charts alone.
+// Variables declares the colours of the light or the dark theme for a style sheet, as custom properties: --paper, --text and others, --c0
+// to --c7 for lines. Some are only for the document around charts.
 func Variables(night bool) string { return themeOf(night).variables() }
 
 func themeOf(night bool) *theme {

@@ -11,22 +11,22 @@ import (
 
 // Options narrow a comparison. Fewer figures need fewer rounds; choose them before you look. The zero value compares everything.
 type Options struct {
-	Rows    []string // names of workloads; contains is also contains/hit
+	Rows    []string // names of workloads; contains includes contains/hit
 	Figures []string // names, or names without unit: p99
 }
 
-// Comparison is what changed from A to B.
+// Comparison contains what changed from A to B.
 type Comparison struct {
-	A           string       `json:"a"` // what was compared: a file, a strategy, a system
+	A           string       `json:"a"` // what is compared: a file, a strategy, a system
 	B           string       `json:"b"`
 	Interleaved bool         `json:"interleaved"` // rounds of A and B ran in turns in one run
-	Notes       []string     `json:"notes"`       // why not to trust it
+	Notes       []string     `json:"notes"`       // reasons not to trust it
 	Rows        []RowChanges `json:"rows"`
 	OnlyA       []string     `json:"only_a,omitempty"` // rows without a partner
 	OnlyB       []string     `json:"only_b,omitempty"`
 	Summary     Summary      `json:"summary"`
-	Failed      []Failure    `json:"failed,omitempty"`   // what Check found over its limits
-	Unjudged    []Failure    `json:"unjudged,omitempty"` // what it found over its limits without being beyond noise yet
+	Failed      []Failure    `json:"failed,omitempty"`   // figures that Check found over their limits
+	Unjudged    []Failure    `json:"unjudged,omitempty"` // figures over their limits but not beyond noise yet
 }
 
 // RowChanges are the changes of one row.
@@ -48,12 +48,12 @@ type Summary struct {
 	Changed   int `json:"changed"`
 	Unchanged int `json:"unchanged"`
 	Undecided int `json:"undecided"`
-	// TooFew are the rows, among the undecided, with fewer rounds than a verdict takes.
+	// TooFew counts the undecided rows with fewer rounds than a verdict needs.
 	TooFew int `json:"too_few_rounds"`
-	// MoreRounds is how many rounds the undecided rows need until the next verdict, at most.
+	// MoreRounds is the largest number of rounds that an undecided row needs until the next verdict.
 	MoreRounds int `json:"more_rounds"`
-	NextLook   int `json:"next_look"` // rounds of each side at that verdict, 0 for none
-	Tests      int `json:"tests"`     // among which errors are controlled
+	NextLook   int `json:"next_look"` // rounds of each side at that verdict, or 0
+	Tests      int `json:"tests"`     // number of tests among which errors are controlled
 }
 
 // Files compares two reports, whose rounds did not run in turns.
@@ -65,7 +65,7 @@ func Files(a, b *Report, o Options) (*Comparison, error) {
 	return c.compare(a.Rows, b.Rows, pairing{common: func(k Key) Key { return k }}, o, a, b)
 }
 
-// By is what tells the two sides of one report apart.
+// By says how the two sides of one report differ.
 type By string
 
 const (
@@ -120,10 +120,10 @@ func orNone(names []string) string {
 // pairing says which rows are compared.
 type pairing struct {
 	common func(Key) Key // what must be equal
-	loose  bool          // a row of B that has no partner with its record may have one with another, though that has one with its own
+	loose  bool          // a row of B without a partner with its record may have one with another record, even if that partner has one with its own
 }
 
-// compare pairs rows, and judges all of them together.
+// compare pairs rows and judges all of them together.
 func (c *Comparison) compare(as, bs []Row, by pairing, o Options, reports ...*Report) (*Comparison, error) {
 	chosen, err := o.chosen()
 	if err != nil {
@@ -173,8 +173,8 @@ func (c *Comparison) compare(as, bs []Row, by pairing, o Options, reports ...*Re
 	return c, nil
 }
 
-// partners keeps, of the rows that may be compared with a, those with its record. If there are none, it keeps those whose record no other row of
-// A has: a strategy may need one that the other can't have.
+// partners keeps, of the rows that may be compared with a, those with its record. If there are none, it keeps rows whose record no other
+// row of A has: a strategy may need a record that the other can't have.
 func (by pairing) partners(a Row, bs []Row, candidates []int, haveA map[Key]bool) (same []int) {
 	var other []int
 	for _, i := range candidates {
@@ -259,7 +259,7 @@ func (c *Comparison) judge() {
 	}
 }
 
-// judge returns the verdict of a row: what its figures say together.
+// judge returns the verdict of a row: the combination of its figures' verdicts.
 func (r *RowChanges) judge() Verdict {
 	has := map[Verdict]bool{}
 	for _, f := range r.Figures {
@@ -317,13 +317,13 @@ func (o Options) narrowed() string {
 	return " among " + strings.Join(o.Rows, ", ")
 }
 
-// is reports whether a name is that of the row's workload, or of one that it is a part of.
+// is reports whether a name is that of the row's workload, or of a workload that it is part of.
 func (k Key) is(name string) bool {
 	rest, ok := strings.CutPrefix(k.Workload, name)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// String returns the names of the row, without those that it lacks.
+// String returns the names of the row, without empty ones.
 func (k Key) String() string {
 	parts := []string{k.Workload}
 	for _, s := range []string{k.System, k.Record, k.Strategy} {
@@ -337,7 +337,7 @@ func (k Key) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// differences names the fields in which two objects differ. How many rounds and which workloads there are shows in the rows.
+// differences names the fields in which two objects differ. It ignores rounds and workloads, which show in the rows.
 func differences(what string, a, b map[string]json.RawMessage) (notes []string) {
 	names := map[string]bool{}
 	for _, m := range []map[string]json.RawMessage{a, b} {
@@ -356,7 +356,7 @@ func differences(what string, a, b map[string]json.RawMessage) (notes []string) 
 
 const shownMax = 60 // characters of a value in a note
 
-// shown returns a value of JSON as a reader wants to see it.
+// shown returns a JSON value in a form for people.
 func shown(raw json.RawMessage) string {
 	if raw == nil {
 		return "absent"
@@ -368,7 +368,7 @@ func shown(raw json.RawMessage) string {
 	return quoteName(b.String())
 }
 
-// quoteName quotes a text if it would spoil a terminal.
+// quoteName quotes a text that would garble a terminal.
 func quoteName(s string) string {
 	if printable(s) {
 		return s

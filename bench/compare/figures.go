@@ -14,17 +14,16 @@ const (
 	Neither Direction = "neither" // a description of the load: it changed, and that is all
 )
 
-// Figure is one kind of number that rounds have.
+// Figure is one kind of number in a round.
 type Figure struct {
 	Name   string    `json:"figure"` // as in the reports
 	Unit   string    `json:"unit"`
 	Better Direction `json:"better"`
-	// Count is whether it counts things. If all rounds of both sides agree among themselves, a count has no noise, and any
-	// difference of it is a change.
+	// Count says that the figure counts things. If all rounds of each side agree, a count has no noise, and any difference is a change.
 	Count bool `json:"-"`
 }
 
-// figures are all that is compared. A report may have more, which are not read.
+// figures are all figures that are compared. Others in a report are not read.
 var figures = []Figure{
 	{"ops", "ops", Neither, true},
 	{"ops_per_s", "op/s", More, false},
@@ -72,7 +71,7 @@ func figureNamed(name string) (int, error) {
 	return 0, fmt.Errorf("%w: no figure %q: the figures are %s", ErrOptions, name, strings.Join(names, ", "))
 }
 
-// shortName is how flags may name a figure.
+// shortName is the short name of a figure for flags.
 func shortName(name string) string {
 	if name == "cpu_us_per_op" {
 		return "cpu"

@@ -18,9 +18,9 @@ import (
 // looks share, which is less far out in the tails, where Holm's method works: 2.2 % divided by 500 figures, three times, is more than
 // 5 % divided by 500.
 //
-// A verdict after another number of rounds is that of the last look reached, from its rounds alone: 7 to 11 rounds are judged by the first
-// six, 21 and more by the first twenty. Otherwise each further round would be another look that nobody has paid for, and one who stops
-// at the first "better" would find one sooner or later.
+// The verdict after any other number of rounds is that of the last look reached, from its rounds alone: 7 to 11 rounds are judged by the
+// first six, 21 and more by the first twenty. Otherwise each further round would be another look without a share of the error, and a person
+// who stops at the first "better" would find one sooner or later.
 var looks = [...]look{{6, 0.020}, {12, 0.015}, {20, 0.015}}
 
 // errorTotal is the chance of any false verdict in a comparison, over all looks.
@@ -31,7 +31,7 @@ type look struct {
 	level  float64
 }
 
-// lookAt returns the index of the last look that a number of rounds reaches, -1 for none.
+// lookAt returns the index of the last look that a number of rounds reaches, or -1.
 func lookAt(rounds int) int {
 	at := -1
 	for i, l := range looks {
@@ -42,8 +42,8 @@ func lookAt(rounds int) int {
 	return at
 }
 
-// decides reports whether the look can find a change among so many tests. Two sides of n rounds that do not overlap at all have P = 2/C(2n,n),
-// and no P is less.
+// decides reports whether the look can find a change among tests tests. Two sides of n rounds that do not overlap at all have P =
+// 2/C(2n,n), and no P is less.
 func (l look) decides(tests int) bool { return leastP(l.rounds)*float64(tests) <= l.level }
 
 func leastP(n int) float64 {
@@ -54,8 +54,8 @@ func leastP(n int) float64 {
 	return p
 }
 
-// lookFor returns the index of the first look after one that can find a change among so many tests. There always is one before the last look is
-// reached: it decides 10^9 tests.
+// lookFor returns the index of the first look after one that can find a change among tests tests. Such a look always exists before the last
+// look is reached: the last decides 10^9 tests.
 func lookFor(after, tests int) int {
 	for i := after + 1; i < len(looks); i++ {
 		if looks[i].decides(tests) {
@@ -65,20 +65,20 @@ func lookFor(after, tests int) int {
 	return len(looks) - 1
 }
 
-// Verdict is what is known of a change.
+// Verdict is the judgement of a change.
 type Verdict string
 
 const (
 	Better    Verdict = "better"
 	Worse     Verdict = "worse"
-	Changed   Verdict = "changed"   // beyond noise, of a figure that has no better
+	Changed   Verdict = "changed"   // beyond noise, for a figure without a better direction
 	Mixed     Verdict = "mixed"     // of a row: some figures are better, some worse
-	NoChange  Verdict = "no change" // none that is beyond noise
+	NoChange  Verdict = "no change" // nothing beyond noise
 	Undecided Verdict = "undecided" // a later look may find a change
-	TooFew    Verdict = "-"         // fewer rounds than the first look has
+	TooFew    Verdict = "-"         // fewer rounds than the first look needs
 )
 
-// Side is what one side has of a figure.
+// Side contains one side's values of a figure.
 type Side struct {
 	Median float64  `json:"median"`
 	Lo     *float64 `json:"lo"` // of its 95 % interval by order statistics; nil with fewer than six rounds
@@ -88,27 +88,28 @@ type Side struct {
 // Change is how a figure of a row differs.
 type Change struct {
 	Figure
-	Rounds int  `json:"rounds"` // of each side that were judged
+	Rounds int  `json:"rounds"` // judged, of each side
 	A      Side `json:"a"`
 	B      Side `json:"b"`
-	// Change is how much more B has than A, as a share of A: 0.1 is 10 % more. It is nil where A has 0 and B has not.
+	// Change is how much more B has than A, as a share of A: 0.1 means 10 % more. It is nil if A has 0 and B has not.
 	Change *float64 `json:"change"`
-	// Lo and Hi are its 95 % interval, of this figure alone: what shifts of A the U test does not exclude. Nil where there is none.
+	// Lo and Hi are the 95 % interval of this figure alone: the shifts of A that the U test does not exclude. They are nil without an
+	// interval.
 	Lo *float64 `json:"lo"`
 	Hi *float64 `json:"hi"`
-	// P is that of the test, nil without a verdict. It is 0 for a count without noise that differs.
+	// P is the P value of the test, nil without a verdict. It is 0 for a count that differs and has no noise.
 	P *float64 `json:"p"`
-	// Adjusted is P after Holm's correction, to be compared with Level; nil like P, and where nothing had to be tested.
+	// Adjusted is P after Holm's correction, to be compared with Level. It is nil if P is nil, or if nothing had to be tested.
 	Adjusted *float64 `json:"p_adjusted"`
 	Level    float64  `json:"level,omitempty"`
-	Exact    bool     `json:"exact,omitempty"` // all rounds of a side agree on a count, on both sides
+	Exact    bool     `json:"exact,omitempty"` // the rounds of each side agree on a count
 	Verdict  Verdict  `json:"verdict"`
 
 	look int  // index in looks, -1 for none
 	same bool // all rounds of both sides are equal
 }
 
-// measure makes the change of a figure from what rounds of both sides have, without a verdict yet. It is nil if a side has nothing.
+// measure makes the change of a figure from the values of both sides, without a verdict yet. It returns nil if a side has no values.
 func measure(f Figure, a, b []float64) *Change {
 	n := min(len(a), len(b))
 	if n == 0 {
@@ -160,13 +161,13 @@ func ratio(b, a float64) float64 {
 	return min(b/a-1, math.MaxFloat64)
 }
 
-// outside is how many of the n² differences between n rounds of each side lie outside a 95 % interval, at each end: one more than the greatest U of
-// which the test says P <= 5 %. A number of rounds that is missing is never judged, or, below 4, has no such U.
+// outside is how many of the n² differences between n rounds of each side lie outside a 95 % interval, at each end: one more than the
+// greatest U for which the test gives P <= 5 %. Other numbers of rounds are never judged, or have no such U (below 4).
 var outside = map[int]int{4: 1, 5: 3, 6: 6, 12: 38, 20: 128}
 
-// interval returns the 95 % interval of the change between samples of n rounds each: Hodges and Lehmann's, which has the shifts that the U test
-// does not exclude. Shifts are ratios, or, where a value is 0, differences as shares of A's median. It always holds the change itself, which
-// is that of the medians.
+// interval returns the 95 % interval of the change between samples of n rounds each: Hodges and Lehmann's, which contains the shifts that
+// the U test does not exclude. Shifts are ratios or, if a value is 0, differences as shares of A's median. The interval always contains the
+// change itself, which is that of the medians.
 func interval(a, b []float64, median, change float64) (lo, hi *float64) {
 	skip, ok := outside[len(a)]
 	if !ok {
@@ -194,15 +195,15 @@ func interval(a, b []float64, median, change float64) (lo, hi *float64) {
 
 // holm gives verdicts to all changes of a comparison.
 //
-// It is Holm's method and not Benjamini and Hochberg's: each verdict is acted on by itself (a gate fails, a commit is reverted), so what must be
-// rare is any false verdict, not a large share of false ones; and figures depend on each other in ways (speed falls as latency rises) for
-// which Benjamini and Hochberg's holds only with a further factor, while Holm's always holds. Its price is power, which rounds buy back: with
-// 6 rounds nothing can be found among more than 9 figures, with 12 among 20,000.
+// It uses Holm's method and not Benjamini and Hochberg's. Each verdict is acted on by itself (a gate fails, a commit is reverted), so any
+// false verdict must be rare, not only a large share of false ones. And figures depend on each other (speed falls as latency rises) in ways
+// for which Benjamini and Hochberg's method holds only with a further factor, while Holm's always holds. Its price is power, which more
+// rounds buy back: with 6 rounds nothing can be found among more than 9 figures, with 12 among 20,000.
 //
-// A figure of which all rounds of both sides are equal is no test: it can't be called changed by chance (Tarone's rule). Nor is a count
-// without noise. Figures with too few rounds are tests that are yet to come.
+// A figure whose rounds on both sides are all equal is not a test: it can't be called changed by chance (Tarone's rule). Nor is a count
+// without noise. Figures with too few rounds are tests still to come.
 //
-// P values are divided by the levels of their looks first, so that rows with different numbers of rounds may stand in one family.
+// P values are first divided by the levels of their looks, so that rows with different numbers of rounds can be in one family.
 func holm(changes []*Change) (tests int) {
 	var family []*Change
 	for _, c := range changes {
@@ -239,7 +240,7 @@ func holm(changes []*Change) (tests int) {
 func (c *Change) decide() {
 	more := c.B.Median > c.A.Median
 	switch {
-	case c.B.Median == c.A.Median: // they differ, in their spread
+	case c.B.Median == c.A.Median: // they differ in their spread
 		c.Verdict = Changed
 	case c.Better == Neither:
 		c.Verdict = Changed
@@ -250,8 +251,8 @@ func (c *Change) decide() {
 	}
 }
 
-// open reports whether a further look may well find a change that this one does not: it would be found by the whole error of 5 %; or this
-// look can find nothing among so many figures, and this one differs.
+// open reports whether a later look may find a change that this one does not: either the whole error of 5 % would find it, or this look
+// can't decide that many tests, and the figure differs.
 func (c *Change) open(tests int) bool {
 	if c.look == len(looks)-1 {
 		return false

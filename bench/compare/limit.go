@@ -9,13 +9,13 @@ import (
 
 // Limit is how much worse a figure may become.
 type Limit struct {
-	Text   string  // as it was written
-	Row    string  // a workload, or one that has parts; "" is all rows
+	Text   string  // as written
+	Row    string  // a workload, or one with parts; "" means all rows
 	Figure int     // index of FigureList
 	Share  float64 // 0.05 is 5 %
 }
 
-// Failure is a figure of a row that is over a limit.
+// Failure is a figure of a row that exceeds a limit.
 type Failure struct {
 	Limit  string  `json:"limit"`
 	Row    string  `json:"row"`
@@ -24,8 +24,8 @@ type Failure struct {
 
 const limitSyntax = "a limit is [ROW/]FIGURE:+PERCENT%, like p99:+5% or contains/hit/ops_per_s:-3%"
 
-// ParseLimit reads a limit: FIGURE:+5%, ROW/FIGURE:+5%. The sign is that of getting worse, - for figures of which more is better, and may be
-// left out. An error wraps ErrOptions and says what is allowed.
+// ParseLimit parses a limit: FIGURE:+5%, ROW/FIGURE:+5%. The sign is that of getting worse, which is - for figures of which more is better.
+// It may be left out. An error wraps ErrOptions and says what is allowed.
 func ParseLimit(text string) (Limit, error) {
 	l := Limit{Text: text}
 	name, percent, ok := strings.Cut(text, ":")
@@ -55,7 +55,7 @@ func ParseLimit(text string) (Limit, error) {
 	}
 	l.Share, err = strconv.ParseFloat(number, 64)
 	if err != nil || !(l.Share >= 0 && l.Share <= 1e6) || strings.Trim(number, "0123456789.") != "" {
-		return l, fmt.Errorf("%w: limit %q: %q is no percentage from 0 to 1000000: %s", ErrOptions, text, number, limitSyntax)
+		return l, fmt.Errorf("%w: limit %q: %q is not a percentage from 0 to 1000000: %s", ErrOptions, text, number, limitSyntax)
 	}
 	l.Share /= 100
 	return l, nil
@@ -79,8 +79,8 @@ func directed() string {
 	return strings.Join(names, ", ")
 }
 
-// Check fills in Failed: the figures that became worse, beyond noise and by more than a limit. Those over a limit without a verdict that could say
-// so go to Unjudged. A limit that fits no figure of the comparison is an error, since it could never fail.
+// Check sets Failed to the figures that became worse beyond noise and by more than a limit. Figures over a limit whose rounds do not allow
+// a verdict yet go to Unjudged. A limit that matches no figure of the comparison is an error, since it could never fail.
 func (c *Comparison) Check(limits []Limit) error {
 	c.Failed, c.Unjudged = nil, nil
 	for _, l := range limits {
@@ -112,7 +112,7 @@ func (c *Comparison) Check(limits []Limit) error {
 	return nil
 }
 
-// over reports whether the figure became worse by more than a share. From 0, every rise is over every limit.
+// over reports whether the figure became worse by more than a share. Every rise from 0 exceeds every limit.
 func (c *Change) over(share float64) bool {
 	switch {
 	case c.Change == nil:

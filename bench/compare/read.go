@@ -10,36 +10,36 @@ import (
 )
 
 var (
-	// ErrReport is returned for a file that is no report of a benchmark.
+	// ErrReport is returned for a file that is not a report of a benchmark.
 	ErrReport = errors.New("no benchmark report")
-	// ErrOptions is returned for a comparison that is asked for in a wrong way.
+	// ErrOptions is returned for invalid options of a comparison.
 	ErrOptions = errors.New("bad comparison")
 )
 
-// What a report may have at most. A run of all workloads has some hundred rows, a round some twenty figures.
+// The limits of a report. A run of all workloads has some hundred rows, a round some twenty figures.
 const (
 	reportBytesMax = 64 << 20
 	rowsMax        = 100_000
 	roundsMax      = 1000
 	nameBytesMax   = 200
-	elementsMax    = 1 << 53 // from there on JSON's numbers skip integers
+	elementsMax    = 1 << 53 // above this, JSON numbers skip integers
 	valueMax       = 1e300   // so that sums and ratios stay finite
 )
 
-// Report is what a run has measured, as far as it is compared.
+// Report is the result of a run, as far as it is compared.
 type Report struct {
 	Name       string // of its file
 	Machine    map[string]json.RawMessage
 	Config     map[string]json.RawMessage
 	Rows       []Row
-	Unfinished string // the workload that the run was in the middle of, whose rounds are not compared; "" is none
+	Unfinished string // the workload that was running when the run ended; its rounds are not compared; "" means none
 }
 
 // Row is one load on one system.
 type Row struct {
 	Key
-	Stream string      // a hash of the operations that were done; "" where the report has none
-	Rounds []([]Value) // of each round the value of each figure, in the order of FigureList
+	Stream string      // a hash of the operations; "" if the report has none
+	Rounds []([]Value) // for each round, the value of each figure in the order of FigureList
 }
 
 // Key names a row.
@@ -51,14 +51,14 @@ type Key struct {
 	Elements uint64 `json:"elements"`
 }
 
-// Value is what a round has of a figure. The zero Value is that it has none.
+// Value is the value of a figure in a round. The zero Value means none.
 type Value struct {
 	V  float64 // finite and not negative
 	Is bool
 }
 
-// Read reads a report as `bigset bench --json` and --out write it; name is its file's, for errors. It skips fields that it does not know. An
-// error is of the reader, or wraps ErrReport and says in a sentence what is wrong.
+// Read reads a report as written by `bigset bench --json` and --out. name is the file's name, for errors. Unknown fields are skipped. An
+// error is the reader's, or wraps ErrReport and says what is wrong.
 func Read(r io.Reader, name string) (*Report, error) {
 	text, err := io.ReadAll(io.LimitReader(r, reportBytesMax+1))
 	if err != nil {
@@ -159,7 +159,7 @@ func decodeRound(round map[string]json.RawMessage) ([]Value, error) {
 		}
 		var v float64
 		if err := json.Unmarshal(text, &v); err != nil {
-			return nil, fmt.Errorf("%s is no number", f.Name)
+			return nil, fmt.Errorf("%s is not a number", f.Name)
 		}
 		if v < 0 || v > valueMax {
 			return nil, fmt.Errorf("%s is %g, it must be 0 to %g", f.Name, v, valueMax)
@@ -169,7 +169,7 @@ func decodeRound(round map[string]json.RawMessage) ([]Value, error) {
 	return values, nil
 }
 
-// checkName refuses what would spoil a terminal.
+// checkName refuses names that would garble a terminal.
 func checkName(what, name string) error {
 	if len(name) > nameBytesMax {
 		return fmt.Errorf("%s has %d bytes, the maximum is %d", what, len(name), nameBytesMax)
@@ -180,7 +180,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// plainJSON says where JSON is wrong, without the names of Go's types.
+// plainJSON says where JSON is wrong, without the names of Go types.
 func plainJSON(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// tableColumns is how wide the table is at most.
+// tableColumns is the largest width of the table.
 const tableColumns = 100
 
 // WriteJSON writes the comparison as one JSON object, with all figures.
@@ -24,8 +24,8 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 	return e.Encode(c)
 }
 
-// WriteTable writes the comparison as text of at most 100 columns: the rows with the figures that changed or may have, or with all of them, then
-// what was found over limits, then a summary. Notes are left to the caller.
+// WriteTable writes the comparison as text of at most 100 columns: the rows with the figures that changed or may have changed, or with all
+// of them, then the figures over limits, then a summary. The caller prints the notes.
 func (c *Comparison) WriteTable(w io.Writer, all bool) error {
 	b := bufio.NewWriter(w)
 	writeLine(b, "A is %s, B is %s", c.A, c.B)
@@ -81,12 +81,12 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// shows reports whether a figure is shown where only changes are.
+// shows reports whether a figure is shown if only changes are.
 func (c *Change) shows() bool {
 	return c.Verdict != NoChange && (c.Verdict != TooFew || c.Change == nil || *c.Change != 0)
 }
 
-// String returns the names of the row, those of A before those of B where they differ.
+// String returns the names of the row. If they differ, those of A come before those of B.
 func (r *RowChanges) String() string {
 	both := func(a, b string) string {
 		if a == b {
@@ -120,7 +120,7 @@ func (c *Change) span() string {
 	return percent(c.Lo) + " .. " + percent(c.Hi)
 }
 
-// String says the summary in a sentence or two.
+// String returns the summary in a sentence or two.
 func (s *Summary) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -140,7 +140,7 @@ func (s *Summary) String() string {
 	return text
 }
 
-// percent returns a share as a percentage with its sign, in at most nine characters; nil is a rise from 0.
+// percent returns a share as a percentage with its sign, in at most nine characters; nil means a rise from 0.
 func percent(share *float64) string {
 	if share == nil {
 		return "from 0"
@@ -189,7 +189,7 @@ func thousands(n uint64) string {
 	return s
 }
 
-// cut shortens a text to so many characters.
+// cut shortens a text to most characters.
 func cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

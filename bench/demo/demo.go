@@ -12,18 +12,18 @@ import (
 	"bigset/internal/sim"
 )
 
-// Config says what Run does.
+// Config configures Run.
 type Config struct {
 	Seed  uint64  // of the race's operations and the drill's schedules
-	Scale float64 // of all work, as a share of the usual, which takes about a minute on two cores; 0 is 1
-	Dir   string  // where the temporary folder is made; "" is the system's place for such. It is always removed.
-	// Show is given the state a few times a second, by one goroutine at a time. It may keep it, must not change it, and should not
-	// block. nil is nobody.
+	Scale float64 // of all work, as a share of the default, which takes about a minute on two cores; 0 means 1
+	Dir   string  // where the temporary folder is made; "" means the system's default place. The folder is always removed
+	// Show is called with the state a few times a second, by one goroutine at a time. It may keep the state, but must not change it, and
+	// should not block. Nil means no calls.
 	Show func(State)
 
 	race     func(context.Context, bench.RaceConfig) ([]bench.Leg, error) // bench.Race; tests plant bugs in it
-	simulate func(context.Context, sim.Options) (*sim.Report, error)      // sim.Run, so too
-	tick     time.Duration                                                // 0 is the race's default
+	simulate func(context.Context, sim.Options) (*sim.Report, error)      // likewise sim.Run
+	tick     time.Duration                                                // 0 means the race's default
 }
 
 // The least and the greatest scale.
@@ -38,28 +38,28 @@ var ErrConfig = errors.New("demo: bad configuration")
 // State is what is shown while Run works.
 type State struct {
 	Elapsed time.Duration
-	Leg     *bench.Leg // of the race, the one that runs or has just ended; nil before and after the race
+	Leg     *bench.Leg // of the race: the leg that runs or has just ended; nil before and after the race
 	Drill   *Drill     // nil before the drill
 }
 
-// Result is what Run has come to.
+// Result is the result of Run.
 type Result struct {
-	Pass        bool     `json:"pass"`        // the race was run to its end, and so was the drill, and no promise was broken
-	Interrupted bool     `json:"interrupted"` // it was cut short; what was done until then is there
+	Pass        bool     `json:"pass"`        // race and drill were completed, and no promise was broken
+	Interrupted bool     `json:"interrupted"` // it was interrupted; the result contains what was done until then
 	Problems    []string `json:"problems,omitempty"`
-	Seed        uint64   `json:"seed"` // replays it
+	Seed        uint64   `json:"seed"` // repeats the run
 	Scale       float64  `json:"scale"`
 	Seconds     float64  `json:"seconds"`
 
 	Machine bench.Machine `json:"machine"`
 	Race    []bench.Leg   `json:"race"`
 	Table   []Figure      `json:"table"`
-	Drill   *Drill        `json:"drill,omitempty"` // nil if it was not begun
+	Drill   *Drill        `json:"drill,omitempty"` // nil if not begun
 	Report  string        `json:"report,omitempty"`
 }
 
-// Run runs the race, then the drill, and judges. It returns an error, beside what was done until then, when something else than a
-// broken promise or ctx ended it.
+// Run runs the race, then the drill, and judges. If anything other than a broken promise or ctx ends it, Run returns an error beside what
+// was done until then.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	if c.Scale == 0 {
 		c.Scale = 1
@@ -82,7 +82,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		Show: func(l bench.Leg) { c.Show(State{Elapsed: time.Since(began), Leg: &l}) }}
 	var err error
 	r.Race, err = c.race(ctx, race)
-	if errors.Is(err, bench.ErrWrong) { // the drill may say why
+	if errors.Is(err, bench.ErrWrong) { // the drill may show why
 		r.Problems, err = append(r.Problems, err.Error()), nil
 	}
 	if err == nil {
@@ -95,14 +95,14 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	r.Seconds = math.Round(time.Since(began).Seconds()*10) / 10
 	if ctx.Err() != nil && !r.Pass {
 		r.Interrupted = true
-		if left := (*fs.PathError)(nil); !errors.As(err, &left) { // the folder could not be removed
+		if left := (*fs.PathError)(nil); !errors.As(err, &left) { // unless the folder could not be removed
 			err = nil
 		}
 	}
 	return r, err
 }
 
-// judge decides whether it has passed.
+// judge decides whether the run has passed.
 func (r *Result) judge() {
 	if d := r.Drill; d != nil && d.Violation != "" {
 		r.Problems = append(r.Problems, d.Violation)
@@ -114,5 +114,5 @@ func (r *Result) judge() {
 	r.Pass = finished && len(r.Problems) == 0 && r.Drill.broken() == 0
 }
 
-// Failed reports whether a promise was broken, which an interrupt before the end does not undo.
+// Failed reports whether a promise was broken. An interrupt does not change that.
 func (r *Result) Failed() bool { return len(r.Problems) > 0 || r.Drill != nil && r.Drill.broken() > 0 }

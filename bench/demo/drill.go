@@ -8,9 +8,9 @@ import (
 	"bigset/internal/sim"
 )
 
-// Drill is what the fault drill did and found: schedules of clients' operations and faults over replicas that are real engines on disks in
-// memory, alone and in whole clusters with coordinators. What replicas and quorums show is judged all the time, and at the end of each
-// schedule, when all replicas must be equal.
+// Drill is what the fault drill did and found. It runs schedules of clients' operations and faults over replicas that are real engines on
+// disks in memory, alone and in whole clusters with coordinators. What replicas and quorums show is judged at all times, and at the end of
+// each schedule, when all replicas must be equal.
 type Drill struct {
 	Replicas   int            `json:"replicas"`
 	Planned    int            `json:"planned"` // schedules
@@ -26,24 +26,24 @@ type Drill struct {
 	Resurrected int `json:"resurrected"`
 	Diverged    int `json:"diverged"`
 	Reused      int `json:"counters_reused"`
-	Other       int `json:"other"` // violations of other kinds: an error where there must be none, a store that is not whole
+	Other       int `json:"other"` // violations of other kinds, such as an unexpected error or a damaged store
 
-	Violation string `json:"violation,omitempty"` // the first, which ends the drill
-	Script    string `json:"script,omitempty"`    // the schedule that shows it, shortened: `bigset simulate --replay` reads it
+	Violation string `json:"violation,omitempty"` // the first violation, which ends the drill
+	Script    string `json:"script,omitempty"`    // the shortened schedule that shows it: `bigset simulate --replay` reads it
 }
 
 const (
 	drillReplicas = 3
 	drillUsual    = 1_400 // schedules
-	drillLeast    = 14    // so many have engines and clusters
-	drillShrink   = 200   // runs to shorten a schedule that violates something
+	drillLeast    = 14    // at least this many include engines and clusters
+	drillShrink   = 200   // runs to shorten a schedule with a violation
 )
 
-// drillFaults are those that the demonstration shows, of all that the simulation counts.
+// drillFaults are the faults that the demonstration shows, of all that the simulation counts.
 var drillFaults = []string{"loss", "duplicate", "delay", "reorder", "partition", "crash", "crash-unsynced", "io-error", "disk-full", "copy", "copy-crash",
 	"compaction", "rewrite", "stream-failover", "skew"}
 
-// drill runs schedules. It is an error only if something else than a violation ended them.
+// drill runs schedules. It returns an error only if anything other than a violation ended them.
 func drill(ctx context.Context, c Config, tell func(*Drill)) (*Drill, error) {
 	planned := max(drillLeast, int(drillUsual*c.Scale)/drillLeast*drillLeast)
 	tell(drilled(&sim.Report{}, planned))
@@ -57,7 +57,7 @@ func drill(ctx context.Context, c Config, tell func(*Drill)) (*Drill, error) {
 	return d, err
 }
 
-// drilled returns what a report of the simulation says; it keeps nothing of it.
+// drilled returns the contents of a report of the simulation; it retains no part of it.
 func drilled(r *sim.Report, planned int) *Drill {
 	d := &Drill{Replicas: drillReplicas, Planned: planned, Schedules: r.Schedules, Engines: r.Of("engines"), Clusters: r.Of("clusters"),
 		Operations: r.Operations, Checks: r.Checks, Faults: map[string]int{}, Finished: r.Schedules >= planned}
@@ -65,7 +65,7 @@ func drilled(r *sim.Report, planned int) *Drill {
 		d.Faults[k] = r.Count(k)
 	}
 	if r.Failure == nil {
-		d.Other = r.Violations // of which nothing is known
+		d.Other = r.Violations // about which nothing is known
 		return d
 	}
 	v := r.Failure.Violation

@@ -8,18 +8,18 @@ import (
 	"bigset/bench/screen"
 )
 
-// Figure is one figure of the race for both racers. Sizes are bytes, times microseconds or seconds.
+// Figure is one figure of the race for both racers. Sizes are in bytes, times in microseconds or seconds.
 type Figure struct {
 	Leg           string   `json:"leg"`
 	Name          string   `json:"figure"`
 	Unit          string   `json:"unit"` // B, keys, 1 (a share), us, s
 	SetTombstones float64  `json:"set_tombstones"`
 	PointDeletes  float64  `json:"point_deletes"`
-	Ratio         *float64 `json:"ratio"` // the former of the latter; nil where that is 0
+	Ratio         *float64 `json:"ratio"` // SetTombstones / PointDeletes; nil if the latter is 0
 	Means         string   `json:"means"`
 }
 
-// figures returns those of a leg, none before it was measured.
+// figures returns the figures of a leg, or none before the leg was measured.
 func figures(l *bench.Leg) (list []Figure) {
 	if len(l.Racers[0].Samples) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func figures(l *bench.Leg) (list []Figure) {
 	return list
 }
 
-// mostDead returns the most dead keys that a racer had in tables at a time.
+// mostDead returns the largest number of dead keys that a racer had in tables at a time.
 func mostDead(r *bench.Racer) uint64 {
 	most := r.KeysDead
 	for _, s := range r.Samples {
@@ -67,11 +67,11 @@ func (f *Figure) text(v float64) string {
 	return fmt.Sprintf("%.1f s", v)
 }
 
-// ratio returns the figure's ratio in text.
+// ratio returns the figure's ratio as text.
 func (f *Figure) ratio() string {
 	switch {
 	case f.Ratio == nil && f.SetTombstones == 0:
-		return "" // both have none
+		return "" // both are 0
 	case f.Ratio == nil:
 		return "-"
 	case *f.Ratio > 0 && *f.Ratio < 0.095:
@@ -88,7 +88,7 @@ const (
 
 func near(ratio float64) bool { return ratio >= nearLeast && ratio <= nearMost }
 
-// churnText says in which figures the two were near under uniform churn, by what was measured.
+// churnText says in which figures the two were near under uniform churn, as measured.
 func churnText(table []Figure) string {
 	var nears, others []string
 	for _, f := range table {

@@ -11,7 +11,7 @@ import (
 	"bigset/bench/report"
 )
 
-// WritePage writes the report: one file of HTML that needs nothing else.
+// WritePage writes the report as one self-contained HTML file.
 func (r *Result) WritePage(w io.Writer) error { return report.WriteHTML(w, r.page()) }
 
 // page returns the report.
@@ -41,7 +41,7 @@ func (r *Result) about() string {
 	return about
 }
 
-// verdicts is what was found.
+// verdicts is the section of the findings.
 func (r *Result) verdicts() report.Section {
 	s := report.Section{Title: "Verdict"}
 	judge := func(what, detail string, ok bool) {
@@ -76,7 +76,7 @@ func (r *Result) verdicts() report.Section {
 	return s
 }
 
-// leg is a leg of the race: its figures, and how they came about.
+// leg is the section of a leg of the race: its figures, and how they developed.
 func (r *Result) leg(l *bench.Leg) report.Section {
 	t := report.Table{Head: []string{"", bench.RacerNames[0], bench.RacerNames[1], "ratio", "what it means"}}
 	for _, f := range r.Table {
@@ -110,7 +110,7 @@ func legChart(l *bench.Leg, title, unit string, of func(bench.RaceSample) float6
 	for i, x := range l.Racers {
 		line := chart.Line{Name: x.Name, Style: i + 1}
 		for _, s := range x.Samples {
-			if y := of(s); unit != "us" || !math.IsNaN(y) { // where nothing was read the line goes on
+			if y := of(s); unit != "us" || !math.IsNaN(y) { // the line continues where nothing was read
 				line.X, line.Y = append(line.X, s.At.Seconds()), append(line.Y, y)
 			}
 		}
@@ -122,17 +122,17 @@ func legChart(l *bench.Leg, title, unit string, of func(bench.RaceSample) float6
 	return c
 }
 
-// faultMeans says what the simulation does under each name.
+// faultMeans explains the names of the simulation's faults.
 var faultMeans = map[string]string{
 	"loss": "messages that never came", "duplicate": "messages that came twice", "delay": "messages that came late",
 	"reorder": "messages that overtook others", "partition": "times that some could not reach others",
-	"crash": "power cuts", "crash-unsynced": "of them those that took writes which were not on disk yet",
+	"crash": "power cuts", "crash-unsynced": "of these, those with writes that were not on disk yet",
 	"io-error": "disks that failed", "disk-full": "disks that were full", "copy": "ranges copied to a replica",
 	"copy-crash": "copies that met a power cut", "compaction": "compactions, in the middle of anything", "rewrite": "spans rewritten, so too",
 	"stream-failover": "streaming reads that went on at another replica", "skew": "clocks that jumped",
 }
 
-// section is what the drill did.
+// section is the section of the drill.
 func (d *Drill) section() report.Section {
 	t := report.Table{Title: "Faults that had an effect", Head: []string{"fault", "times", "what it is"}}
 	for _, k := range drillFaults {

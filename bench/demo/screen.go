@@ -16,7 +16,7 @@ const legs = 3
 // racerColours are the colours of the racers.
 var racerColours = [2]string{screen.Cyan, screen.Yellow}
 
-// View draws States in place on a terminal. One goroutine at a time uses it.
+// View draws States in place on a terminal. Only one goroutine may use it at a time.
 type View struct {
 	screen.Screen
 	screen.Style
@@ -25,10 +25,10 @@ type View struct {
 	finished []string
 }
 
-// Show draws a state over the one before it.
+// Show draws a state over the previous one.
 func (v *View) Show(s State) { v.Draw(v.lines(s, v.Width())) }
 
-// lines returns what a state looks like, each line at most so wide.
+// lines returns the text of a state, each line at most width wide.
 func (v *View) lines(s State, width int) (lines []string) {
 	add := func(format string, args ...any) {
 		lines = append(lines, screen.Cut(v.Plain(fmt.Sprintf(format, args...)), width))
@@ -56,7 +56,7 @@ func (v *View) lines(s State, width int) (lines []string) {
 	return lines
 }
 
-// phaseText says what a leg is doing.
+// phaseText returns what a leg is doing.
 func phaseText(l *bench.Leg) string {
 	if l.Of == 0 {
 		return l.Phase
@@ -64,7 +64,7 @@ func phaseText(l *bench.Leg) string {
 	return fmt.Sprintf("%s: %.0f %%", l.Phase, 100*float64(l.Done)/float64(l.Of))
 }
 
-// legText says in a line what came of a leg.
+// legText returns the result of a leg in a line.
 func legText(l *bench.Leg) string {
 	var parts []string
 	for _, f := range figures(l) {
@@ -80,12 +80,12 @@ const (
 	valueColumns = 10
 )
 
-// bars returns the racers side by side, a line a figure.
+// bars returns the racers side by side, one figure a line.
 func (v *View) bars(l *bench.Leg, width int) []string {
 	each := (width - labelColumns - 2) / 2
 	bar := each - valueColumns - 1
 	if bar < 3 {
-		bar = 0 // figures alone
+		bar = 0 // figures only
 	}
 	head := strings.Repeat(" ", labelColumns)
 	for _, name := range bench.RacerNames {
@@ -101,14 +101,14 @@ func (v *View) bars(l *bench.Leg, width int) []string {
 			line += screen.Pad(v.Plain(r.text(value)), each-bar-min(bar, 1)) + "  "
 		}
 		if line = strings.TrimRight(line, " "); screen.Visible(line) > width {
-			line = screen.Cut(line, width) // there are no bars in it, and so no colours
+			line = screen.Cut(line, width) // it contains no bars, and so no colours
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-// liveRow is a figure that is drawn while a leg runs. A bar is full at most.
+// liveRow is a figure that is drawn while a leg runs. A value of most fills the bar.
 type liveRow struct {
 	name   string
 	values [2]float64
@@ -168,7 +168,7 @@ type counter struct {
 	n    int
 }
 
-// drillCounters are those that people are shown, of all in a Drill.
+// drillCounters are the counters shown to people, of all in a Drill.
 func drillCounters(d *Drill) []counter {
 	f := d.Faults
 	return []counter{
@@ -178,7 +178,7 @@ func drillCounters(d *Drill) []counter {
 	}
 }
 
-// promises is the line of what was found.
+// promises is the line of the findings.
 func (d *Drill) promises() string {
 	line := fmt.Sprintf("lost %d · resurrected %d · diverged %d · counters reused %d", d.Lost, d.Resurrected, d.Diverged, d.Reused)
 	if d.Other > 0 {
@@ -187,10 +187,10 @@ func (d *Drill) promises() string {
 	return line
 }
 
-// Lines writes States as plain lines, where there is no terminal: one when something begins, and one every few seconds.
+// Lines writes States as plain lines for output that is not a terminal: one when something begins, and one every few seconds.
 type Lines struct {
 	Out   io.Writer
-	Every time.Duration // 0 is 2 s
+	Every time.Duration // 0 means 2 s
 
 	began string
 	last  time.Duration

@@ -36,7 +36,7 @@ func (r *Result) WriteText(w io.Writer, s screen.Style) error {
 	return b.Flush()
 }
 
-// word is the verdict in a word.
+// word is the verdict in one word.
 func (r *Result) word() string {
 	switch {
 	case r.Pass:
@@ -49,7 +49,7 @@ func (r *Result) word() string {
 	return "NOT FINISHED" // the error says why
 }
 
-// again is the command that does the same once more.
+// again is the command that repeats the run.
 func (r *Result) again() string {
 	if r.Scale != 1 {
 		return fmt.Sprintf("bigset demo --seed %d --scale %v", r.Seed, r.Scale)
@@ -57,7 +57,7 @@ func (r *Result) again() string {
 	return fmt.Sprintf("bigset demo --seed %d", r.Seed)
 }
 
-// next is the command that goes on from here.
+// next is the command to run next.
 func (r *Result) next() string {
 	switch {
 	case r.Failed():
@@ -93,7 +93,7 @@ func (r *Result) race(say func(string, ...any)) {
 	}
 }
 
-// streamText says what shows that both racers did the same.
+// streamText shows that both racers did the same operations.
 func streamText(l *bench.Leg) string {
 	return fmt.Sprintf("%s each, the same for both, hash %s", bench.Thousands(l.Ops), l.Stream)
 }

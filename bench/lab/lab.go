@@ -19,23 +19,23 @@ import (
 	"bigset/compaction"
 )
 
-// Options say how workloads are run, and who watches.
+// Options say how workloads are run, and what observes them.
 type Options struct {
 	Run run.Options // its Observer, Progress, Unfinished and Keep are the lab's own
-	// Out is a file that holds the report as JSON while it grows. Rounds that it has already, of a run with the same options, are not run again.
-	// "" is none.
+	// Out is a file for the report as JSON while it grows. Rounds that it contains already, from a run with the same options, are not run
+	// again. "" means none.
 	Out string
-	// OtherBuild accepts an Out of another build of the program; else it is refused.
+	// OtherBuild accepts an Out of another build of the program; otherwise it is refused.
 	OtherBuild bool
-	// Every is how often the stores are sampled; 0 is a second.
+	// Every is how often the stores are sampled; 0 means a second.
 	Every time.Duration
-	// Watch is given what was sampled, each time, by a goroutine of its own; nil is nobody.
+	// Watch is called with each sample, by a goroutine of its own; nil means no calls.
 	Watch func(*sample.Tick)
-	// Progress is told in a line what begins; nil is nobody.
+	// Progress receives a line when something begins; nil means none are written.
 	Progress func(string)
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	bench.Report
 	Verdicts []Verdict        `json:"verdicts"`
@@ -47,12 +47,12 @@ type Result struct {
 	strategy  string
 }
 
-// Verdict is what came of an assertion of a workload.
+// Verdict is the result of an assertion of a workload.
 type Verdict struct {
 	Workload string    `json:"workload"`
 	That     string    `json:"that"`
 	Means    string    `json:"means,omitempty"`
-	Why      string    `json:"why,omitempty"` // what the file says of why it may be missed
+	Why      string    `json:"why,omitempty"` // the file's explanation for a miss
 	State    run.State `json:"state"`
 	Elements int       `json:"elements,omitempty"`
 	Value    float64   `json:"value"`
@@ -64,7 +64,7 @@ type Verdict struct {
 	unit string
 }
 
-// Unclear reports whether rounds reach over the limit: some met it and others did not.
+// Unclear reports whether the rounds straddle the limit: some met it and others did not.
 func (v Verdict) Unclear() bool {
 	if v.AtMost {
 		return v.State != run.NoFigure && v.Low <= v.Limit && v.Limit < v.High
@@ -72,7 +72,7 @@ func (v Verdict) Unclear() bool {
 	return v.State != run.NoFigure && v.Low < v.Limit && v.Limit <= v.High
 }
 
-// Missed returns the assertions that failed, and not only by noise, each as its workload and text.
+// Missed returns the assertions that failed by more than noise, each as its workload and text.
 func (r *Result) Missed() (list []string) {
 	for _, v := range r.Verdicts {
 		if v.State == run.Missed && !v.Unclear() {
@@ -82,11 +82,11 @@ func (r *Result) Missed() (list []string) {
 	return list
 }
 
-// Run runs workloads one after the other. When it ends early, because ctx is done or something failed, it returns the error beside what was
+// Run runs workloads one after another. If it ends early, because ctx is done or something failed, it returns the error and what was
 // finished; the Result is nil only if nothing could begin.
 func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, error) {
 	if usual := compaction.Default().Name(); o.Run.Strategy == "" && len(o.Run.Strategies) > 0 && !slices.Contains(o.Run.Strategies, usual) {
-		o.Run.Strategy = o.Run.Strategies[0] // assertions are about this one
+		o.Run.Strategy = o.Run.Strategies[0] // assertions are about this strategy
 	}
 	r := &Result{workloads: workloads, strategy: o.Run.Strategy}
 	if err := r.begin(workloads, o); err != nil {
@@ -104,7 +104,7 @@ func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, e
 	return r, nil
 }
 
-// begin makes an empty report, or takes up that of the run's file.
+// begin makes an empty report, or continues that of the run's file.
 func (r *Result) begin(workloads []*spec.Workload, o Options) error {
 	c := bench.Config{Rounds: o.Run.Rounds, Sync: o.Run.Sync, Strategy: o.Run.Strategy, Seed: o.Run.Seed, Full: o.Run.Full,
 		MemTableBytes: o.Run.MemTableBytes, CacheBytes: o.Run.CacheBytes, Out: o.Out, OtherBuild: o.OtherBuild,
@@ -144,7 +144,7 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// one runs a workload and takes its rows.
+// one runs a workload and adds its rows.
 func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
 	watch := newWatcher(ctx, w, o)
 	opt := o.Run
@@ -173,7 +173,7 @@ func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
 	return nil
 }
 
-// keepSeries takes the series of a round that has ended, each in the place of that of an earlier round, also for the run's file.
+// keepSeries stores the series of a round that has ended in place of those of an earlier round, also in the run's file.
 func (r *Result) keepSeries(watch *watcher, o Options) (err error) {
 	for _, s := range watch.take() {
 		if i := slices.IndexFunc(r.Series, func(had *sample.Series) bool { return had.Name == s.Name }); i >= 0 {

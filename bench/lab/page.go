@@ -18,10 +18,10 @@ import (
 	"bigset/bench/spec"
 )
 
-// WritePage writes the report: one file of HTML that needs nothing else.
+// WritePage writes the report as one self-contained HTML file.
 func (r *Result) WritePage(w io.Writer) error { return report.WriteHTML(w, r.Page()) }
 
-// Page returns the report, for those who add to it.
+// Page returns the report, for callers that add to it.
 func (r *Result) Page() *report.Page {
 	var names []string
 	for _, w := range r.workloads {
@@ -38,13 +38,13 @@ func (r *Result) Page() *report.Page {
 	return &report.Page{Title: p.Title, About: p.About, Sections: append(p.Sections, r.machine())}
 }
 
-// drawn are the sections with the charts of a workload.
+// drawn returns the sections with the charts of a workload.
 func (r *Result) drawn(w *spec.Workload) []report.Section {
 	return append(r.overSize(w), r.overTime(w)...)
 }
 
-// Plot is a chart of the report with a name of its own, which is small letters, digits and hyphens: the workload's, where there are several, and
-// the chart's title.
+// Plot is a chart of the report with a name of its own in lower-case letters, digits and hyphens. The name is the chart's title, after that
+// of the workload if the report has several.
 type Plot struct {
 	Name  string
 	Chart *chart.Chart
@@ -79,7 +79,7 @@ func (r *Result) about() string {
 	return strings.Join(append([]string{about}, r.notes()...), "\n\n")
 }
 
-// verdicts is what came of the assertions, and which rows can be believed.
+// verdicts is the section with the results of the assertions, and which rows are reliable.
 func (r *Result) verdicts() report.Section {
 	s := report.Section{Title: "Verdict"}
 	for _, v := range r.Verdicts {
@@ -187,14 +187,14 @@ func ramps(w *spec.Workload) (names []string) {
 	return names
 }
 
-// point is a moment of a run: operations a second, and their p99.
+// point is one moment of a run: operations a second, and their p99.
 type point struct{ ops, p99 float64 }
 
-// loadBins is how many points a line of latency over load has at most.
+// loadBins bounds the points of a line of latency over load.
 const loadBins = 40
 
-// overLoad draws the latencies of runs over the operations that were done in the same moment of a phase. A run without such moments has no line: it
-// ended before one, or the phase was shorter than two samples are apart.
+// overLoad draws the latencies of runs over the rate of operations at the same moment of a phase. A run without such moments has no line:
+// it ended before one, or the phase was shorter than the time between two samples.
 func overLoad(runs []*sample.Series, phases []string) chart.Chart {
 	c := chart.Chart{Title: "p99 over load", Unit: "us", XLabel: "operations a second", XUnit: "op/s", LogY: true}
 	for i, s := range runs {
@@ -214,7 +214,7 @@ func overLoad(runs []*sample.Series, phases []string) chart.Chart {
 	return c
 }
 
-// moments returns the points of a series that lie in phases, by their load.
+// moments returns the points of a series that lie in the given phases, sorted by load.
 func moments(s *sample.Series, phases []string) (points []point) {
 	at := s.At()
 	ops, _, _ := s.Values("ops")
@@ -224,11 +224,11 @@ func moments(s *sample.Series, phases []string) (points []point) {
 		for _, m := range s.Marks {
 			if m.At <= at[k-1] {
 				phase = m.Text
-			} else if m.At < at[k] { // the point is of two phases
+			} else if m.At < at[k] { // the point spans two phases
 				phase = ""
 			}
 		}
-		whole := !math.IsNaN(ops[k-1]) // or the growth is that of more than this moment
+		whole := !math.IsNaN(ops[k-1]) // otherwise the growth covers more than this moment
 		if phase != "" && slices.Contains(phases, phase) && whole && ops[k] > 0 && !math.IsNaN(p99[k]) {
 			points = append(points, point{ops[k], p99[k]})
 		}
@@ -237,7 +237,7 @@ func moments(s *sample.Series, phases []string) (points []point) {
 	return points
 }
 
-// data returns the most bytes that tables of a store took.
+// data returns the largest size of the tables of a store.
 func (r *Result) data() (most uint64) {
 	for _, row := range r.Results {
 		for _, f := range row.Rounds {
@@ -251,7 +251,7 @@ func (r *Result) data() (most uint64) {
 	return most
 }
 
-// machine says where it was measured, on what data, and that all did the same.
+// machine is the section about the machine and the data, with the proof that all systems did the same.
 func (r *Result) machine() report.Section {
 	s := report.Section{Title: "Machine and run", Text: sample.DataAndMemory(r.data()),
 		Facts: append(r.Machine.Facts(), report.Fact{Name: "seed", Value: fmt.Sprint(max(1, r.Config.Seed))})}

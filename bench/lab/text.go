@@ -54,10 +54,11 @@ func size(v *uint64) string {
 	return screen.Bytes(float64(*v))
 }
 
-// steadyShare is how far from their median the speeds of steady rounds may be.
+// steadyShare is the largest deviation from their median that speeds of steady rounds may have.
 const steadyShare = 0.1
 
-// spread returns how far the speeds of a row's rounds are from their median at most, as a share of it, and whether there are rounds enough to say so.
+// spread returns the largest deviation of a row's round speeds from their median, as a share of it, and whether there are enough rounds to
+// tell.
 func spread(row *bench.Row) (share float64, known bool) {
 	if len(row.Rounds) < 3 || row.OpsPerSecond == 0 {
 		return 0, false
@@ -68,7 +69,7 @@ func spread(row *bench.Row) (share float64, known bool) {
 	return share, true
 }
 
-// rounds says how far the rounds of a row agree.
+// rounds says how well the rounds of a row agree.
 func rounds(row *bench.Row) string {
 	share, known := spread(row)
 	switch {
@@ -80,7 +81,7 @@ func rounds(row *bench.Row) string {
 	return fmt.Sprintf("%d, ±%.0f %%", len(row.Rounds), 100*share)
 }
 
-// word says what came of an assertion.
+// word returns the result of an assertion as text.
 func (v Verdict) word() string {
 	switch {
 	case v.State == run.Met && v.Unclear():
@@ -91,7 +92,7 @@ func (v Verdict) word() string {
 	return string(v.State)
 }
 
-// what is what an assertion is about.
+// what returns the subject of an assertion.
 func (v Verdict) what() string {
 	what := cmp.Or(v.Means, v.That)
 	if v.Elements > 0 {
@@ -100,7 +101,7 @@ func (v Verdict) what() string {
 	return what
 }
 
-// found is what came of it: the value, the limit, a word and, where it was missed, what is known of why.
+// found returns the result: the value, the limit, a word and, after a miss, the known reason.
 func (v Verdict) found() string {
 	sign := "at least"
 	if v.AtMost {
@@ -117,7 +118,7 @@ func (v Verdict) found() string {
 	return text
 }
 
-// notes are what to know of the rows: that the run was interrupted, that rounds are of several builds, and where a rate was not kept.
+// notes are remarks on the rows: that the run was interrupted, that rounds are of several builds, and which rates were not kept.
 func (r *Result) notes() (list []string) {
 	if r.Interrupted {
 		list = append(list, "The run was interrupted: this is what was measured until then.")
@@ -128,14 +129,14 @@ func (r *Result) notes() (list []string) {
 	for i := range r.Results {
 		row := &r.Results[i]
 		if row.Late != nil && *row.Late > 0 {
-			list = append(list, fmt.Sprintf("%s: %s operations were due and not begun when the phase ended: the rate was above what the system did, and its latencies lack them.",
+			list = append(list, fmt.Sprintf("%s: %s operations were due and not begun when the phase ended: the rate was above what the system did, and its latencies do not include them.",
 				strings.Join(cells(row)[:2], ", "), bench.Thousands(*row.Late)))
 		}
 	}
 	return list
 }
 
-// number writes a figure with as many digits as say something.
+// number writes a figure with its significant digits.
 func number(v float64) string {
 	if v >= 1000 {
 		return bench.Thousands(uint64(v + 0.5))
@@ -143,7 +144,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// WriteText writes the result for people: a line for each row, then what to know of them, then the assertions.
+// WriteText writes the result for people: a line for each row, then the notes, then the assertions.
 func (r *Result) WriteText(w io.Writer) error {
 	lines := [][]string{tableHead}
 	for i := range r.Results {

@@ -14,26 +14,26 @@ import (
 	"bigset/bench/system/blob"
 )
 
-// watcher samples the stores that a runner has open: it is the runner's Observer. Its methods are called one at a time.
+// watcher samples the stores that a runner has open. It is the runner's Observer. Its methods are called one at a time.
 type watcher struct {
 	run.Nobody
 	ctx     context.Context
 	w       *spec.Workload
 	watch   func(*sample.Tick)
 	every   time.Duration
-	sizes   int    // that take the place of those of the file; 0 is none
-	at      run.At // of the stores that are sampled
+	sizes   int    // that replace those of the file; 0 means none
+	at      run.At // of the sampled stores
 	sampler *sample.Sampler
 	store   *enginesource.Source
 
-	series []*sample.Series // that have ended
+	series []*sample.Series // finished
 }
 
 func newWatcher(ctx context.Context, w *spec.Workload, o Options) *watcher {
 	return &watcher{ctx: ctx, w: w, watch: o.Watch, every: o.Every, sizes: len(o.Run.Sizes)}
 }
 
-// name is what a series is called: the workload, the system and, if there are several, the size.
+// name is the name of a series: the workload, the system and, if there are several, the size.
 func (w *watcher) name(at run.At) string {
 	words := []string{at.Workload, at.System, at.Strategy}
 	if w.sizes > 1 || w.sizes == 0 && (len(w.w.Small) > 1 || len(w.w.Full) > 1) {
@@ -57,7 +57,7 @@ func (w *watcher) Opened(at run.At, sys system.System, groups []*sample.Latencie
 	case *blob.System:
 		w.store.Pebble(s.DB())
 	}
-	if fresh { // counters count from the first look at the store
+	if fresh { // counters start at the first read of the store
 		w.start(sys.Dir(), groups)
 	}
 }
@@ -77,14 +77,14 @@ func (w *watcher) start(dir string, groups []*sample.Latencies) {
 		Sources: append(sources, w.store, sample.NewProcess(), sample.NewMachine(), sample.NewDisk(dir))})
 }
 
-// stop ends the series that goes on.
+// stop ends the current series.
 func (w *watcher) stop() {
 	if w.sampler != nil {
 		w.series, w.sampler = append(w.series, w.sampler.Stop()), nil
 	}
 }
 
-// take returns the series since it was called last, and ends the one that goes on.
+// take ends the current series, and returns all series since the last call.
 func (w *watcher) take() (list []*sample.Series) {
 	w.stop()
 	list, w.series = w.series, nil

@@ -15,38 +15,38 @@ import (
 	"bigset/bench/system"
 )
 
-// client does operations of a role, on the elements of its own parts. What it does depends on the seed, the phase and its own number alone. One
-// goroutine uses it.
+// client does operations of a role on the elements of its own parts. What it does depends only on the seed, the phase and its own number.
+// Only one goroutine may use it.
 type client struct {
 	*Clients
 	role  *spec.Role
 	nth   int // of the role
 	index int // of the phase
 	parts []int
-	quota int // operations that it has; below 0 as many as it is asked for
+	quota int // number of its operations; below 0 as many as requested
 
 	rng      *rand.Rand
 	sets     *choose.Chooser
 	elements *choose.Chooser
-	weights  []float64 // of the kinds, summed up
+	weights  []float64 // of the kinds, cumulative
 	turns    []spec.Kind
 	turn     int
 	batch    int
 	limit    int
 	handles  map[int]system.Set
-	last     system.Set // the handle of set lastSet; nil is none
+	last     system.Set // the handle of set lastSet, or nil
 	lastSet  int
 	probes   []*client
 	every    int // of a probe
 
 	rec  *sample.Recorder
 	done int // operations
-	late int // operations that were due before the end of the phase and had not begun then
+	late int // operations that were due before the end of the phase but had not begun then
 	adds int // elements
-	// received is how many batches of other replicas were taken.
+	// received is how many batches of other replicas it has taken.
 	received int
 	hash     uint64
-	bytes    int // of the elements of the operation
+	bytes    int // of the elements of the current operation
 
 	change  system.Change
 	arena   []byte
@@ -56,7 +56,7 @@ type client struct {
 	buf     []byte
 }
 
-// element is an element that an operation is on.
+// element is an element that an operation acts on.
 type element struct {
 	p      *population
 	place  int
@@ -70,14 +70,14 @@ func newClient(p *Clients, role *spec.Role, nth int, rec *sample.Recorder) *clie
 		batch: max(1, role.Batch.At(size)), limit: role.Limit.At(size), every: role.Every.At(size)}
 }
 
-// begin makes what depends on the client's number.
+// begin initialises what depends on the client's number.
 func (c *client) begin(stream uint64) error {
 	size := c.Model.size
 	c.rng = rand.New(rand.NewPCG(system.Mix(system.Mix(c.seed)+uint64(c.Clients.nth)), system.Mix(stream)))
 	c.sets = choose.New(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.Model.sets), c.rng)
 	c.elements = choose.New(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
 	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.Clients.clients) > 0 {
-		c.sets.SetCursor(c.index * c.Model.sets / len(c.Clients.clients)) // they don't all begin with the same one
+		c.sets.SetCursor(c.index * c.Model.sets / len(c.Clients.clients)) // so that not all clients begin with the same set
 	}
 	sum, least := 0., math.Inf(1)
 	for _, share := range c.role.Mix {
@@ -91,7 +91,7 @@ func (c *client) begin(stream uint64) error {
 	if c.role.Context != spec.Wide {
 		return nil
 	}
-	for set := range c.Model.sets { // what they have seen when the phase begins
+	for set := range c.Model.sets { // what the clients have seen when the phase begins
 		if err := c.handle(set).See(); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func takeTurns(mix []spec.Share, least float64) (turns []spec.Kind) {
 	return turns
 }
 
-// handlesMax is how many handles of sets a client keeps.
+// handlesMax bounds the handles of sets that a client keeps.
 const handlesMax = 1 << 16
 
 func (c *client) handle(set int) system.Set {
@@ -133,11 +133,11 @@ func (c *client) handle(set int) system.Set {
 	return h
 }
 
-// checkEvery is how many quick operations pass between two looks at the context.
+// checkEvery is how many quick operations pass between two checks of the context.
 const checkEvery = 64
 
-// timerGrace is how late a sleep may end without being latency: timers are no better. What keeps a client longer, such as a pause of the
-// garbage collector, would keep a user, too.
+// timerGrace is how late a sleep may end without counting as latency: timers are not more exact. Anything that delays a client longer, such
+// as a pause of the garbage collector, would delay a user too.
 const timerGrace = time.Millisecond
 
 // run does the client's operations.
@@ -160,7 +160,7 @@ func (c *client) run() error {
 			if from = c.began.Add(due); !c.until.IsZero() && !from.Before(c.until) {
 				break
 			}
-			if last.Before(from) { // in time
+			if last.Before(from) { // the operation is in time
 				if err := sleep(c.ctx, time.Until(from)); err != nil {
 					return err
 				}
@@ -195,7 +195,7 @@ func (c *client) run() error {
 	return nil
 }
 
-// aside has a probe do one operation, while the clock stands still.
+// aside makes a probe do one operation while the clock is stopped.
 func (c *client) aside(probe *client) error {
 	cpu, began := cpuNow(), time.Now()
 	n, err := probe.one()
@@ -210,7 +210,7 @@ func (c *client) aside(probe *client) error {
 	return nil
 }
 
-// due returns when the client's i-th operation is due, since the phase began, and whether there is one.
+// due returns when the client's i-th operation is due, counted from the beginning of the phase, and whether such an operation exists.
 func (c *client) due(i int) (time.Duration, bool) {
 	k := float64(i*c.role.Clients + c.nth) // of all clients of the role
 	from, to := c.role.Rate, c.role.RateEnd
@@ -226,7 +226,7 @@ func (c *client) due(i int) (time.Duration, bool) {
 	return time.Duration(2 * k / (from + math.Sqrt(root)) * float64(time.Second)), true
 }
 
-// dueInAll returns how many operations of the client are due before the phase ends, of one that ends by time.
+// dueInAll returns how many operations of the client are due before the end of a phase that ends by time.
 func (c *client) dueInAll() int {
 	rate := c.role.Rate
 	if c.role.RateEnd > 0 {
@@ -236,7 +236,7 @@ func (c *client) dueInAll() int {
 	return int(math.Ceil((all - float64(c.nth)) / float64(c.role.Clients)))
 }
 
-// sleep waits, or returns early with ctx.
+// sleep waits for d, or returns early when ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	const short = 20 * time.Millisecond
 	if d <= short {
@@ -253,13 +253,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errEmpty says that there is no element for an operation.
+// errEmpty reports that no element exists for an operation.
 var errEmpty = errors.New("no element to choose")
 
-// emptyMax is how often a client draws again when there is no element for an operation.
+// emptyMax is how often a client draws again if no element exists for an operation.
 const emptyMax = 1000
 
-// one does an operation, and returns how many it counts as.
+// one does an operation, and returns as how many operations it counts.
 func (c *client) one() (n int, err error) {
 	for range emptyMax {
 		kind, set := c.kind(), 0
@@ -294,12 +294,12 @@ func (c *client) kind() spec.Kind {
 	return c.role.Mix[i].Kind
 }
 
-// hashIn takes a number into the hash of the client's operations.
+// hashIn adds a number to the hash of the client's operations.
 func (c *client) hashIn(x uint64) {
 	c.hash = (bits.RotateLeft64(c.hash, 27) ^ x) * 0x9E3779B97F4A7C15
 }
 
-// hashKind takes the kind of an operation and its set into the hash.
+// hashKind adds the kind of an operation and its set to the hash.
 func (c *client) hashKind(kind spec.Kind, set int) {
 	x := uint64(set)
 	for i := range len(kind) {
@@ -308,7 +308,7 @@ func (c *client) hashKind(kind spec.Kind, set int) {
 	c.hashIn(x)
 }
 
-// size returns how many elements the next operation of a kind names. Each of them counts times operations.
+// size returns how many elements the next operation of a kind names. Each of them counts as times operations.
 func (c *client) size(times int) int {
 	if c.quota < 0 || !c.until.IsZero() {
 		return c.batch

@@ -16,7 +16,8 @@ import (
 	"bigset/bench/system"
 )
 
-// Groups returns a recorder for each name that roles of a workload have, in the order of the file: clients of a name are one group in all phases.
+// Groups returns a recorder for each name of a role in a workload, in the order of the file: clients with one name are one group in all
+// phases.
 func Groups(w *spec.Workload) (list []*sample.Latencies) {
 	for _, p := range w.Phases {
 		for _, role := range p.Roles {
@@ -28,15 +29,15 @@ func Groups(w *spec.Workload) (list []*sample.Latencies) {
 	return list
 }
 
-// Role is what the clients of a role have done so far in a phase that runs, or has run last. Any number of goroutines may call its methods.
+// Role is what the clients of a role have done so far, in the current or the last phase. Any number of goroutines may call its methods.
 type Role struct {
 	*sample.Latencies
 	Name  string // "" if it has no name
-	Probe bool   // it acts while the clock of the others stands still
+	Probe bool   // it acts while the clock of the others is stopped
 }
 
-// Clients are those of one phase, which act on one store. Run is called once, and what they have done is read after it; Roles may be read
-// meanwhile.
+// Clients are the clients of one phase, which act on one store. Run is called once; read what they have done afterwards. Roles may be read
+// during the run.
 type Clients struct {
 	*Model
 	sys     system.System
@@ -44,7 +45,7 @@ type Clients struct {
 	roles   []Role
 	clients []*client
 	probes  int
-	alone   bool // one client acts at a time
+	alone   bool // at most one client acts at a time
 	writes  bool
 
 	ctx      context.Context
@@ -59,7 +60,7 @@ type Clients struct {
 }
 
 // NewClients returns the clients of the nth phase of the model's workload, which record into the Groups of that workload. ops is how many
-// operations they have together; if the phase ends by time, it is not used.
+// operations they do together; it is not used if the phase ends by time.
 func NewClients(m *Model, sys system.System, groups []*sample.Latencies, nth, ops int) (*Clients, error) {
 	p := &m.w.Phases[nth]
 	count := clientsOf(p)
@@ -106,7 +107,7 @@ func NewClients(m *Model, sys system.System, groups []*sample.Latencies, nth, op
 	return c, nil
 }
 
-// probeStream is the number of a probe's random numbers, above those of all clients.
+// probeStream is the number of a probe's random stream, above those of all clients.
 const probeStream = 1 << 32
 
 // Roles returns what the clients of each role have done, in the order of the file.
@@ -118,7 +119,7 @@ func (c *Clients) Writes() bool { return c.writes }
 // Probes returns how many of the clients are probes.
 func (c *Clients) Probes() int { return c.probes }
 
-// Late returns, of a phase that ends by time, how many operations of clients with a rate were due before its end and had not begun then.
+// Late returns, for a phase that ends by time, how many operations of clients with a rate were due before its end but had not begun then.
 func (c *Clients) Late() (n uint64) {
 	for _, one := range c.clients {
 		n += uint64(max(0, one.late))
@@ -126,10 +127,10 @@ func (c *Clients) Late() (n uint64) {
 	return n
 }
 
-// Away returns the time, and the CPU time, for which the clock stood still because a probe acted.
+// Away returns the time, and the CPU time, for which the clock was stopped for a probe.
 func (c *Clients) Away() (took, cpu time.Duration) { return c.away, c.awayCPU }
 
-// Run lets all clients act until they have done their operations or, if duration is above 0, for that long after began. When one fails, or
+// Run lets all clients act until they have done their operations or, if duration is above 0, for that long after began. If one fails, or
 // ctx ends, all end.
 func (c *Clients) Run(ctx context.Context, began time.Time, duration time.Duration) error {
 	var cancel context.CancelFunc
@@ -144,7 +145,7 @@ func (c *Clients) Run(ctx context.Context, began time.Time, duration time.Durati
 	for i, one := range c.clients {
 		wg.Go(func() {
 			if errs[i] = one.run(); errs[i] != nil {
-				cancel() // the others need not go on
+				cancel() // stop the others
 			}
 		})
 	}
@@ -152,7 +153,7 @@ func (c *Clients) Run(ctx context.Context, began time.Time, duration time.Durati
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var first error // a client that was cancelled says less than the one that failed
+	var first error // the error of a cancelled client says less than that of the one that failed
 	for i, err := range errs {
 		if err != nil && (first == nil || first == context.Canceled) {
 			if first = err; err != context.Canceled {
@@ -163,7 +164,7 @@ func (c *Clients) Run(ctx context.Context, began time.Time, duration time.Durati
 	return first
 }
 
-// folder returns one for a checkpoint, beside the store's.
+// folder returns a folder for a checkpoint, beside that of the store.
 func (c *Clients) folder() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +181,7 @@ func (c *Clients) Clean() (err error) {
 	return err
 }
 
-// Note writes down which operations the clients have done: equal texts are equal operations.
+// Note writes which operations the clients have done: equal texts mean equal operations.
 func (c *Clients) Note(to io.Writer) error {
 	if _, err := fmt.Fprintln(to, c.seed, c.w.Elements); err != nil { // clients note the numbers of elements
 		return err

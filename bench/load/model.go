@@ -11,8 +11,8 @@ import (
 	"bigset/compaction"
 )
 
-// Model is what a store should hold: the elements that live in each set, and what is known of them. One goroutine uses it; while Clients run,
-// each client uses the populations of its own parts.
+// Model is what a store should contain: the live elements of each set, and what is known about them. Only one goroutine may use it; while
+// Clients run, each client uses the populations of its own parts.
 type Model struct {
 	w      *spec.Workload
 	system spec.System
@@ -20,22 +20,22 @@ type Model struct {
 	size   int // elements of all sets together
 	names  names
 
-	// The elements of each set are in parts, whatever a phase's clients are: those of part j have the numbers base + i*parts + j. Each client of a
-	// phase owns some of the parts, all clients as many.
+	// The elements of each set are divided into parts, whatever the clients of a phase are: those of part j have the numbers base + i*parts
+	// + j. Each client of a phase owns some of the parts, and all clients own equally many.
 	sets, parts int
 	base        uint64
-	pops        []*population // of set s and part j at s*parts+j; nil where nothing was added
-	cursors     []map[int]int // by part and set, of choosers that go on from phase to phase
+	pops        []*population // of set s and part j at s*parts+j; nil if nothing was added
+	cursors     []map[int]int // by part and set, for choosers that continue from phase to phase
 
-	dots    bool        // of elements, are kept
-	deletes bool        // raw Pebble deletes what is removed
-	stale   atomic.Bool // the system may have more keys than elements live: raw Pebble that notes removes alone
+	dots    bool        // dots of elements are kept
+	deletes bool        // raw Pebble deletes removed elements
+	stale   atomic.Bool // the system may have more keys than live elements: raw Pebble that only records removes
 }
 
-// partsMax is the greatest number of parts where each client gets as many as others.
+// partsMax is the largest number of parts such that every client gets equally many.
 const partsMax = 1024
 
-// NewModel returns the model of an empty store, on which a system runs a workload at a size.
+// NewModel returns the model of an empty store on which a system runs a workload at a size.
 func NewModel(w *spec.Workload, system spec.System, size int, seed uint64) *Model {
 	m := &Model{w: w, system: system, seed: seed, size: size, names: names{seed, w.Elements}}
 	m.sets, m.parts = max(1, w.Sets.Count.At(size)), 1
@@ -80,7 +80,7 @@ func clientsOf(p *spec.Phase) (n int) {
 	return n
 }
 
-// Deletes reports whether raw Pebble deletes what is removed.
+// Deletes reports whether raw Pebble deletes removed elements.
 func (m *Model) Deletes() bool { return m.deletes }
 
 // Sets returns the names of the sets.
@@ -92,7 +92,7 @@ func (m *Model) Sets() []string {
 	return list
 }
 
-// Forget empties the model: the store has been emptied. Elements that are added later get other numbers.
+// Forget empties the model because the store was emptied. Elements that are added later get other numbers.
 func (m *Model) Forget() {
 	last := uint64(0)
 	for _, p := range m.pops {
@@ -106,7 +106,7 @@ func (m *Model) Forget() {
 	m.stale.Store(false)
 }
 
-// population returns that of a set and part.
+// population returns the population of a set and part.
 func (m *Model) population(set, part int) *population {
 	p := m.pops[set*m.parts+part]
 	if p == nil {
@@ -146,10 +146,10 @@ func (m *Model) number(seq uint64, part int) uint64 {
 	return m.base + seq*uint64(m.parts) + uint64(part)
 }
 
-// fillBatch is how many elements a batch has when a store is filled.
+// fillBatch is the number of elements in a batch that fills a store.
 const fillBatch = 1000
 
-// Fill adds all elements that live to an empty store.
+// Fill adds all live elements to an empty store.
 func (m *Model) Fill(ctx context.Context, sys system.System) error {
 	size := fillBatch
 	if m.system == spec.Blob {
@@ -184,10 +184,10 @@ func (m *Model) Fill(ctx context.Context, sys system.System) error {
 	return nil
 }
 
-// Verify proves a store right, and compares the number of elements of at most so many sets with the model; 0 is all.
+// Verify verifies a store, and compares the number of elements of at most most sets with the model; 0 means all sets.
 func (m *Model) Verify(sys system.System, most int) error {
 	if m.stale.Load() {
-		return nil // it was not asked to forget what was removed
+		return nil // the system was not asked to delete removed elements
 	}
 	step := 1
 	if most > 0 {
@@ -196,7 +196,7 @@ func (m *Model) Verify(sys system.System, most int) error {
 	for set := 0; set < m.sets; set += step {
 		n := m.live(set)
 		if n == 0 && !slices.ContainsFunc(m.pops[set*m.parts:(set+1)*m.parts], func(p *population) bool { return p != nil }) {
-			continue // it was never made
+			continue // the set was never made
 		}
 		if err := sys.Verify(m.setName(set), n); err != nil {
 			return fmt.Errorf("set %s: %w", m.setName(set), err)

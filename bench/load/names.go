@@ -9,13 +9,14 @@ import (
 	"bigset/bench/system"
 )
 
-// names makes elements from their numbers: different ones for different numbers.
+// names makes elements from their numbers: different elements for different numbers.
 type names struct {
 	seed uint64
 	spec.Elements
 }
 
-// Elements are text from textBytes on: hexadecimal digits or, where they ascend, decimal ones. Shorter ones are binary: their number takes 8 bytes.
+// Elements of at least textBytes are text: hexadecimal digits or, if they ascend, decimal ones. Shorter ones are binary: their number takes
+// 8 bytes.
 const textBytes = 16
 
 // append appends the element of a number.
@@ -41,14 +42,14 @@ func (e names) append(dst []byte, number uint64) []byte {
 	if e.MaxBytes > e.MinBytes {
 		size += int(system.Mix(hashed) % uint64(e.MaxBytes-e.MinBytes+1))
 	}
-	for fill := hashed; len(dst)-begin < size; { // bytes that don't compress well, as a client's would not
+	for fill := hashed; len(dst)-begin < size; { // incompressible bytes, like a client's
 		fill = system.Mix(fill)
 		dst = append(dst, 'a'+byte(fill%26))
 	}
 	return dst
 }
 
-// number returns the number of an element that append made, and whether it is one.
+// number returns the number of an element that append made, and whether append can have made it.
 func (e names) number(name []byte) (uint64, bool) {
 	if e.MinBytes >= textBytes {
 		if len(name) < textBytes {
@@ -74,7 +75,7 @@ func (e names) number(name []byte) (uint64, bool) {
 	}
 }
 
-// prefix returns the length of a prefix that about a hundred of n elements have.
+// prefix returns the length of a prefix that about a hundred of n elements share.
 func (e names) prefix(n int) (length int) {
 	if e.Ascending { // all but the last digits of the number
 		if e.MinBytes >= textBytes {

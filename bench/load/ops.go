@@ -9,8 +9,8 @@ import (
 	"bigset/bench/system"
 )
 
-// do does an operation of a kind on a set, and returns how many it counts as. errEmpty is returned, and nothing was done, if there is no element
-// for it.
+// do does an operation of a kind on a set, and returns as how many operations it counts. If no element exists for it, do does nothing and
+// returns errEmpty.
 func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	h := c.handle(set)
 	switch kind {
@@ -32,7 +32,7 @@ func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	return 1, c.ask(kind, set, h)
 }
 
-// known returns what the role's writes know.
+// known returns the context of the role's writes.
 func (c *client) known() system.Known {
 	switch c.role.Context {
 	case spec.Wide:
@@ -69,7 +69,7 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 			ch.Again, ch.AgainDots = append(ch.Again, c.name(e.number)), append(ch.AgainDots, e.p.dot(e.place))
 			continue
 		}
-		ch.Gone = append(ch.Gone, c.name(e.number)) // its dot was taken when it was removed
+		ch.Gone = append(ch.Gone, c.name(e.number)) // its dot was recorded when it was removed
 	}
 	for _, e := range c.fresh {
 		ch.Fresh, ch.FreshDots = append(ch.Fresh, c.name(e.number)), append(ch.FreshDots, 0)
@@ -94,7 +94,7 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 	return counts, nil
 }
 
-// receive has the set take what the next one of the client's replicas has added.
+// receive makes the set take what the next of the client's replicas has added.
 func (c *client) receive(ch *system.Change) error {
 	h, ok := c.last.(system.Receiver)
 	if !ok {
@@ -104,7 +104,7 @@ func (c *client) receive(ch *system.Change) error {
 	return h.Receive(c.index*c.role.Replicas+c.received%c.role.Replicas, ch.Fresh, ch.FreshDots)
 }
 
-// drop removes all that lives in a set.
+// drop removes all live elements of a set.
 func (c *client) drop(set int) error {
 	if c.own(set) == 0 {
 		return errEmpty
@@ -119,7 +119,7 @@ func (c *client) drop(set int) error {
 	return c.sys.Drop(c.setName(set))
 }
 
-// name appends an element to the arena, and takes its number into the hash.
+// name appends an element to the arena and adds its number to the hash.
 func (c *client) name(number uint64) []byte {
 	c.hashIn(number)
 	at := len(c.arena)
@@ -127,7 +127,7 @@ func (c *client) name(number uint64) []byte {
 	return c.arena[at:len(c.arena):len(c.arena)]
 }
 
-// add takes new elements into the populations.
+// add adds new elements to the populations.
 func (c *client) add(set, n int) {
 	for range n {
 		part := c.parts[c.adds%len(c.parts)]
@@ -138,8 +138,8 @@ func (c *client) add(set, n int) {
 	}
 }
 
-// pick chooses elements for a write, no one twice, and returns how many: all that there are, if there are fewer than n. Those that go are taken
-// out of their populations, and their dots noted.
+// pick chooses distinct elements for a write, and returns how many: all elements if there are fewer than n. With gone, it removes them from
+// their populations and records their dots.
 func (c *client) pick(set, n int, gone bool) int {
 	total := c.own(set)
 	n = min(n, total)
@@ -176,7 +176,7 @@ func (c *client) pick(set, n int, gone bool) int {
 	return n
 }
 
-// cursor returns where the client's chooser goes on in a set; only sawtooth has such a place.
+// cursor returns where the client's chooser continues in a set; only sawtooth uses it.
 func (c *client) cursor(set int) int {
 	if c.role.Choose.Kind != spec.Sawtooth {
 		return 0
@@ -195,7 +195,7 @@ func (c *client) keepCursor(set int) {
 	(*at)[set] = c.elements.Cursor()
 }
 
-// own returns how many elements of a set are the client's.
+// own returns how many elements of a set belong to the client.
 func (c *client) own(set int) (n int) {
 	for _, part := range c.parts {
 		if p := c.pops[set*c.Model.parts+part]; p != nil {
@@ -217,13 +217,13 @@ func (c *client) choose(set int) (element, error) {
 	return e, nil
 }
 
-// locate returns the client's element of that rank by age. Where the client has several parts, which are filled in turns, it is one of about that
-// rank: each rank is another element as long as the parts are of one size.
+// locate returns the client's element with a rank by age. If the client has several parts, which are filled in turns, the rank of the
+// result is only about that: different ranks give different elements as long as the parts have equal size.
 func (c *client) locate(set, rank int) element {
 	if len(c.parts) == 1 {
 		return c.of(c.pops[set*c.Model.parts+c.parts[0]], c.parts[0], rank)
 	}
-	var parts []element // of each part that is long enough the one at that height
+	var parts []element // of each part that is long enough, the element at that height
 	filled, longest := 0, 0
 	for _, part := range c.parts {
 		if p := c.pops[set*c.Model.parts+part]; p != nil && p.live > 0 {
@@ -245,7 +245,7 @@ func (c *client) locate(set, rank int) element {
 	return parts[min(rank%filled, len(parts)-1)]
 }
 
-// of returns the element of a part with that rank.
+// of returns the element of a part with a rank.
 func (c *client) of(p *population, part, rank int) element {
 	place := p.at(rank)
 	return element{p: p, place: place, number: c.number(p.seq(place), part), rank: rank}
@@ -280,7 +280,7 @@ func orElse(a, b error) error {
 	return b
 }
 
-// forget takes an element out of its population, and reports whether it was there.
+// forget removes an element from its population, and reports whether it was in it.
 func (c *client) forget(set int, number uint64) bool {
 	if number < c.base {
 		return false
@@ -331,19 +331,19 @@ func (c *client) lookUp(kind spec.Kind, set int, h system.Set) (err error) {
 	if err != nil {
 		return err
 	}
-	if found != want { // the text is made only now: a look-up takes no longer
+	if found != want { // the text is made only here, so that a look-up takes no longer
 		return system.Expect(fmt.Sprintf("element %q found", name), found, want)
 	}
 	return nil
 }
 
-// missing returns an element that never was.
+// missing returns an element that never existed.
 func (c *client) missing() []byte {
 	number := c.rng.Uint64() >> 26
 	if !c.w.Elements.Ascending {
 		return c.name(missMin + number)
 	}
-	// One that would lie among the others: its last byte is none that elements have.
+	// It would lie among the others: no element ends with its last byte.
 	name := c.name(c.base + number%max(1, uint64(c.Model.size)))
 	if len(name) == 8 {
 		c.arena = c.arena[:0]
@@ -353,10 +353,10 @@ func (c *client) missing() []byte {
 	return name
 }
 
-// missMin is above the numbers of all elements that ever are.
+// missMin is larger than the numbers of all elements that ever exist.
 const missMin = 1 << 39
 
-// dead returns an element of the client's that was removed not long ago.
+// dead returns an element of the client's that was removed recently.
 func (c *client) dead(set int) (number uint64, ok bool) {
 	first := c.rng.IntN(len(c.parts))
 	for i := range c.parts {
@@ -370,7 +370,7 @@ func (c *client) dead(set int) (number uint64, ok bool) {
 	return 0, false
 }
 
-// scan reads a range from an element on, or what has a prefix with it.
+// scan reads a range from an element on, or the elements that share a prefix with it.
 func (c *client) scan(kind spec.Kind, set int, h system.Set) error {
 	e, err := c.choose(set)
 	if err != nil {

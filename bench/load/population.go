@@ -6,37 +6,37 @@ import (
 	"sort"
 )
 
-// population is the elements of one client in one set, by their age. An element is known by its sequence number: the client's first has 0. Its place
-// is where it is kept; it holds until the next remove. One goroutine uses a population.
+// population is the elements of one client in one set, by age. An element is identified by its sequence number: the client's first has 0.
+// Its place is where it is stored, and is valid until the next remove. Only one goroutine may use a population.
 //
-// As long as nothing was removed, an element's rank, place and sequence number are the same, and nothing is kept but dots, if they are wanted. After
-// that a population takes 8 bytes for each place, 16 with dots, and has at most about twice as many places as live elements.
+// As long as nothing was removed, an element's rank, place and sequence number are equal, and nothing is stored but dots, if they are kept.
+// Afterwards a population takes 8 bytes for each place, 16 with dots, and has at most about twice as many places as live elements.
 type population struct {
 	next   uint64 // sequence number of the next element
-	places int    // in use, of live elements and of removed ones
+	places int    // in use, by live elements and removed ones
 	live   int
 
-	kept bool     // dots are
+	kept bool     // dots are kept
 	dots []uint64 // by place
 
-	// seqs and tree are nil as long as nothing was removed. tree is a Fenwick tree: it counts live elements.
+	// seqs and tree are nil as long as nothing was removed. tree is a Fenwick tree that counts live elements.
 	seqs []uint32
 	tree []uint32
 
 	gone    []uint32 // a ring of the elements that were removed last
-	removed uint64   // how many were removed at all
+	removed uint64   // how many were removed in total
 }
 
 const (
-	// goneMax is how many removed elements are remembered, to be looked up.
+	// goneMax is how many removed elements are remembered for look-ups.
 	goneMax = 256
-	// sparePlaces is how many places of removed elements are kept in any case.
+	// sparePlaces is how many places of removed elements are always kept.
 	sparePlaces = 64
 )
 
 func newPopulation(dots bool) *population { return &population{kept: dots} }
 
-// add takes a new element, the youngest, and returns its sequence number. A client may have 2^32 of them in a set.
+// add adds a new element, the youngest, and returns its sequence number. A client may have 2^32 of them in a set.
 func (p *population) add(dot uint64) (seq uint64) {
 	seq = p.next
 	p.next++
@@ -52,7 +52,7 @@ func (p *population) add(dot uint64) (seq uint64) {
 	return seq
 }
 
-// grow adds a live place to the tree: a node of it counts the places from i-lowbit(i)+1 to i.
+// grow adds a live place to the tree: node i counts the places from i-lowbit(i)+1 to i.
 func (p *population) grow() {
 	i := len(p.tree) + 1
 	count := uint32(1)
@@ -62,12 +62,12 @@ func (p *population) grow() {
 	p.tree = append(p.tree, count)
 }
 
-// at returns the place of the live element of that rank: 0 is the oldest.
+// at returns the place of the live element with a rank; 0 is the oldest.
 func (p *population) at(rank int) (place int) {
 	if p.tree == nil {
 		return rank
 	}
-	left := uint32(rank) // live elements that still have to be passed
+	left := uint32(rank) // live elements still to be passed
 	for step := 1 << (bits.Len(uint(len(p.tree))) - 1); step > 0; step >>= 1 {
 		if next := place + step; next <= len(p.tree) && p.tree[next-1] <= left {
 			place, left = next, left-p.tree[next-1]
@@ -92,14 +92,14 @@ func (p *population) dot(place int) uint64 {
 	return p.dots[place]
 }
 
-// setDot notes that the element at a place has another dot now.
+// setDot records that the element at a place now has another dot.
 func (p *population) setDot(place int, dot uint64) {
 	if p.kept {
 		p.dots[place] = dot
 	}
 }
 
-// remove takes away the live element at a place. Places change.
+// remove removes the live element at a place. Places change.
 func (p *population) remove(place int) {
 	if p.tree == nil {
 		p.spread()
@@ -119,7 +119,7 @@ func (p *population) remove(place int) {
 	}
 }
 
-// spread begins to keep sequence numbers.
+// spread begins to store sequence numbers.
 func (p *population) spread() {
 	p.seqs, p.tree = make([]uint32, p.places), make([]uint32, 0, p.places)
 	for i := range p.seqs {
@@ -128,7 +128,7 @@ func (p *population) spread() {
 	}
 }
 
-// pack gives the live elements new places, one after the other, and the rest of the memory back.
+// pack gives the live elements consecutive new places and releases the rest of the memory.
 func (p *population) pack() {
 	packed := &population{next: p.next, places: p.live, live: p.live, kept: p.kept, gone: p.gone, removed: p.removed,
 		seqs: make([]uint32, p.live), tree: make([]uint32, 0, p.live)}
@@ -146,7 +146,7 @@ func (p *population) pack() {
 	*p = *packed
 }
 
-// dead returns an element that was removed not long ago, and whether there is one.
+// dead returns an element that was removed recently, if any.
 func (p *population) dead(rng *rand.Rand) (seq uint64, ok bool) {
 	if len(p.gone) == 0 {
 		return 0, false
@@ -154,7 +154,7 @@ func (p *population) dead(rng *rand.Rand) (seq uint64, ok bool) {
 	return uint64(p.gone[rng.IntN(len(p.gone))]), true
 }
 
-// find returns the place of the live element with a sequence number, and whether there is one.
+// find returns the place of the live element with a sequence number, if any.
 func (p *population) find(seq uint64) (place int, ok bool) {
 	if p.tree == nil {
 		return int(seq), seq < p.next

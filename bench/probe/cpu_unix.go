@@ -17,7 +17,7 @@ func CPUTime() (time.Duration, bool) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
 
-// fileNumber returns what is equal for two names of one file.
+// fileNumber returns a number that is equal for two names of one file.
 func fileNumber(info fs.FileInfo) (uint64, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// tmpfsMagic is what statfs says of a file system in memory.
+// tmpfsMagic is the type that statfs reports for a file system in memory.
 const tmpfsMagic = 0x01021994
 
-// Place returns where temporary folders go: dir if it is given, the system's place for such, or the current folder where
-// that is in memory, and so no disk to measure.
+// Place returns where to make temporary folders: dir if it is not empty, otherwise the system's default place, or the current folder if
+// that place is in memory, and so not a disk to measure.
 func Place(dir string) string {
 	if dir != "" {
 		return dir

@@ -4,7 +4,7 @@ package probe
 
 import "os"
 
-// Place returns where temporary folders go: dir if it is given, else the system's place for such.
+// Place returns where to make temporary folders: dir if it is not empty, otherwise the system's default place.
 func Place(dir string) string {
 	if dir != "" {
 		return dir

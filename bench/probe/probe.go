@@ -1,5 +1,5 @@
-// Package probe decides how a benchmark reads its own process and the folders of stores: CPU time, heap, bytes of tables, and where temporary
-// folders go. Any number of goroutines may call its functions; HeapBytes collects garbage, and so makes all of them slower.
+// Package probe decides how a benchmark reads its own process and the folders of stores: CPU time, heap, bytes of tables, and the place of
+// temporary folders. Any number of goroutines may call its functions. HeapBytes collects garbage, which slows all of them down.
 package probe
 
 import (
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// HeapBytes returns what is alive on the heap.
+// HeapBytes returns the number of live bytes on the heap.
 func HeapBytes() uint64 {
 	runtime.GC()
-	runtime.GC() // what pools hold outlives the first
+	runtime.GC() // objects in pools survive the first one
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
@@ -23,7 +23,7 @@ func TableFiles(dir string) uint64 {
 	total, seen := uint64(0), map[uint64]bool{}
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(d.Name(), ".sst") && !strings.HasSuffix(d.Name(), ".tmp") {
-			return nil // files vanish while we look
+			return nil // files vanish during the walk
 		}
 		info, err := d.Info()
 		if err != nil {

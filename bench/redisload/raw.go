@@ -15,6 +15,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/keyscheme"
 	"bigset/server/door"
 	"bigset/server/resp"
@@ -100,8 +101,8 @@ func serveRaw(addr, dir, sync string) error {
 	if write == nil {
 		return errUsage
 	}
-	o := engine.BaselineOptions(memTableBytes)
-	o.Cache = engine.BaselineCache(memTableBytes, cacheBytes)
+	o := pebbletool.BaselineOptions(memTableBytes, engine.LSM{})
+	o.Cache = pebbletool.BaselineCache(memTableBytes, cacheBytes)
 	defer o.Cache.Unref()
 	db, err := pebble.Open(dir, o)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/engine"
+	"bigset/engine/pebbletool"
 	"bigset/server/resp"
 )
 
 // startRaw serves raw Pebble on a port of its own.
 func startRaw(t *testing.T) string {
 	t.Helper()
-	db, err := pebble.Open(t.TempDir(), engine.BaselineOptions(1<<20))
+	db, err := pebble.Open(t.TempDir(), pebbletool.BaselineOptions(1<<20, engine.LSM{}))
 	if err != nil {
 		t.Fatal(err)
 	}

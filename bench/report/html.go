@@ -28,15 +28,15 @@ var scriptPlot string
 //go:embed assets/uplot.LICENSE
 var licencePlot string
 
-// pageBytes is what the numbers and the SVGs of a page may take together, so that it stays below 3 MB.
+// pageBytes bounds the numbers and the SVGs of a page together, so that the page stays below 3 MB.
 const pageBytes = 2_600_000
 
-// detail says how many points a line has at most: in the packed numbers and in the SVGs. The first that fits the page is taken.
+// details are the largest numbers of points of a line, in the packed numbers and in the SVGs. The first detail that fits the page is used.
 var details = []detail{{1200, 360}, {800, 240}, {600, 180}, {400, 120}, {300, 90}, {200, 60}, {120, 40}, {60, 30}}
 
 type detail struct{ points, svg int }
 
-// drawing is a chart of a page. Those over time that have the same clock have one axis.
+// drawing is a chart of a page. Charts over time with the same clock share one axis.
 type drawing struct {
 	*chart.Drawing
 	clock int
@@ -46,11 +46,11 @@ type drawing struct {
 type htmlWriter struct {
 	*bufio.Writer
 	charts []drawing
-	stills []string // their SVGs
-	next   int      // the chart that is written next
+	stills []string // SVGs of the charts
+	next   int      // the chart to write next
 }
 
-// WriteHTML writes a page as one file that needs nothing else: no network, no other file, and, for all but zooming and the values under the
+// WriteHTML writes a page as one self-contained file. It needs no network, no other file and, except for zooming and the values under the
 // pointer, no script. The only error is the writer's.
 func WriteHTML(w io.Writer, p *Page) error {
 	h := &htmlWriter{Writer: bufio.NewWriter(w)}
@@ -75,7 +75,7 @@ func WriteHTML(w io.Writer, p *Page) error {
 	return h.Flush()
 }
 
-// prepare draws the SVGs and packs the numbers, in the most detail that fits the page.
+// prepare draws the SVGs and packs the numbers in the greatest detail that fits the page.
 func (h *htmlWriter) prepare(spans []chart.Extent) string {
 	var packed string
 	for _, d := range details {
@@ -96,11 +96,11 @@ func (h *htmlWriter) prepare(spans []chart.Extent) string {
 // still returns the SVG of a chart in a page.
 func still(d *chart.Drawing, x chart.Extent, points int) string {
 	var b strings.Builder
-	_ = d.WriteSVG(&b, chart.SVGOptions{Height: 290, NoTitle: true, Classes: true, X: &x, Points: points}) // a Builder takes everything
+	_ = d.WriteSVG(&b, chart.SVGOptions{Height: 290, NoTitle: true, Classes: true, X: &x, Points: points}) // a Builder accepts everything
 	return b.String()
 }
 
-// spansX returns what the X axis of each chart shows. Those that show the same time have one in common.
+// spansX returns the range of each chart's X axis. Charts with the same time share one range.
 func spansX(charts []drawing) []chart.Extent {
 	spans := make([]chart.Extent, len(charts))
 	all := map[int]chart.Extent{}
@@ -126,14 +126,14 @@ func (d *drawing) hasPoints() bool {
 	return slices.ContainsFunc(d.Lines, func(l chart.Line) bool { return len(l.X) > 0 })
 }
 
-// put writes parts as they are; Flush reports the error.
+// put writes parts unchanged; Flush reports the error.
 func (h *htmlWriter) put(parts ...string) {
 	for _, p := range parts {
 		_, _ = h.WriteString(p)
 	}
 }
 
-// style returns the page's style sheet: both themes, uPlot's rules and the page's own. Paper has the light theme.
+// style returns the page's style sheet: both themes, uPlot's rules and the page's own. Paper uses the light theme.
 func style() string {
 	return ":root{" + chart.Variables(false) + "}\n" +
 		"@media screen{:root[data-theme=dark]{color-scheme:dark;" + chart.Variables(true) + "}:root[data-theme=light]{color-scheme:light}}\n" +
@@ -141,7 +141,7 @@ func style() string {
 		strings.TrimSpace(stylePlot) + "\n" + styleOwn
 }
 
-// policy returns what the page may do: nothing but its own style sheet and scripts.
+// policy returns the page's Content-Security-Policy: it allows only the page's own style sheet and scripts.
 func policy() string {
 	return "default-src 'none'; img-src data:; style-src " + hash(style()) + "; script-src " + hash(scriptPlot) + " " + hash(scriptOwn) +
 		"; base-uri 'none'; form-action 'none'"
@@ -262,7 +262,7 @@ func (h *htmlWriter) facts(list []Fact) {
 	h.put("</dl>\n")
 }
 
-// table writes a table in a box of its own, which scrolls where the table is wider than the page.
+// table writes a table in a box of its own, which scrolls if the table is wider than the page.
 func (h *htmlWriter) table(t *Table) {
 	columns := len(t.Head)
 	for _, r := range t.Rows {
@@ -322,7 +322,7 @@ func orElse(s, other string) string {
 	return s
 }
 
-// numeric reports whether all cells of a column that are not empty are numbers, perhaps with a unit after them.
+// numeric reports whether all non-empty cells of a column are numbers, possibly with a unit after them.
 func (t *Table) numeric(column int) bool {
 	found := false
 	for _, r := range t.Rows {
@@ -338,7 +338,7 @@ func (t *Table) numeric(column int) bool {
 	return found
 }
 
-// figure writes the next chart: its SVG, which the script covers, and a table of its lines.
+// figure writes the next chart: its SVG, which the script replaces on the screen, and a table of its lines.
 func (h *htmlWriter) figure() {
 	i := h.next
 	h.next++

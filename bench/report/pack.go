@@ -10,8 +10,8 @@ import (
 	"bigset/bench/chart"
 )
 
-// The numbers of a page are JSON, compressed by gzip, and base64 for HTML. A value takes about three bytes of the page, half of what plain JSON
-// takes. A fixed binary form of four bytes a value takes five after base64.
+// The numbers of a page are JSON, compressed by gzip, in base64 for HTML. A value takes about three bytes of the page, half as much as in
+// plain JSON. A fixed binary form of four bytes a value would take five after base64.
 //
 //	{"x": [X…],                     lists of X, shared by lines: [0, 1.5, …], or {"a": first, "s": step, "n": count}
 //	 "charts": [{"t": title, "u": unit, "xl": X label, "xu": X unit, "st": stacked, "lx": log X, "ly": log Y, "tm": X is time, "g": number of its axis,
@@ -19,9 +19,9 @@ import (
 //	             "l": [{"n": name, "s": style, "x": number of its list, "y": […], "lo": […], "hi": […]}…]}…],
 //	 "dashes": [dashes…], "inks": {class: colour}}
 //
-// Gaps are null. lo and hi are left out where a line has no band.
+// Gaps are null. A line without a band has no lo and hi.
 
-// Digits that are kept: values are read by people, places are told apart by a program, if they are at least placeTiny apart.
+// The digits that are kept. People read values; a program distinguishes places, which must be at least placeTiny apart.
 const (
 	valueDigits = 5
 	placeDigits = 12
@@ -35,7 +35,7 @@ type packer struct {
 	order []string
 }
 
-// pack returns the numbers of charts, with at most so many points a line.
+// pack returns the numbers of charts, with at most points points for each line.
 func pack(charts []drawing, spans []chart.Extent, points int) []byte {
 	p := &packer{lists: map[string]int{}}
 	p.WriteString(`"charts":[`)
@@ -46,7 +46,7 @@ func pack(charts []drawing, spans []chart.Extent, points int) []byte {
 		p.chart(c.Bin(points), spans[i], c.clock)
 	}
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails only for a level that does not exist
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails only for an invalid level
 	writeAll(z, `{"x":[`)
 	for i, x := range p.order {
 		if i > 0 {
@@ -55,13 +55,13 @@ func pack(charts []drawing, spans []chart.Extent, points int) []byte {
 		writeAll(z, x)
 	}
 	writeAll(z, "],"+p.String()+`],"dashes":`+marshal(chart.Dashes())+`,"inks":`+marshal(chart.Inks())+"}")
-	_ = z.Close() // a Buffer takes everything
+	_ = z.Close() // a Buffer accepts everything
 	return b.Bytes()
 }
 
 func writeAll(z *gzip.Writer, s string) { _, _ = z.Write([]byte(s)) }
 
-// marshal returns the JSON of what always has one.
+// marshal returns the JSON of a value that always has one.
 func marshal(v any) string {
 	b, _ := json.Marshal(v)
 	return string(b)
@@ -138,7 +138,7 @@ func (p *packer) list(text string) int {
 	return n
 }
 
-// places returns a list of X as JSON. The script needs each X once: one that comes again is moved by a part of the axis that nobody sees.
+// places returns a list of X as JSON. The script needs distinct X: a repeated one is moved by an invisibly small part of the axis.
 func places(x []float64) string {
 	if step, ok := even(x); ok {
 		return `{"a":` + number(x[0], placeDigits) + `,"s":` + number(step, placeDigits) + `,"n":` + strconv.Itoa(len(x)) + "}"
@@ -156,13 +156,13 @@ func places(x []float64) string {
 	return string(append(b, ']'))
 }
 
-// nudge is the least distance between two places.
+// nudge returns the least distance between two places.
 func nudge(x []float64) float64 {
 	first, last := x[0], x[len(x)-1]
 	return max((last-first)*1e-8, max(math.Abs(first), math.Abs(last))*1e-10, placeTiny)
 }
 
-// even returns the step of a list that has one.
+// even returns the step of a list with equal steps.
 func even(x []float64) (float64, bool) {
 	if len(x) < 3 {
 		return 0, false
@@ -179,7 +179,7 @@ func even(x []float64) (float64, bool) {
 	return step, true
 }
 
-// number writes a number with so many digits, and null for a gap.
+// number writes a number with the given digits, and null for a gap.
 func number(v float64, digits int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "null"

@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Unfinished is a workload of which some rounds are done.
+// Unfinished is a workload some of whose rounds are done.
 type Unfinished struct {
 	Workload   string   `json:"workload"`
 	Done       int      `json:"rounds_done"`
@@ -19,23 +19,23 @@ type Unfinished struct {
 
 // Row is one load on one system: the medians of its rounds, each figure by itself, and the rounds.
 type Row struct {
-	Workload string `json:"workload"` // a part of one is "contains/hit"
+	Workload string `json:"workload"` // or a part of one: "contains/hit"
 	System   string `json:"system"`   // bigset, pebble or blob
 	Record   string `json:"record,omitempty"`
 	Strategy string `json:"strategy,omitempty"`
 	Elements int    `json:"elements"` // of the set
-	// StreamHash is a hash of the operations that the rows of a workload file did: equal hashes are equal operations. "" is not known.
+	// StreamHash is a hash of the operations of the rows of a workload file: equal hashes mean equal operations. "" means unknown.
 	StreamHash string `json:"stream_hash,omitempty"`
 	Figures
 	Rounds []Figures `json:"rounds"`
 }
 
-// Figures are what is measured of a load. Those that it has no figure for are nil. Sizes are bytes.
+// Figures are the measurements of a load. Unknown figures are nil. Sizes are in bytes.
 type Figures struct {
 	Ops          uint64  `json:"ops,omitzero"`
 	OpsPerSecond float64 `json:"ops_per_s,omitzero"`
 
-	CPUMicros *float64 `json:"cpu_us_per_op,omitempty"` // of the whole process, background work with it
+	CPUMicros *float64 `json:"cpu_us_per_op,omitempty"` // of the whole process, including background work
 	P50       *float64 `json:"p50_us,omitempty"`
 	P99       *float64 `json:"p99_us,omitempty"`
 	P999      *float64 `json:"p999_us,omitempty"`
@@ -47,30 +47,30 @@ type Figures struct {
 	BytesRewrite *uint64 `json:"bytes_rewrite,omitempty"`
 	BytesRead    *uint64 `json:"bytes_read,omitempty"`    // by compactions
 	BytesOnDisk  *uint64 `json:"bytes_on_disk,omitempty"` // tables in use, at the end
-	BytesPeak    *uint64 `json:"bytes_peak,omitempty"`    // most bytes of tables at a time, in use or not
-	BytesLive    *uint64 `json:"bytes_live,omitempty"`    // tables of a fresh load of what is live at the end
+	BytesPeak    *uint64 `json:"bytes_peak,omitempty"`    // largest size of tables at a time, in use or not
+	BytesLive    *uint64 `json:"bytes_live,omitempty"`    // tables of a fresh load of the elements that are live at the end
 	BytesMoved   *uint64 `json:"bytes_moved,omitempty"`   // from replica to replica, in both directions
 
-	// WriteAmp is how many bytes were written for each byte of the elements that the operations named.
+	// WriteAmp is how many bytes were written for each byte of the elements named in operations.
 	WriteAmp  *float64 `json:"write_amp,omitempty"`
 	KeysLive  *uint64  `json:"keys_live,omitempty"` // live dots
-	KeysDead  *uint64  `json:"keys_dead,omitempty"` // keys in tables beyond those
+	KeysDead  *uint64  `json:"keys_dead,omitempty"` // other keys in tables
 	HeapBytes *uint64  `json:"heap_bytes,omitempty"`
 
 	MBPerSecond *float64 `json:"mb_per_s,omitempty"` // millions of bytes of keys and values
 
-	Kept *float64 `json:"kept,omitempty"` // speed beside that of the same load on a store that is nearly empty
+	Kept *float64 `json:"kept,omitempty"` // speed relative to that of the same load on a nearly empty store
 
 	Allocs *float64 `json:"allocs_per_op,omitempty"` // objects on the heap
-	Share  *float64 `json:"share,omitempty"`         // of false positives, of the configured probability
+	Share  *float64 `json:"share,omitempty"`         // rate of false positives relative to the configured probability
 
-	Errors   *uint64 `json:"errors,omitempty"`    // operations that failed, of a load that goes on
-	RSSBytes *uint64 `json:"rss_bytes,omitempty"` // of a process, in memory
+	Errors   *uint64 `json:"errors,omitempty"`    // operations that failed during a continuous load
+	RSSBytes *uint64 `json:"rss_bytes,omitempty"` // resident memory of a process
 
 	Stalls     *uint64 `json:"stalls,omitempty"`      // times that writes waited for flushes or compactions
-	KeysTabled *uint64 `json:"keys_tabled,omitempty"` // element keys that flushes and compactions wrote, each as often as they did
+	KeysTabled *uint64 `json:"keys_tabled,omitempty"` // element keys written by flushes and compactions, each as often as they wrote it
 
-	Late *uint64 `json:"late,omitempty"` // operations of clients with a rate that were due before the end and had not begun
+	Late *uint64 `json:"late,omitempty"` // operations of clients with a rate that were due before the end but had not begun
 }
 
 // named is a figure with its name in JSON.
@@ -148,7 +148,7 @@ func medianOf[T cmp.Ordered](rounds []Figures, figure func(*Figures) *T) *T {
 	return new(Median(have))
 }
 
-// Median returns the middle value, of an even number the lower one: it is one that was measured.
+// Median returns the middle value; for an even number of values, the lower one, which was measured.
 func Median[T cmp.Ordered](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[(len(sorted)-1)/2]
@@ -162,7 +162,7 @@ type collected struct {
 	hist *hdrhistogram.Histogram // of all rounds
 }
 
-// Add takes the figures of one round. Its row is known by workload, system, record, strategy and elements.
+// Add adds the figures of one round. A row is identified by workload, system, record, strategy and elements.
 func (c *Collector) Add(row Row, f Figures, hist *hdrhistogram.Histogram) {
 	for _, g := range c.list {
 		r := &g.row
@@ -182,7 +182,7 @@ func (c *Collector) Add(row Row, f Figures, hist *hdrhistogram.Histogram) {
 	c.list = append(c.list, &collected{row, hist})
 }
 
-// Unfinished returns what was gathered in some rounds of a workload, for collect.
+// Unfinished returns the figures of some rounds of a workload, for Collect.
 func (c *Collector) Unfinished(workload string, done int) (*Unfinished, error) {
 	u := &Unfinished{Workload: workload, Done: done}
 	for _, g := range c.list {
@@ -195,7 +195,7 @@ func (c *Collector) Unfinished(workload string, done int) (*Unfinished, error) {
 	return u, nil
 }
 
-// Collect inverts unfinished.
+// Collect inverts Unfinished.
 func (u *Unfinished) Collect() (c Collector, err error) {
 	if len(u.Rows) != len(u.Histograms) {
 		return c, fmt.Errorf("bench: %d rows of %s with %d histograms", len(u.Rows), u.Workload, len(u.Histograms))
@@ -210,10 +210,10 @@ func (u *Unfinished) Collect() (c Collector, err error) {
 	return c, nil
 }
 
-// Take adds the rows of another collector, which are others.
+// Take adds the rows of another collector. The collectors must not have rows in common.
 func (c *Collector) Take(o *Collector) { c.list = append(c.list, o.list...) }
 
-// Rows returns what was gathered. Percentiles are those of all rounds together.
+// Rows returns the rows. Percentiles are those of all rounds together.
 func (c *Collector) Rows() []Row {
 	var rows []Row
 	for _, g := range c.list {
@@ -225,7 +225,7 @@ func (c *Collector) Rows() []Row {
 	return rows
 }
 
-// LatencyMax is the longest latency that a histogram tells from longer ones.
+// LatencyMax is the longest latency that a histogram distinguishes.
 const LatencyMax = 10 * time.Minute
 
 // NewHistogram returns a histogram of nanoseconds with three significant figures.
@@ -233,7 +233,7 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(LatencyMax), 3)
 }
 
-// Latencies fills in the percentiles.
+// Latencies sets the percentiles.
 func (f *Figures) Latencies(h *hdrhistogram.Histogram) {
 	if h.TotalCount() == 0 {
 		return

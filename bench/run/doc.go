@@ -10,19 +10,19 @@
 //	Run ── size ── round ── system, strategy (stage: a store) ── phase ── load.Clients
 //	        └── result.Row: medians of the rounds ── Judge: verdicts of the assertions
 //
-// In each round the systems run one after the other, each on a store of its own, in an order that changes from round to round. Package load
-// has the clients, and checks their answers. After a round the stores are verified. A wrong answer ends the run with ErrWrong.
+// In each round the systems run one after another, each on a store of its own, in an order that changes from round to round. Package load
+// contains the clients and checks their answers. After a round the stores are verified. A wrong answer ends the run with ErrWrong.
 //
 // # Same operations
 //
-// What clients do depends on the file, the seed and the size alone. Row.StreamHash says so: it is a hash of all operations up to the end of the
-// row's phase, equal for all systems and rounds, also those that a run goes on from, which Run checks. A phase that ends by time has no such
-// hash, nor have those after it.
+// What clients do depends only on the file, the seed and the size. Row.StreamHash shows that: it is a hash of all operations up to the end
+// of the row's phase, equal for all systems and rounds, including rounds of an earlier run that is continued. Run checks this. A phase that
+// ends by time has no such hash, nor have the phases after it.
 //
 // # Time
 //
-// What writes leave to do is in the time of phases that settle. Probes act while the clock of the others stands still.
+// Phases that settle include in their time the work that writes leave. Probes act while the clock of the others is stopped.
 //
-// Begin reading at run.go, then stage.go (a store) and phase.go. Observer lets a sampler watch. Run may be called by one goroutine at a time in a
-// process, because it reads the CPU time of the whole process.
+// Begin reading at run.go, then stage.go (a store) and phase.go. An Observer lets a sampler observe a run. Only one goroutine of a process
+// may call Run at a time, because it reads the CPU time of the whole process.
 package run

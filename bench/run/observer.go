@@ -10,15 +10,17 @@ import (
 	"bigset/bench/system"
 )
 
-// Observer watches a run. Its methods are called one at a time, by the goroutine that runs the phases, outside of measured time: what they do
-// makes the run longer and no figure worse. Embed Nobody for those that are not wanted.
+// Observer observes a run. Its methods are called one at a time by the goroutine that runs the phases, outside the measured time: they make
+// the run longer but no figure worse. Embed Nobody for methods that you don't need.
 type Observer interface {
-	// Opened is told of each store when it was opened, with what the groups of its clients have done so far in the round, and Closing when it is
-	// about to be closed: after Closing has returned it must not be used. Both are told of stores that are opened for a moment between phases, too.
+	// Opened is called for each store after it was opened, with what the groups of its clients have done so far in the round. Closing is
+	// called before the store is closed: the store must not be used after Closing has returned. Both are also called for stores that are
+	// opened for a moment between phases.
 	Opened(At, system.System, []*sample.Latencies)
 	Closing(system.System)
-	// PhaseBegan is told of a phase before its first operation, PhaseEnded after its last, with the rows of this round: none if it is not measured.
-	// After PhaseEnded the Roles of the phase stay as they are until the next one begins. A phase that fails has no end.
+	// PhaseBegan is called before the first operation of a phase, and PhaseEnded after its last, with the rows of this round; a phase that
+	// is not measured has none. After PhaseEnded the Roles of the phase stay unchanged until the next one begins. For a phase that fails,
+	// PhaseEnded is not called.
 	PhaseBegan(*Phase)
 	PhaseEnded(*Phase, []result.Row)
 }
@@ -38,7 +40,7 @@ func (Nobody) PhaseBegan(*Phase) {}
 // PhaseEnded implements Observer.
 func (Nobody) PhaseEnded(*Phase, []result.Row) {}
 
-// At says where a run is.
+// At is the current position in a run.
 type At struct {
 	Workload         string
 	System, Strategy string // the strategy is "" for systems without one
@@ -46,26 +48,26 @@ type At struct {
 	Round, Rounds    int    // from 0
 }
 
-// Phase is a phase that runs.
+// Phase is a running phase.
 type Phase struct {
 	At
 	Name     string
 	Row      string // the name of its row
 	Measured bool
-	Ops      int           // that it has, of all clients together; 0 if it ends by time or has none
+	Ops      int           // of all clients together; 0 if the phase ends by time or has none
 	Duration time.Duration // 0 if it ends by operations or has none
 	Roles    []load.Role   // one for each role, in the order of the file
 
 	epoch time.Time    // when the phase was made
-	began atomic.Int64 // how long after that it began; 0 is not yet
+	began atomic.Int64 // how long after that it began; 0 means not yet
 }
 
-// Progress returns how much of the phase is done, of how much: operations, or seconds. Of is 0 if the phase has no operations. Any goroutine may
-// call it.
+// Progress returns how much of the phase is done, and of how much: operations or seconds. Of is 0 if the phase has no operations. Any
+// goroutine may call it.
 func (p *Phase) Progress() (done, of float64) {
 	if p.Duration > 0 {
 		began := p.began.Load()
-		if began == 0 { // it was told of, and has not begun
+		if began == 0 { // it was announced, but has not begun
 			return 0, p.Duration.Seconds()
 		}
 		return min(time.Since(p.epoch)-time.Duration(began), p.Duration).Seconds(), p.Duration.Seconds()

@@ -36,7 +36,7 @@ func (s *stage) phase(nth int, spec *spec.Phase) error {
 		return err
 	}
 	if len(p.Roles) > 0 {
-		_ = p.clients.Note(s.stream) // a hash takes everything
+		_ = p.clients.Note(s.stream) // a hash accepts everything
 		s.timed = s.timed || p.show.Duration > 0
 	}
 	rows, err := p.rows(f)
@@ -47,10 +47,10 @@ func (s *stage) phase(nth int, spec *spec.Phase) error {
 	return nil
 }
 
-// mainPhase is the phase whose rows have the workload's name alone.
+// mainPhase is the phase whose rows have the workload's name only.
 const mainPhase = "main"
 
-// duration returns how long the phase goes on, 0 if it ends by operations.
+// duration returns how long the phase runs, or 0 if it ends by operations.
 func (p *phase) duration() time.Duration {
 	switch {
 	case p.Phase.Duration == 0:
@@ -117,7 +117,7 @@ func (p *phase) measured() (f result.Figures, err error) {
 		}
 		away, awayCPU := p.clients.Away()
 		took, cpu = end.Sub(began)-away, cpuNow()-cpu-awayCPU
-		if p.Rest { // what it does then is in the bytes, waiting for it is not in the time
+		if p.Rest { // the bytes of this work count, but not the time to wait for it
 			return p.sys.RestFully(p.ctx)
 		}
 		return nil
@@ -141,9 +141,9 @@ func (p *phase) measured() (f result.Figures, err error) {
 	return f, nil
 }
 
-// prior returns what the store has written before the phase, and, if the phase is to open it, what does that.
+// prior returns what the store has written before the phase and, if the phase is to open the store, the function that does it.
 func (p *phase) prior() (before system.Usage, open func() error, err error) {
-	if p.Reopen != "" { // a store counts from when it was opened
+	if p.Reopen != "" { // the counters of a store start when it is opened
 		open, err = p.shut(p.Reopen, p.strategy)
 		return before, open, err
 	}
@@ -152,12 +152,12 @@ func (p *phase) prior() (before system.Usage, open func() error, err error) {
 }
 
 const (
-	spaceMin  = 16 << 10 // bytes of tables that hold no elements
+	spaceMin  = 16 << 10 // bytes of tables without elements
 	spaceWait = 2 * time.Minute
 )
 
-// spaceBack waits until of so many bytes of tables the share that the phase wants is free. Systems that give nothing back by themselves are
-// asked to.
+// spaceBack waits until the share of the table bytes that the phase wants is free again. Systems that free nothing by themselves are asked
+// to.
 func (p *phase) spaceBack(before uint64) error {
 	if p.system != spec.Bigset {
 		if err := p.compact(); err != nil {
@@ -183,10 +183,10 @@ func (p *phase) spaceBack(before uint64) error {
 	}
 }
 
-// single reports whether the phase does one thing that no client does.
+// single reports whether the phase does one thing without clients.
 func (p *phase) single() bool { return len(p.Roles) == 0 && (p.Compact || p.Reopen != "") }
 
-// removes reports whether bytes may come and go in the phase.
+// removes reports whether the phase may add and remove bytes.
 func (p *phase) removes() bool {
 	for _, role := range p.Roles {
 		for _, k := range role.Mix {
@@ -198,7 +198,7 @@ func (p *phase) removes() bool {
 	return p.Compact
 }
 
-// figures fills in the figures of speed of all roles but probes.
+// figures sets the figures of speed of all roles except probes.
 func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
 	total, h := uint64(0), result.NewHistogram()
 	for _, role := range p.show.Roles {
@@ -213,7 +213,7 @@ func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
 			return
 		}
 		total = 1
-		_ = h.RecordValue(int64(min(took, result.LatencyMax))) // it is in range
+		_ = h.RecordValue(int64(min(took, result.LatencyMax))) // in range
 	}
 	f.Ops, f.OpsPerSecond = total, float64(total)/max(took, 1).Seconds()
 	if _, known := probe.CPUTime(); known && total > 0 {
@@ -229,7 +229,7 @@ func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
 	p.speeds[p.Name] = f.OpsPerSecond
 }
 
-// wrote fills in the figures of the store.
+// wrote sets the figures of the store.
 func (p *phase) wrote(f *result.Figures, before, after system.Usage, most uint64) {
 	f.BytesOnDisk = new(after.Tables)
 	if after.Counted {
@@ -308,10 +308,10 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 	return rows, nil
 }
 
-// watchInterval is how often watched looks.
+// watchInterval is how often watched reads the folder.
 const watchInterval = 10 * time.Millisecond
 
-// watched returns the most bytes that tables took in a folder while f ran, those on their way in or out, too.
+// watched returns the largest size of the tables in a folder while f ran, including tables being added or removed.
 func watched(dir string, f func() error) (most uint64, err error) {
 	stop, top := make(chan struct{}), make(chan uint64)
 	go func() {

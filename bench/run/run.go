@@ -21,46 +21,47 @@ import (
 
 // Options say how a workload is run. The zero value is the default run.
 type Options struct {
-	// Seed makes elements and choices; runs with equal seeds do equal operations. 0 is the file's, or 1 if that has none.
+	// Seed determines elements and choices; runs with equal seeds do equal operations. 0 means the file's seed, or 1 if it has none.
 	Seed uint64
-	// Full runs the full sizes. Sizes take the place of those of the file; nil does not.
+	// Full runs the full sizes. Sizes replace those of the file; nil keeps them.
 	Full  bool
 	Sizes []int
-	// Rounds is how often everything is repeated; 0 is 3, with Full 5 (3 from 10 million elements on).
+	// Rounds is how often everything is repeated; 0 means 3, with Full 5 (3 from 10 million elements on).
 	Rounds int
-	// Duration takes the place of the durations of phases; 0 does not.
+	// Duration replaces the durations of phases; 0 keeps them.
 	Duration time.Duration
-	// Strategy is the run's, which the files call run; "" is default. Strategies take the place of those of the file; nil does not.
+	// Strategy is the run's strategy, which the files call run; "" means default. Strategies replace those of the file; nil keeps them.
 	Strategy   string
 	Strategies []string
-	// Extra are strategies beside the ready ones, by whose names Strategy and Strategies may ask for them.
+	// Extra are strategies other than the ready ones. Strategy and Strategies may name them.
 	Extra []compaction.Strategy
-	// Systems take the place of those of the file; nil does not.
+	// Systems replace those of the file; nil keeps them.
 	Systems []spec.System
-	// MemTableBytes and CacheBytes are those of stores for which the file says nothing; 0 is 64 MiB.
+	// MemTableBytes and CacheBytes are those of stores for which the file sets none; 0 means 64 MiB.
 	MemTableBytes int
 	CacheBytes    int64
-	// Sync makes writes durable where the file says nothing.
+	// Sync makes writes durable unless the file decides this itself.
 	Sync bool
-	// Dir is where the temporary folder is made, which is always removed; "" is the system's place for such, or the current folder where that is
-	// no disk.
+	// Dir is where the temporary folder is made, which is always removed; "" means the system's default place, or the current folder if
+	// that place is not on a disk.
 	Dir string
-	// Observer watches; nil is nobody.
+	// Observer observes the run; nil means none.
 	Observer Observer
-	// Progress is told in a line what is begun; nil is nobody.
+	// Progress receives a line when something begins; nil means none are written.
 	Progress func(string)
-	// Unfinished holds the finished rounds of an earlier run with equal options: the run goes on after them. nil begins with the first round.
-	// Keep is called after each round but the last, with all finished rounds; an error of it ends the run. nil keeps nothing.
+	// Unfinished contains the finished rounds of an earlier run with equal options: the run continues after them. Nil begins with the first
+	// round. Keep is called after each round but the last, with all finished rounds; an error that it returns ends the run. Nil keeps
+	// nothing.
 	Unfinished *result.Unfinished
 	Keep       func(*result.Unfinished) error
 
-	wrap func(system.System) system.System // what is measured, in tests
+	wrap func(system.System) system.System // wraps the measured system in tests
 }
 
-// ErrOptions is returned for Options that a workload can't be run with.
+// ErrOptions is returned for Options that don't fit the workload.
 var ErrOptions = errors.New("run: bad options")
 
-// ErrWrong is in the chain of errors about a system that gave a wrong answer, or did other operations than it should.
+// ErrWrong is in the chain of errors about a system that gave a wrong answer, or did the wrong operations.
 var ErrWrong = system.ErrWrong
 
 func (o Options) withDefaults(w *spec.Workload) Options {
@@ -133,7 +134,7 @@ const (
 	roundsMax = 1000
 )
 
-// onlyBigset returns what of a workload only the engine can do; "" is nothing.
+// onlyBigset returns what in a workload only the engine can do, or "".
 func onlyBigset(w *spec.Workload) string {
 	for _, p := range w.Phases {
 		for _, r := range p.Roles {
@@ -148,7 +149,7 @@ func onlyBigset(w *spec.Workload) string {
 	return ""
 }
 
-// strategyNamed returns the strategy of a name: one that the caller brings, or a ready one.
+// strategyNamed returns the strategy with a name: one of the caller's, or a ready one.
 func (o Options) strategyNamed(name string) (compaction.Strategy, error) {
 	for _, s := range o.Extra {
 		if s.Name() == name {
@@ -158,7 +159,7 @@ func (o Options) strategyNamed(name string) (compaction.Strategy, error) {
 	return compaction.ByName(name)
 }
 
-// Rounds returns how often a size is repeated, of a run that was asked for so many rounds; 0 is not asked.
+// Rounds returns how often a size is repeated in a run that was asked for a number of rounds; 0 means that it was not asked.
 func Rounds(asked int, full bool, size int) int {
 	switch {
 	case asked > 0:
@@ -169,7 +170,7 @@ func Rounds(asked int, full bool, size int) int {
 	return 3
 }
 
-// contender is a system that takes part, bigset with a strategy.
+// contender is a system in the run: bigset has a strategy.
 type contender struct {
 	system   spec.System
 	strategy string
@@ -177,7 +178,7 @@ type contender struct {
 
 func (c contender) String() string { return strings.TrimSpace(string(c.system) + " " + c.strategy) }
 
-// contenders returns who takes part, nobody twice.
+// contenders returns the systems in the run without duplicates.
 func (o Options) contenders() (list []contender) {
 	add := func(c contender) {
 		if !slices.Contains(list, c) {
@@ -196,9 +197,9 @@ func (o Options) contenders() (list []contender) {
 	return list
 }
 
-// Run runs a workload and returns its rows, each with the figures of its rounds. When it ends early, because ctx is done or something failed, it
-// returns the error beside the rows of what was finished: rounds that were, and of the round that was not the phases that were. Its folder is
-// always removed, and no goroutine of its own is left.
+// Run runs a workload and returns its rows, each with the figures of its rounds. If it ends early, because ctx is done or something failed,
+// it returns the error and the rows of what was finished: complete rounds and, of the incomplete one, complete phases. Its folder is always
+// removed, and no goroutine of its own is left.
 func Run(ctx context.Context, w *spec.Workload, o Options) (_ []result.Row, err error) {
 	o = o.withDefaults(w)
 	if err := o.validate(w); err != nil {
@@ -226,7 +227,7 @@ type runner struct {
 	root   string
 	stores int // folders made
 	rows   result.Collector
-	hashes map[string]string // of the operations of rows, whatever the system and the round, also of rounds that the run goes on from
+	hashes map[string]string // of the operations of rows, whatever the system and the round, also of rounds of an earlier run
 }
 
 // all runs all rounds of all sizes.
@@ -274,7 +275,7 @@ func (r *runner) all() error {
 	return nil
 }
 
-// round has all systems run the phases, in an order that changes from round to round: each comes first, and last.
+// round makes all systems run the phases, in an order that changes from round to round: each comes first and last in turn.
 func (r *runner) round(size, round int) error {
 	order := r.o.contenders()
 	if round%2 == 1 {
@@ -297,7 +298,7 @@ func (r *runner) round(size, round int) error {
 	return nil
 }
 
-// size returns how many elements a system runs with where others have n.
+// size returns how many elements a system uses when the others use n.
 func (r *runner) size(c contender, n int) int {
 	most := r.w.BlobSmall
 	if r.o.Full {
@@ -309,7 +310,7 @@ func (r *runner) size(c contender, n int) int {
 	return min(n, most)
 }
 
-// repeats reports whether a system has had the size that it runs this one at.
+// repeats reports whether a system has already run with the size that it uses for this one.
 func (r *runner) repeats(c contender, size int) bool {
 	for _, earlier := range r.o.Sizes {
 		if earlier == size {
@@ -322,13 +323,13 @@ func (r *runner) repeats(c contender, size int) bool {
 	return false
 }
 
-// folder returns a folder for a store that is not there yet.
+// folder returns a new folder for a store.
 func (r *runner) folder() string {
 	r.stores++
 	return filepath.Join(r.root, strconv.Itoa(r.stores))
 }
 
-// sameOps compares the hash of the operations of a row with that of other systems and rounds.
+// sameOps compares the hash of a row's operations with that of other systems and rounds.
 func (r *runner) sameOps(row *result.Row) error {
 	if row.StreamHash == "" {
 		return nil

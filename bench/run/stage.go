@@ -16,7 +16,7 @@ import (
 	"bigset/compaction"
 )
 
-// stage is a system that runs the phases of a round: its store, and the model of it. One goroutine uses it.
+// stage is a system that runs the phases of a round: its store, and the store's model. Only one goroutine may use it.
 type stage struct {
 	*runner
 	contender
@@ -26,7 +26,7 @@ type stage struct {
 	groups []*sample.Latencies // of clients
 
 	stream hash.Hash          // of all operations
-	timed  bool               // a phase has ended by time: its operations, and those after it, are not the same in each run
+	timed  bool               // a phase has ended by time: its operations, and those after it, differ between runs
 	speeds map[string]float64 // of phases in this round
 }
 
@@ -60,10 +60,10 @@ func (s *stage) run() (err error) {
 
 const (
 	verifyMax  = 1_000_000 // elements up to which a store is verified after a round
-	verifySets = 1000      // sets that are verified then, at most
+	verifySets = 1000      // largest number of sets that are verified
 )
 
-// options say how the store is opened.
+// options returns the options to open the store with.
 func (s *stage) options(strategy string, before system.System) (system.Options, error) {
 	st := &s.w.Store
 	o := system.Options{
@@ -110,7 +110,7 @@ const (
 	keyBytes    = 43 // of an element's key beside the element
 )
 
-// open opens a store. before is the one that has written what the folder holds; nil is none.
+// open opens a store. before is the system that has written the contents of the folder, or nil.
 func (s *stage) open(strategy, dir string, before system.System) error {
 	o, err := s.options(s.strategy, before)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *stage) compact() error {
 	return nil
 }
 
-// reopen closes the store in order and opens it with a strategy.
+// reopen closes the store cleanly and opens it with a strategy.
 func (s *stage) reopen(strategy string) error {
 	open, err := s.shut(spec.StepRestart, strategy)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *stage) reopen(strategy string) error {
 	return open()
 }
 
-// shut closes the store in order, or has it killed, and returns what opens what the disk would hold then.
+// shut closes the store cleanly or simulates a kill. It returns a function that opens what the disk then contains.
 func (s *stage) shut(by spec.Step, strategy string) (open func() error, err error) {
 	before, dir := s.sys, s.sys.Dir()
 	if by == spec.StepKill {
@@ -222,9 +222,9 @@ func (s *stage) shut(by spec.Step, strategy string) (open func() error, err erro
 	return func() error { return s.open(strategy, dir, before) }, err
 }
 
-// bottom brings everything to the bottommost level.
+// bottom moves everything to the bottommost level.
 func (s *stage) bottom() error {
-	if s.system == spec.Bigset { // which strategy none does
+	if s.system == spec.Bigset { // the strategy none does this
 		if err := s.reopen(compaction.None().Name()); err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (s *stage) bottom() error {
 	return s.reopen(s.strategy)
 }
 
-// fresh goes on with a new store that has the elements that live.
+// fresh continues with a new store that contains the live elements.
 func (s *stage) fresh() error {
 	if err := s.discard(); err != nil {
 		return err
@@ -250,10 +250,10 @@ func (s *stage) fresh() error {
 	return err
 }
 
-// hashDigits is how much of the hash is shown.
+// hashDigits is how many digits of the hash are shown.
 const hashDigits = 16
 
-// hashNow returns the hash of all operations so far, "" if there is none that is the same in each run.
+// hashNow returns the hash of all operations so far, or "" if the operations differ between runs.
 func (s *stage) hashNow() string {
 	if s.timed {
 		return ""

@@ -11,28 +11,28 @@ import (
 	"bigset/compaction"
 )
 
-// State is what came of an assertion.
+// State is the result of an assertion.
 type State string
 
 // The states.
 const (
 	Met      State = "met"
 	Missed   State = "missed"
-	Shown    State = "shown"     // there is nothing to reach
-	NoFigure State = "no figure" // a row or a figure is missing: the system did not run, or does not know it
+	Shown    State = "shown"     // the assertion has no limit
+	NoFigure State = "no figure" // a row or a figure is missing: the system did not run, or the figure is unknown for it
 )
 
-// Verdict is what came of an assertion at one size.
+// Verdict is the result of an assertion at one size.
 type Verdict struct {
 	spec.Assertion
 	State    State
 	Elements int     // of the first row; 0 if there is no figure
-	Value    float64 // of the medians of the rounds, percentiles of all rounds together
+	Value    float64 // from the medians of the rounds, and percentiles of all rounds together
 	// Low and High are the least and greatest value of one round.
 	Low, High float64
 }
 
-// Judge judges the assertions of a workload, for every size that has rows. The strategy is the run's; "" is default.
+// Judge judges the assertions of a workload for every size that has rows. The strategy is the run's; "" means default.
 func Judge(w *spec.Workload, rows []result.Row, strategy string) (list []Verdict) {
 	if strategy == "" {
 		strategy = compaction.Default().Name()
@@ -55,7 +55,7 @@ func Judge(w *spec.Workload, rows []result.Row, strategy string) (list []Verdict
 	return list
 }
 
-// named returns the rows that a reference means.
+// named returns the rows that a reference refers to.
 func named(rows []result.Row, ref spec.Ref, strategy string) (list []*result.Row) {
 	if ref.Strategy != "" {
 		strategy = ref.Strategy
@@ -72,12 +72,12 @@ func named(rows []result.Row, ref spec.Ref, strategy string) (list []*result.Row
 	return list
 }
 
-// other returns the row that stands beside one; nil is none. Beside a row of the same size stands that of the same size; where one side is the
-// smallest, the other side is the greatest.
+// other returns the row to compare a row with, or nil. It is the row of the same size; if one side is the smallest size, the other side is
+// the largest.
 func other(list []*result.Row, a spec.Assertion, of *result.Row) (best *result.Row) {
 	for _, r := range list {
 		switch {
-		case a.To.Smallest && !a.Of.Smallest: // list has the smallest alone
+		case a.To.Smallest && !a.Of.Smallest: // list contains only the smallest
 			if r != of {
 				return r
 			}
@@ -92,8 +92,8 @@ func other(list []*result.Row, a spec.Assertion, of *result.Row) (best *result.R
 	return best
 }
 
-// judge compares two rows. The value is of their medians. The spread pairs rounds that ran in turns, by their numbers: a round that only one row
-// has, because the run was interrupted, has no value.
+// judge compares two rows. The value is that of their medians. The spread pairs rounds that ran in turns, by their numbers: a round that
+// only one row has, because the run was interrupted, has no value.
 func judge(a spec.Assertion, of, to *result.Row) Verdict {
 	v := Verdict{Assertion: a, State: NoFigure, Elements: of.Elements, Low: math.Inf(1), High: math.Inf(-1)}
 	var known bool
@@ -110,7 +110,7 @@ func judge(a spec.Assertion, of, to *result.Row) Verdict {
 	if !known {
 		return Verdict{Assertion: a, State: NoFigure, Elements: of.Elements}
 	}
-	if v.Low > v.High { // no round has it by itself
+	if v.Low > v.High { // no single round has the figure
 		v.Low, v.High = v.Value, v.Value
 	}
 	v.State = Missed
@@ -122,7 +122,7 @@ func judge(a spec.Assertion, of, to *result.Row) Verdict {
 	return v
 }
 
-// value returns what an assertion is about, and whether it is known.
+// value returns the value of an assertion, and whether it is known.
 func value(a spec.Assertion, of, to *result.Figures, ofSize, toSize int) (float64, bool) {
 	x, ok := figure(of, a.Of.Figure, ofSize)
 	if !ok || a.To == (spec.Ref{}) {
@@ -138,13 +138,13 @@ func value(a spec.Assertion, of, to *result.Figures, ofSize, toSize int) (float6
 	return x / y, y > 0
 }
 
-// Garbage below which the default strategy looks at no set, and the share of the live keys above which it rewrites one that is written.
+// Below garbageMin the default strategy ignores a set, and above garbageShare of the live keys it rewrites a set that is written.
 const (
 	garbageMin   = 4096
 	garbageShare = 0.3
 )
 
-// figure returns a figure of a row of that size by its name in spec.Figures, and whether it is known.
+// figure returns a figure of a row of a size by its name in spec.Figures, and whether it is known.
 func figure(f *result.Figures, name string, size int) (float64, bool) {
 	of := func(a, b string, both func(a, b float64) float64) (float64, bool) {
 		x, known := f.Named(a)
@@ -168,7 +168,7 @@ func figure(f *result.Figures, name string, size int) (float64, bool) {
 	return f.Named(name)
 }
 
-// String returns the verdict in a line: what it is about, the value, its spread, the limit and the state.
+// String returns the verdict in a line: the subject, the value, its spread, the limit and the state.
 func (v Verdict) String() string {
 	sign := ">="
 	if v.AtMost {

@@ -5,52 +5,52 @@ import (
 	"strings"
 )
 
-// The columns that charts and views know. A source that has such a figure gives it this name.
+// The columns that charts and views know. A source with such a figure must use this name.
 const (
 	LogBytes     = "log_bytes"     // B, growth: written to the log
 	FlushBytes   = "flush_bytes"   // B, growth: written to tables by flushes
 	CompactBytes = "compact_bytes" // B, growth: written to tables by compactions of all levels; see also Level
 	RewriteBytes = "rewrite_bytes" // B, growth: written to tables by the rewriter, without sweeps
 	SweepBytes   = "sweep_bytes"   // B, growth: written to tables by sweeps over many small sets
-	IngestBytes  = "ingest_bytes"  // B, growth: tables that came in from outside
+	IngestBytes  = "ingest_bytes"  // B, growth: tables from outside
 
 	KeysLive       = "keys_live"       // keys
-	KeysDead       = "keys_dead"       // keys: in tables, beyond the live ones
+	KeysDead       = "keys_dead"       // keys: other keys in tables
 	KeysInTables   = "keys_in_tables"  // keys
 	TombstoneBytes = "tombstone_bytes" // B: of the sets' tombstones in memory
-	Deletes        = "deletes"         // keys: deletes that tables hold
+	Deletes        = "deletes"         // keys: deletes in tables
 	TableBytes     = "table_bytes"     // B: of tables in use
 	StoreBytes     = "store_bytes"     // B: of all files of the store
 	MemTableBytes  = "memtable_bytes"  // B
-	CompactionDebt = "compaction_debt" // B: that compactions have still to look at
+	CompactionDebt = "compaction_debt" // B: still to be compacted
 
 	Stalls      = "stalls"       // growth: times that writes had to wait for flushes or compactions
-	Stalled     = "stalled"      // s, growth: the time of these; a second it is a share of time
-	FilterDrops = "filter_drops" // keys, growth: times that the drop filter left a key out, for readers and for tables
-	CacheHit    = "cache_hit"    // 1: blocks found in the block cache, of those looked for since the last tick
+	Stalled     = "stalled"      // s, growth: the duration of these waits; per second it is a share of time
+	FilterDrops = "filter_drops" // keys, growth: times that the filter left a key out, for readers and for tables
+	CacheHit    = "cache_hit"    // 1: blocks found in the block cache, as a share of those looked up since the last tick
 
-	WriteAmp = "write_amp" // 1: bytes written, of the bytes that clients named, since the phase began
-	ReadAmp  = "read_amp"  // 1: runs of tables that a read of a key may have to look at
-	SpaceAmp = "space_amp" // 1: keys in tables, of the live ones
+	WriteAmp = "write_amp" // 1: bytes written, relative to the bytes named by clients, since the phase began
+	ReadAmp  = "read_amp"  // 1: runs of tables that a read of a key may have to read
+	SpaceAmp = "space_amp" // 1: keys in tables, relative to the live ones
 
 	CPU           = "cpu"              // cpu, growth: of the process
-	Resident      = "resident_bytes"   // B: memory of the process that is in RAM
+	Resident      = "resident_bytes"   // B: memory of the process in RAM
 	Heap          = "heap_bytes"       // B: objects on the Go heap
-	IORead        = "io_read_bytes"    // B, growth: that the process had read from disks
-	IOWritten     = "io_written_bytes" // B, growth: that the process had written to disks
+	IORead        = "io_read_bytes"    // B, growth: read from disks for the process
+	IOWritten     = "io_written_bytes" // B, growth: written to disks for the process
 	MachineBusy   = "machine_busy"     // cpu, growth: of all processes
-	MachineStolen = "machine_stolen"   // cpu, growth: that the host gave to others
-	MachineLoad   = "machine_load"     // processes that run or wait, over a minute
-	DiskRead      = "disk_read_bytes"  // B, growth: of the store's device, whoever asked for it
+	MachineStolen = "machine_stolen"   // cpu, growth: given to others by the host
+	MachineLoad   = "machine_load"     // processes that run or wait, averaged over a minute
+	DiskRead      = "disk_read_bytes"  // B, growth: of the store's device, for all processes
 	DiskWritten   = "disk_written_bytes"
-	DiskBusy      = "disk_busy" // s, growth: time in which the device had something to do; a second it is a share of time
+	DiskBusy      = "disk_busy" // s, growth: time in which the device was busy; per second it is a share of time
 )
 
-// Level returns the name of a figure of a level of the LSM: "bytes" and "tables" in it, "compacted", the bytes that compactions wrote to it,
-// "sublevels".
+// Level returns the name of a figure of a level of the LSM: "bytes" and "tables" in it, "compacted" (the bytes that compactions wrote to
+// it), and "sublevels".
 func Level(level int, figure string) string { return fmt.Sprintf("L%d/%s", level, figure) }
 
-// Groups returns the groups of clients, in their order. A group without a name is "".
+// Groups returns the groups of clients in their order. The group without a name is "".
 func Groups(columns []Column) (list []string) {
 	for _, c := range columns {
 		if c.Name == "p99" {
@@ -70,7 +70,7 @@ func InGroup(group, name string) string {
 	return group + "/" + name
 }
 
-// Amplification returns write- and space-amplification, with the groups of clients whose bytes are the divisor of the first.
+// Amplification returns write and space amplification. The bytes named by the groups of clients are the divisor of the first.
 func Amplification(groups ...string) []Ratio {
 	var user []string
 	for _, g := range groups {
@@ -82,7 +82,7 @@ func Amplification(groups ...string) []Ratio {
 	}
 }
 
-// UnitOf returns the unit of a column's values: growth is a second.
+// UnitOf returns the unit of a column's values: growth is per second.
 func (c Column) UnitOf() string {
 	switch {
 	case !c.Growth || c.Unit == "cpu":

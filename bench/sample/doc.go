@@ -1,14 +1,14 @@
-// Package sample decides what is known of a run over time: a value a second of whatever is sampled, in bounded memory. It knows no engine and
-// no workload.
+// Package sample decides what is known of a run over time: a value a second of every sampled figure, in bounded memory. It knows no engine
+// and no workload.
 //
 //	Latencies   what clients do, and how long it takes         ┐
 //	Process, Machine, Disk                                     ├─ Source ── Sampler ──┬── Series    JSON; package view makes charts of it
-//	enginesource, a package of its own: the engine, Pebble     ┘                      └── Tick      view.Live, view.Lines: what people watch
+//	enginesource, a package of its own: the engine, Pebble     ┘                      └── Tick      view.Live, view.Lines, which people watch
 //
-// How a runner meets it: for each run of a system it makes a Latencies for each of its roles, a source of its store, and Starts a Sampler;
-// when a phase begins, Begin gives each client a Recorder of its own; at each phase the runner calls Phase with a function that says how
-// far it is; Stop gives the Series. The Sampler asks and the runner answers: nothing here knows the runner, and a run without a sampler
-// records all the same. Who draws gives the Show of a view.Live or view.Lines as Options.Watch.
+// For each run of a system, a runner makes a Latencies for each of its roles and a source for its store, and starts a Sampler. When a phase
+// begins, Begin returns a Recorder for each client. At each phase the runner calls Phase with a function that returns the progress. Stop
+// returns the Series. The Sampler asks and the runner answers: nothing here knows the runner, and a run without a sampler records in the
+// same way. To draw, pass the Tell of a view.Live or view.Lines as Options.Watch.
 //
 //	clients, store := sample.NewLatencies(""), enginesource.New()
 //	s := sample.Start(sample.Options{
@@ -21,7 +21,7 @@
 //	...
 //	series := s.Stop()
 //
-// A source that is slow makes only its own columns unknown for that tick, and the series says how often.
+// If a source is slow, only its own columns are unknown for that tick, and the series says how often.
 //
-// Begin reading at series.go. columns.go has the names of all figures.
+// Begin reading at series.go. columns.go contains the names of all figures.
 package sample

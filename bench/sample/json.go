@@ -13,9 +13,10 @@ import (
 	"slices"
 )
 
-// A series in JSON has its numbers packed: 32-bit floats, each line as its differences by exclusive or, the four bytes of all of them apart,
-// compressed by DEFLATE, base64. The lines are the seconds, then of each column the values, and where points stand for several ticks the
-// least and the greatest ones. NaN is as any number. Equal series have equal JSON, with one release of Go.
+// In JSON, the numbers of a series are packed: 32-bit floats, each line as the exclusive-or differences of its values, the four bytes of
+// each value in separate planes, compressed by DEFLATE, in base64. The lines are the seconds, then the values of each column and, if points
+// stand for several ticks, the least and the greatest values. NaN is stored like any number. Equal series have equal JSON within one
+// release of Go.
 type packed struct {
 	Name    string   `json:"name"`
 	Columns []Column `json:"columns"`
@@ -27,7 +28,7 @@ type packed struct {
 	Data    string   `json:"data"`
 }
 
-// What a series from outside may have at most.
+// The limits of a series from outside.
 const (
 	columnsMax = 10_000
 	pointsMax  = 1_000_000
@@ -57,7 +58,7 @@ func (s *Series) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// all returns the lists of numbers that a series has.
+// all returns the lists of numbers of a series.
 func (s *Series) all() []*[]float32 {
 	all := []*[]float32{&s.at}
 	for k := range s.lines {
@@ -69,7 +70,7 @@ func (s *Series) all() []*[]float32 {
 	return all
 }
 
-// planes returns the bytes of numbers, the highest bytes of all first.
+// planes returns the bytes of numbers, the highest bytes of all numbers first.
 func planes(values []float32) []byte {
 	out := make([]byte, 4*len(values))
 	before := uint32(0)
@@ -102,7 +103,7 @@ func unplanes(b []byte) []float32 {
 // errPacked is in the chain of errors about a series that can't be read.
 var errPacked = errors.New("sample: the series is damaged")
 
-// UnmarshalJSON implements json.Unmarshaler. A series that was read is not added to.
+// UnmarshalJSON implements json.Unmarshaler. Nothing may be added to a series that was read.
 func (s *Series) UnmarshalJSON(b []byte) error {
 	var p packed
 	if err := json.Unmarshal(b, &p); err != nil {

@@ -9,18 +9,19 @@ import (
 	"bigset/bench/result"
 )
 
-// tickDigits are the significant digits of the latencies of a tick. Those of a phase have three.
+// tickDigits is the number of significant digits of the latencies of a tick. Those of a phase have three.
 const tickDigits = 2
 
-// Latencies are those of a group of clients in one phase after the other, with what these have done. Each client records into a Recorder of its
-// own. Any number of goroutines may call its methods. It is a Source, with these columns, after the group's name and a slash where it has one:
+// Latencies are the latencies of a group of clients in successive phases, and the counts of their operations. Each client records into a
+// Recorder of its own. Any number of goroutines may call the methods. It is a Source with these columns, prefixed by the group's name and a
+// slash if the group has one:
 //
-//	ops, user_bytes       operations and the bytes that they named, as counters over all phases
+//	ops, user_bytes       operations and the bytes named in them, as counters over all phases
 //	p50, p99, p999, max   µs, of the calls that ended since the last tick
 type Latencies struct {
 	group string
 
-	mu        sync.Mutex // guards what follows, and is taken before the mu of a Recorder
+	mu        sync.Mutex // guards the fields below; taken before the mu of a Recorder
 	recorders []*Recorder
 	ops       uint64 // of phases that have ended
 	bytes     uint64
@@ -28,36 +29,37 @@ type Latencies struct {
 	shared histograms
 }
 
-// histograms are those of all clients of a group. Recorders hold mu for the time in which a batch of latencies is counted.
+// histograms are the histograms of all clients of a group. A Recorder holds mu while it counts a batch of latencies.
 type histograms struct {
 	mu         sync.Mutex
 	phase      *hdrhistogram.Histogram
-	tick, idle *hdrhistogram.Histogram // since the last tick; idle is empty, the reader's
+	tick, idle *hdrhistogram.Histogram // since the last tick; idle is empty and belongs to the reader
 }
 
-// NewLatencies returns the latencies of a group; it may have no name.
+// NewLatencies returns the latencies of a group. The name may be empty.
 func NewLatencies(group string) *Latencies {
 	newTick := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(result.LatencyMax), tickDigits) }
 	return &Latencies{group: group, shared: histograms{phase: result.NewHistogram(), tick: newTick(), idle: newTick()}}
 }
 
-// Recorder records what a client does. It holds a lock for some nanoseconds, for which only a reader ever makes it wait, and allocates
-// nothing. One goroutine at a time may record.
+// Recorder records what a client does. It holds a lock for some nanoseconds, which only a reader ever contends for, and allocates nothing.
+// Only one goroutine at a time may record.
 type Recorder struct {
 	of *Latencies
 
 	mu    sync.Mutex
-	took  [batchMax]int64 // ns, of calls that are in no histogram yet
+	took  [batchMax]int64 // ns, of calls that are not in a histogram yet
 	n     int
 	ops   uint64
 	bytes uint64
 	_     [64]byte // recorders do not share a cache line
 }
 
-// batchMax is how many latencies a recorder counts together: few enough to be no latency of their own.
+// batchMax is how many latencies a recorder counts together: few enough not to cause latency.
 const batchMax = 64
 
-// Begin begins a phase with so many clients, and returns a recorder for each. Recorders of the phase before are of no use after it.
+// Begin begins a phase with the given number of clients, and returns a recorder for each. Recorders of the phase before can't be used
+// afterwards.
 func (l *Latencies) Begin(clients int) []*Recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +73,7 @@ func (l *Latencies) Begin(clients int) []*Recorder {
 	return l.recorders
 }
 
-// collect counts all latencies of the phase, and returns what was done in it. The caller holds mu.
+// collect counts all latencies of the phase, and returns the operations and bytes in it. The caller holds mu.
 func (l *Latencies) collect() (ops, bytes uint64) {
 	for _, r := range l.recorders {
 		r.mu.Lock()
@@ -82,7 +84,8 @@ func (l *Latencies) collect() (ops, bytes uint64) {
 	return ops, bytes
 }
 
-// Record records a call that did so many operations and named so many bytes. For a client with a rate, took is since the call was due.
+// Record records a call with its number of operations and the number of bytes named in them. For a client with a rate, took counts from
+// when the call was due.
 func (r *Recorder) Record(took time.Duration, ops, bytes int) {
 	r.mu.Lock()
 	if r.n == len(r.took) {
@@ -95,12 +98,12 @@ func (r *Recorder) Record(took time.Duration, ops, bytes int) {
 	r.mu.Unlock()
 }
 
-// count takes what was recorded into the histograms of the group. The caller holds mu.
+// count adds the recorded latencies to the histograms of the group. The caller holds mu.
 func (r *Recorder) count() {
 	h := &r.of.shared
 	h.mu.Lock()
 	for _, ns := range r.took[:r.n] {
-		_, _ = h.phase.RecordValue(ns), h.tick.RecordValue(ns) // they are in range
+		_, _ = h.phase.RecordValue(ns), h.tick.RecordValue(ns) // in range
 	}
 	h.mu.Unlock()
 	r.n = 0
@@ -149,7 +152,7 @@ func (l *Latencies) Read(values []float64) {
 	done.Reset()
 }
 
-// Ops returns how many operations were recorded in this phase so far, and the bytes that they named.
+// Ops returns how many operations were recorded in this phase so far, and the bytes named in them.
 func (l *Latencies) Ops() (ops, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

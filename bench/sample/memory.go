@@ -10,8 +10,8 @@ import (
 	"bigset/bench/screen"
 )
 
-// DataAndMemory returns a sentence that says whether data of so many bytes are larger than the memory that this process may have: the
-// machine's, or its cgroup's where that is less. Data that fit are read from the page cache, whatever the size of the store's own caches.
+// DataAndMemory returns a sentence that says whether data of this size exceeds the memory available to this process: the machine's, or its
+// cgroup's if that is less. Smaller data is read from the page cache, whatever the size of the store's own caches.
 func DataAndMemory(data uint64) string { return dataAndMemory("/", data) }
 
 func dataAndMemory(root string, data uint64) string {
@@ -26,7 +26,7 @@ func dataAndMemory(root string, data uint64) string {
 	return fmt.Sprintf("The data, %s, fit in memory, %s of the %s: reads may be served without the disk.", size, screen.Bytes(float64(memory)), whose)
 }
 
-// memoryOf returns the bytes of memory, 0 where they are not known, and whose they are.
+// memoryOf returns the bytes of memory, or 0 if unknown, and whose limit that is.
 func memoryOf(root string) (memory uint64, whose string) {
 	kib, err := strconv.ParseUint(pairsOf(readFile(root, "proc/meminfo"))["MemTotal:"], 10, 64)
 	if err != nil || kib > math.MaxUint64>>10 {
@@ -44,10 +44,11 @@ func memoryOf(root string) (memory uint64, whose string) {
 		} else if f[1] != "" {
 			continue
 		}
-		// A group has no more than those that it is in. In a container the path may be that of the host: then the top is the container's.
+		// A group is also limited by the groups that contain it. In a container the path may be that of the host: then the top is the
+		// container's.
 		for path := filepath.Clean("/" + f[2]); ; path = filepath.Dir(path) {
 			limit, err := strconv.ParseUint(readFile(root, filepath.Join(folder, path, file)), 10, 64)
-			if err == nil && limit > 0 && limit < memory { // "max" is none
+			if err == nil && limit > 0 && limit < memory { // "max" means no limit
 				memory, whose = limit, "control group"
 			}
 			if path == "/" {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Source is what is sampled. Read is called by one goroutine at a time.
+// Source is something that is sampled. Read is called by one goroutine at a time.
 type Source interface {
-	// Name is shown where the source is too slow.
+	// Name is shown if the source is too slow.
 	Name() string
-	// Columns are the figures that Read gives, always the same.
+	// Columns are the figures that Read returns, always the same.
 	Columns() []Column
-	// Read sets a value for each column. They come as NaN, and what is not known stays so.
+	// Read sets a value for each column. Values are NaN before; unknown ones must stay NaN.
 	Read(values []float64)
 }
 
-// Ratio is a column that is computed: the sum of some columns by that of others. Where they are counters it is that of their growth since
-// the phase began. It is NaN where one of them is not known or the divisor is 0.
+// Ratio is a computed column: the sum of some columns divided by the sum of others. For counters, the sums are of their growth since the
+// phase began. It is NaN if one of them is unknown or the divisor is 0.
 type Ratio struct {
 	Name   string
 	Of, To []string
@@ -27,15 +27,16 @@ type Ratio struct {
 // Options say what is sampled.
 type Options struct {
 	Name    string        // of the series
-	Every   time.Duration // 0 is a second
+	Every   time.Duration // 0 means a second
 	Bound   int           // of the series
 	Sources []Source      // no two have a column of the same name
-	Ratios  []Ratio       // those are left out of which a column is not there
-	// Watch is given ticks, by a goroutine of its own. While it is busy, ticks pass it by: it is given the last one then. nil is nobody.
+	Ratios  []Ratio       // a ratio is left out if one of its columns does not exist
+	// Watch is called with ticks, by a goroutine of its own. While it is busy, ticks are skipped: afterwards it gets the latest one. Nil
+	// means no calls.
 	Watch func(*Tick)
 }
 
-// Tick is what was sampled at a moment. The receiver may keep it, and must not change it.
+// Tick is the sample of one moment. The receiver may keep it, but must not change it.
 type Tick struct {
 	Name    string
 	At      time.Duration // since the series began
@@ -44,7 +45,7 @@ type Tick struct {
 	Skipped []Skip
 
 	Phase    string
-	Done, Of float64 // of the phase; Of is 0 where it has no end that is known
+	Done, Of float64 // of the phase; Of is 0 if its end is unknown
 }
 
 // Value returns the value of a column, NaN if there is none.
@@ -66,8 +67,9 @@ func (t *Tick) Has(name string) bool {
 	return false
 }
 
-// Sampler reads sources at ticks, each by a goroutine of its own. One that has not answered after half a tick is skipped, and is asked again
-// once it has answered: nothing piles up behind it, and the others' ticks stay in time. Any number of goroutines may call its methods.
+// Sampler reads sources at ticks, each in a goroutine of its own. A source that has not answered after half a tick is skipped, and is asked
+// again only after it has answered: requests don't pile up, and the ticks of the others stay in time. Any number of goroutines may call the
+// methods.
 type Sampler struct {
 	opt    Options
 	began  time.Time
@@ -79,7 +81,7 @@ type Sampler struct {
 	done   sync.WaitGroup
 	ending sync.Once
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	series   Series
 	totals   []float64 // growth of each column since the phase began
 	phase    string
@@ -90,14 +92,14 @@ type Sampler struct {
 type feed struct {
 	source  Source
 	columns []Column
-	first   int // of the series' columns
+	first   int // first of its columns in the series
 	ask     chan []float64
 	answer  chan reading
-	spare   []float64 // where the next reading goes; nil while the source is read
+	spare   []float64 // memory for the next reading; nil while the source is read
 	skipped int
 
-	// Of each counter: the most that it was, and its growth since a moment, of which the series has nothing yet. A counter that falls stands
-	// still until it is above the most again.
+	// For each counter: the largest value so far, and the growth since a moment that the series does not contain yet. A counter that falls
+	// counts as unchanged until it exceeds the largest value again.
 	most, grown []float64
 	since       []time.Time
 }
@@ -109,13 +111,13 @@ type cut struct {
 	made     chan struct{}
 }
 
-// reading is what a source said.
+// reading is an answer of a source.
 type reading struct {
 	values []float64
 	at     time.Time
 }
 
-// ratio is a Ratio by the places of its columns.
+// ratio is a Ratio by the positions of its columns.
 type ratio struct {
 	of, to []int
 	growth bool
@@ -151,7 +153,7 @@ func newFeed(src Source, first int) *feed {
 	return f
 }
 
-// reads reads the source whenever it is asked to.
+// reads reads the source on each request.
 func (f *feed) reads() {
 	for values := range f.ask {
 		for i := range values {
@@ -185,11 +187,11 @@ func (s *Sampler) places(names []string) (places []int, ok bool) {
 	return places, len(places) > 0
 }
 
-// stretchShare: growth a second is that of at least this part of a tick. Over less it says nothing: a flush counts when it has ended, as if all of
-// it were of that moment. What is left of a run after its last tick is sampled if it is as long.
+// Growth per second is computed over at least one stretchShare-th of a tick. Over less time it means nothing: a flush counts when it has
+// ended, as if all of it happened at that moment. The rest of a run after its last tick is sampled if it is at least that long.
 const stretchShare = 4
 
-// stretch is the least time of which growth a second is taken.
+// stretch is the least time over which growth per second is computed.
 func (s *Sampler) stretch() time.Duration { return s.opt.Every / stretchShare }
 
 func (s *Sampler) run() {
@@ -220,7 +222,8 @@ func (s *Sampler) run() {
 	}
 }
 
-// tick asks all sources that are not being read, and waits a while for what they say. It returns when it was, since the series began.
+// tick asks all sources that are not being read, and waits for a while for their answers. It returns its time since the beginning of the
+// series.
 func (s *Sampler) tick(patience time.Duration) time.Duration {
 	at := time.Now()
 	deadline := time.NewTimer(patience)
@@ -248,7 +251,7 @@ func (s *Sampler) tick(patience time.Duration) time.Duration {
 	return t.At
 }
 
-// begin asks the source. An answer that has come since the last tick is too old.
+// begin asks the source. It discards an answer that has arrived since the last tick, as too old.
 func (f *feed) begin() {
 	if f.spare == nil {
 		select {
@@ -262,7 +265,7 @@ func (f *feed) begin() {
 	f.spare = nil
 }
 
-// wait waits for the answer until a deadline, which all feeds have in common.
+// wait waits for the answer until a deadline, which all feeds share.
 func (f *feed) wait(deadline <-chan time.Time, late *bool) (r reading, ok bool) {
 	if !*late {
 		select {
@@ -282,8 +285,8 @@ func (f *feed) wait(deadline <-chan time.Time, late *bool) (r reading, ok bool) 
 	}
 }
 
-// take takes what the source says: gauges as they are, of counters the growth, whole and a second. Growth a second is not known before a stretch
-// has passed: it is that of all the time since it was known last.
+// take stores the answer of a source: the values of gauges, and the growth of counters, absolute and per second. Growth per second is
+// unknown until a stretch has passed: then it covers all the time since it was last known.
 func (f *feed) take(r reading, values, growth []float64, stretch time.Duration) {
 	for i, c := range f.columns {
 		v := r.values[i]
@@ -294,7 +297,7 @@ func (f *feed) take(r reading, values, growth []float64, stretch time.Duration) 
 		if math.IsNaN(v) {
 			continue
 		}
-		if f.since[i].IsZero() { // all that it counted before is no growth
+		if f.since[i].IsZero() { // the count so far is not growth
 			f.most[i], f.since[i] = v, r.at
 			continue
 		}
@@ -344,19 +347,19 @@ func sum(values []float64, places []int) (total float64) {
 	return total
 }
 
-// Phase begins a phase: it samples, so that what came before is none of the phase's, the series has a mark there, and ratios of counters begin
-// again. It waits for the sources as long as a tick does. progress says how much of the phase is done, of how much; it is called at ticks, and
-// must be quick; nil is not known.
+// Phase begins a phase: it samples, so that earlier values don't belong to the phase, adds a mark to the series, and restarts the ratios of
+// counters. It waits for the sources as long as a tick does. progress returns how much of the phase is done, and of how much. It is called
+// at ticks and must be quick. Nil means that the progress is unknown.
 func (s *Sampler) Phase(name string, progress func() (done, of float64)) {
 	c := &cut{name, progress, make(chan struct{})}
 	select {
 	case s.cuts <- c:
 		<-c.made
-	case <-s.quit: // there is nothing to come
+	case <-s.quit: // no more ticks follow
 	}
 }
 
-// cut begins a phase at a tick, the last one.
+// cut begins a phase at the last tick.
 func (s *Sampler) cut(c *cut, at time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -366,22 +369,22 @@ func (s *Sampler) cut(c *cut, at time.Duration) {
 	close(c.made)
 }
 
-// Series returns a copy of what was sampled so far.
+// Series returns a copy of the samples so far.
 func (s *Sampler) Series() *Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.series.clone()
 }
 
-// Stop samples once more, unless it did so a moment ago, ends, and returns the series. When it returns, no source is read any more and
-// Watch is not called again: it waits for a read that goes on. A second call returns the same.
+// Stop samples once more, unless the last sample is recent, ends the sampler, and returns the series. It waits for a read in progress: when
+// it returns, no source is read any more and Watch is not called again. A second call returns the same.
 func (s *Sampler) Stop() *Series {
 	s.ending.Do(func() { close(s.quit) })
 	s.done.Wait()
 	return s.Series()
 }
 
-// watcher gives ticks to who watches: always the last one.
+// watcher passes ticks to Options.Watch: always the latest one.
 type watcher struct {
 	watch func(*Tick)
 	wake  chan struct{}

@@ -5,54 +5,55 @@ import (
 	"slices"
 )
 
-// Column is a figure that is sampled.
+// Column is a sampled figure.
 type Column struct {
-	Name string `json:"name"`           // in lower case with underscores; a place or a role stands before a slash
-	Unit string `json:"unit,omitempty"` // as bench/report has them: "B", "us", "1", "cpu", "keys"
-	// Growth marks a counter: what the source reads only grows, and the column has its growth a second. The unit is that of the counter.
+	Name string `json:"name"`           // in lower case with underscores; a place or a role precedes a slash
+	Unit string `json:"unit,omitempty"` // as in bench/report: "B", "us", "1", "cpu", "keys"
+	// Growth marks a counter: the source's value only grows, and the column contains its growth per second. The unit is that of the
+	// counter.
 	Growth bool `json:"growth,omitempty"`
 }
 
-// Mark is a moment with a text: the beginning of a phase.
+// Mark is a moment with a text, such as the beginning of a phase.
 type Mark struct {
 	At   float64 `json:"at"` // seconds since the series began
 	Text string  `json:"text"`
 }
 
-// Series is what a run was like over time: a value of each column a tick, NaN where it is not known. A series has a bound of points. When
-// there are as many, each two become one, which keeps their mean, their least and their greatest value: the memory of a series is bounded,
-// and no spike gets lost. The zero value is empty, with a bound of PointsDefault. One goroutine at a time uses a Series.
+// Series is the development of a run: a value of each column for each tick, NaN if unknown. A series has a bound of points. When it is
+// reached, pairs of points are merged into points with their mean, their least and their greatest value: so the memory of a series is
+// bounded, and no spike is lost. The zero value is empty, with a bound of PointsDefault. Only one goroutine at a time may use a Series.
 type Series struct {
 	Name    string // the run: a strategy, a system
 	Columns []Column
 	Marks   []Mark
 	Skipped []Skip // sources that were too slow
-	Bound   int    // points at most, at least 2; 0 is PointsDefault. It is read when the first tick is added
+	Bound   int    // largest number of points, at least 2; 0 means PointsDefault. It is read when the first tick is added
 
-	ticks int // added
-	per   int // ticks of a point; 0 is 1
+	ticks int // number of ticks added
+	per   int // ticks for each point; 0 means 1
 	at    []float32
 	lines []line // of Columns
 	last  []int  // ticks of the last point at which the column was known
 }
 
-// Skip says how often a source did not answer in time. Its columns are NaN at these ticks.
+// Skip counts how often a source did not answer in time. Its columns are NaN at these ticks.
 type Skip struct {
 	Source string `json:"source"`
 	Ticks  int    `json:"ticks"`
 }
 
-// PointsDefault is how many points a series has at most: with a tick each second, one for each tick of the first 20 minutes, and for an hour
-// one for 4 s.
+// PointsDefault is the default bound of points of a series: with a tick each second, one point for each tick of the first 20 minutes and,
+// for an hour, one for every 4 s.
 const PointsDefault = 1200
 
 // marksMax bounds the marks of a series.
 const marksMax = 1000
 
-// line is a column's values. least and greatest are nil while each point is one tick.
+// line contains a column's values. least and greatest are nil while each point is one tick.
 type line struct{ mean, least, greatest []float32 }
 
-// Ticks returns how many ticks were added, and how many of them a point stands for; the last point may stand for fewer.
+// Ticks returns how many ticks were added, and for how many of them a point stands; the last point may stand for fewer.
 func (s *Series) Ticks() (all, perPoint int) { return s.ticks, max(1, s.per) }
 
 // Len returns the number of points.
@@ -61,8 +62,8 @@ func (s *Series) Len() int { return len(s.at) }
 // At returns the seconds of each point, since the series began.
 func (s *Series) At() []float64 { return wide(s.at) }
 
-// Values returns a column's values, a number a point, and the least and the greatest behind each; these are nil while each point is one
-// tick. All are nil if there is no such column.
+// Values returns a column's values, one for each point, and the least and the greatest value of each point; these are nil while each point
+// is one tick. All are nil if the column does not exist.
 func (s *Series) Values(name string) (mean, least, greatest []float64) {
 	i := s.index(name)
 	if i < 0 || i >= len(s.lines) {
@@ -72,7 +73,7 @@ func (s *Series) Values(name string) (mean, least, greatest []float64) {
 	return wide(l.mean), wide(l.least), wide(l.greatest)
 }
 
-// Last returns a column's value at the last point, NaN if there is none.
+// Last returns a column's value at the last point, or NaN.
 func (s *Series) Last(name string) float64 {
 	i := s.index(name)
 	if i < 0 || i >= len(s.lines) || len(s.at) == 0 {
@@ -81,7 +82,7 @@ func (s *Series) Last(name string) float64 {
 	return float64(s.lines[i].mean[len(s.at)-1])
 }
 
-// Has reports whether there is a column with a value that is known.
+// Has reports whether a column exists and has a known value.
 func (s *Series) Has(name string) bool {
 	i := s.index(name)
 	return i >= 0 && i < len(s.lines) && slices.ContainsFunc(s.lines[i].mean, known)
@@ -93,7 +94,7 @@ func (s *Series) index(name string) int {
 
 func known(v float32) bool { return v == v }
 
-// Add adds a tick: its seconds since the series began, and a value of each column. Values that are not finite are not known.
+// Add adds a tick: its seconds since the beginning of the series, and a value for each column. Values that are not finite count as unknown.
 func (s *Series) Add(at float64, values []float64) {
 	if s.per == 0 {
 		s.begin()
@@ -137,7 +138,7 @@ func (s *Series) open() {
 	}
 }
 
-// add takes a tick's value into a point, in which so many are known.
+// add adds a tick's value to a point, which already contains n known values.
 func (l *line) add(i int, v float32, n *int) {
 	if !known(v) || math.IsInf(float64(v), 0) {
 		return
@@ -152,7 +153,7 @@ func (l *line) add(i int, v float32, n *int) {
 	}
 }
 
-// halve makes each two points one. When their number is odd, the last one stays open for as many ticks again.
+// halve merges pairs of points. If their number is odd, the last one stays open for as many ticks again.
 func (s *Series) halve() {
 	n := len(s.at)
 	s.at = pairs(s.at, middle)
@@ -170,7 +171,7 @@ func (s *Series) halve() {
 	s.per *= 2
 }
 
-// pairs returns what f makes of each two values.
+// pairs returns the results of f for pairs of values.
 func pairs(values []float32, f func(a, b float32) float32) []float32 {
 	out := make([]float32, 0, (len(values)+1)/2+1)
 	for i := 0; i < len(values); i += 2 {
@@ -179,7 +180,7 @@ func pairs(values []float32, f func(a, b float32) float32) []float32 {
 	return out
 }
 
-// middle, lesser and greater are of the values that are known.
+// middle, lesser and greater ignore unknown values.
 func middle(a, b float32) float32 {
 	switch {
 	case !known(a):
@@ -204,7 +205,7 @@ func greater(a, b float32) float32 {
 	return a
 }
 
-// mark adds a mark. Its moment is as exact as that of a point, so that a mark and a point of one moment are at the same place.
+// mark adds a mark. Its time has the precision of a point's, so that a mark and a point of one moment have the same position.
 func (s *Series) mark(at float64, text string) {
 	if len(s.Marks) < marksMax {
 		s.Marks = append(s.Marks, Mark{float64(float32(at)), text})

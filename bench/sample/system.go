@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// procFolder is where Linux tells of processes and of itself. On other systems the figures from there are not known.
+// procFolder is where Linux reports about processes and itself. On other systems these figures are unknown.
 const procFolder = "/proc"
 
-// ticksPerSecond is what Linux counts CPU time in, wherever Go runs.
+// ticksPerSecond is Linux's unit of CPU time on every architecture that Go supports.
 const ticksPerSecond = 100
 
-// Process is this process: CPU, memory, and what it read from disks and wrote to them. It must be made by NewProcess.
+// Process is this process: its CPU time, its memory, and its disk reads and writes. Use NewProcess to make it.
 type Process struct {
 	proc string
 	heap []metrics.Sample
@@ -39,7 +39,7 @@ func (p *Process) Columns() []Column {
 // Read implements Source.
 func (p *Process) Read(values []float64) {
 	stat := readFile(p.proc, "self/stat")
-	// The name of the program stands in brackets, and may have any letter.
+	// The name of the program is in brackets, and may contain any character.
 	if f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]); len(f) > 12 {
 		set(&values[0], f[11], 1./ticksPerSecond)
 		var system float64
@@ -56,7 +56,7 @@ func (p *Process) Read(values []float64) {
 	set(&values[4], io["write_bytes:"], 1)
 }
 
-// pairsOf returns the second word of each line by its first.
+// pairsOf maps the first word of each line to the second.
 func pairsOf(text string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -67,14 +67,14 @@ func pairsOf(text string) map[string]string {
 	return m
 }
 
-// set sets a value to a number in a text, if it is one.
+// set sets a value to the number in a text, if it contains one.
 func set(to *float64, text string, factor float64) {
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
 		*to = v * factor
 	}
 }
 
-// readFile returns a small file, "" where it can't be read.
+// readFile returns a small file, or "" if it can't be read.
 func readFile(root, name string) string {
 	b, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
@@ -83,7 +83,7 @@ func readFile(root, name string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// Machine is the machine that all of this runs on. It must be made by NewMachine.
+// Machine is the machine that everything runs on. Use NewMachine to make it.
 type Machine struct{ proc string }
 
 // NewMachine returns the source.
@@ -115,14 +115,14 @@ func (m *Machine) Read(values []float64) {
 	}
 }
 
-// Disk is the device on which a folder is. It must be made by NewDisk.
+// Disk is the device that contains a folder. Use NewDisk to make it.
 type Disk struct{ proc, number, name string }
 
-// sectorBytes is what Linux counts the bytes of disks in, whatever the sectors of the device.
+// sectorBytes is Linux's unit for the bytes of disks, whatever the sectors of the device.
 const sectorBytes = 512
 
-// NewDisk returns the source. Where the folder is not on a device that can be told, in memory or on a file system over others, its figures are
-// not known.
+// NewDisk returns the source. Its figures are unknown if the device of the folder can't be determined, for instance in memory or on a file
+// system over others.
 func NewDisk(folder string) *Disk { return newDisk(procFolder, folder) }
 
 func newDisk(proc, folder string) *Disk {
@@ -142,14 +142,14 @@ func newDisk(proc, folder string) *Disk {
 		if !ok || len(f) < 5 || len(g) < 2 {
 			continue
 		}
-		if at := unescape.Replace(f[4]); len(at) >= best && within(path, at) { // of two on one place the later one is seen
+		if at := unescape.Replace(f[4]); len(at) >= best && within(path, at) { // the later of two mounts in one place is visible
 			best, d.number, d.name = len(at), f[2], filepath.Base(g[1])
 		}
 	}
 	return d
 }
 
-// unescape undoes what mountinfo does to names.
+// unescape reverts the escapes of names in mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 func within(path, folder string) bool {

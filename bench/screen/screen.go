@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// columnsMin is what a terminal is taken to have at least.
+// columnsMin is the assumed least width of a terminal.
 const columnsMin = 20
 
 // Screen draws lines in place.
 type Screen struct {
 	Out  io.Writer
-	Size func() (columns, rows int) // of the terminal, at the moment
+	Size func() (columns, rows int) // current size of the terminal
 
-	drawn []int // columns of the lines that stand there
+	drawn []int // columns of the lines on the terminal
 }
 
-// Width returns how many columns a line may take: a terminal may wrap a line that fills it.
+// Width returns the largest width of a line: a terminal may wrap a line that fills it.
 func (s *Screen) Width() int { return s.columns() - 1 }
 
 func (s *Screen) columns() int {
@@ -26,8 +26,8 @@ func (s *Screen) columns() int {
 	return max(columnsMin, columns)
 }
 
-// Draw draws lines over those before them. Lines for which the terminal has no rows are left out. No line may be wider than Width was, and
-// it must have no control characters but colours.
+// Draw draws lines over the previous ones. Lines for which the terminal has no rows are left out. No line may be wider than Width, or
+// contain control characters other than colours.
 func (s *Screen) Draw(lines []string) {
 	_, rows := s.Size()
 	lines = lines[:min(len(lines), max(1, rows-1))]
@@ -38,7 +38,7 @@ func (s *Screen) Draw(lines []string) {
 		s.drawn = append(s.drawn, Visible(l))
 	}
 	b.WriteString("\x1b[J")
-	_, _ = io.WriteString(s.Out, b.String()) // a terminal that is gone is nobody's loss
+	_, _ = io.WriteString(s.Out, b.String()) // if the terminal is gone, nobody looks
 }
 
 // Clear erases what was drawn.
@@ -51,7 +51,7 @@ func (s *Screen) Clear() {
 	_, _ = io.WriteString(s.Out, b.String()+"\x1b[J")
 }
 
-// home goes to the first line that was drawn. Lines that a narrower terminal has wrapped since take more rows.
+// home moves to the first line that was drawn. Lines that a narrower terminal has wrapped since take more rows.
 func (s *Screen) home(b *strings.Builder) {
 	up, columns := 0, s.columns()
 	for _, n := range s.drawn {
@@ -64,7 +64,7 @@ func (s *Screen) home(b *strings.Builder) {
 	s.drawn = s.drawn[:0]
 }
 
-// Visible returns how many columns a line takes: all but the colours.
+// Visible returns the width of a line without its colours.
 func Visible(line string) int {
 	n := 0
 	for {
@@ -85,7 +85,7 @@ func Cut(line string, width int) string {
 	return string([]rune(line)[:max(0, width)])
 }
 
-// Pad fills a text without colours up with spaces.
+// Pad pads a text without colours with spaces.
 func Pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }

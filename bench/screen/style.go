@@ -23,11 +23,11 @@ const (
 	Cyan    = "36"
 )
 
-// toASCII has a plain letter for each that is not ASCII.
+// toASCII replaces characters that are not ASCII by similar ones.
 var toASCII = strings.NewReplacer("·", "|", "µ", "u", "█", "#", "░", ".", "…", "...",
 	"▁", "_", "▂", ".", "▃", "-", "▄", "=", "▅", "+", "▆", "*", "▇", "%")
 
-// Plain returns a text without what the terminal does not know.
+// Plain returns a text without characters that the terminal can't show.
 func (s Style) Plain(text string) string {
 	if s.ASCII {
 		return toASCII.Replace(text)
@@ -35,8 +35,8 @@ func (s Style) Plain(text string) string {
 	return text
 }
 
-// Safe returns a text from outside, a name or an error, as it may stand in a line: what moves the cursor, changes colours, takes no
-// column or turns the direction of writing becomes a question mark, and so does what an ASCII terminal can't show.
+// Safe returns a text from outside, such as a name or an error, in a form that is safe in a line. Characters that move the cursor, change
+// colours, take no column or change the direction of writing become question marks, and so do those that an ASCII terminal can't show.
 func (s Style) Safe(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) || unicode.In(r, unicode.Mn, unicode.Me) || s.ASCII && r >= utf8.RuneSelf || wide(r) {
@@ -46,7 +46,7 @@ func (s Style) Safe(text string) string {
 	}, text)
 }
 
-// wide reports whether a letter takes two columns of a terminal, roughly: Hangul, CJK, and most pictures.
+// wide reports whether a character takes two columns of a terminal, roughly: Hangul, CJK, and most pictures.
 func wide(r rune) bool {
 	return r >= 0x1100 && r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff ||
 		r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 || r >= 0x1f300
@@ -60,13 +60,13 @@ func (s Style) Paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// Bar returns a bar that is full by a share of its width.
+// Bar returns a bar filled to a share of its width.
 func (s Style) Bar(colour string, share float64, width int) string {
 	if width <= 0 {
 		return ""
 	}
 	full := 0
-	if share > 0 { // whatever there is shows
+	if share > 0 { // any share above 0 is visible
 		full = min(width, max(1, int(share*float64(width)+0.5)))
 	}
 	return s.Paint(colour, s.Plain(strings.Repeat("█", full))) + s.Plain(strings.Repeat("░", width-full))
@@ -75,8 +75,8 @@ func (s Style) Bar(colour string, share float64, width int) string {
 // sparks are the heights of a sparkline.
 var sparks = []rune("▁▂▃▄▅▆▇█")
 
-// Spark returns the last values as a line of bars, each of them as high as its share of the most. Where a value is NaN the line has a gap;
-// one that is shorter than its width is filled up on the left.
+// Spark returns the last values as a line of bars, whose heights are the values as shares of most. NaN values are gaps. A line shorter than
+// width is padded on the left.
 func (s Style) Spark(colour string, values []float64, most float64, width int) string {
 	if width <= 0 {
 		return ""

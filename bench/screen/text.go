@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Bytes returns bytes in the unit that suits them.
+// Bytes returns a number of bytes in a suitable unit.
 func Bytes(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0
@@ -23,7 +23,7 @@ func Bytes(n float64) string {
 	return fmt.Sprintf("%.1f %s", n, units[i])
 }
 
-// Micros returns a time of so many microseconds.
+// Micros returns a time given in microseconds.
 func Micros(us float64) string {
 	switch {
 	case math.IsNaN(us):
@@ -38,7 +38,7 @@ func Micros(us float64) string {
 	return fmt.Sprintf("%.0f µs", us)
 }
 
-// Count returns a number of things in groups of three digits.
+// Count returns a number in groups of three digits.
 func Count(n float64) string {
 	if math.IsNaN(n) {
 		return "-"

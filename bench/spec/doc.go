@@ -1,7 +1,7 @@
-// Package spec decides what a workload is: stores, sets, phases of operations, and assertions about the figures that come of them. It knows no
+// Package spec decides what a workload is: stores, sets, phases of operations, and assertions about the resulting figures. It knows no
 // engine and runs nothing.
 //
-// A workload is written as a file, which package parser reads; package workloads has the ready ones.
+// A workload is written as a file, which package parser reads. Package workloads contains the ready ones.
 //
 //	name: churn
 //	about: one turnover of a set with uniform victims
@@ -12,8 +12,8 @@
 //	assert:
 //	  - that: write_amp(main) <= 60
 //
-// Begin reading at spec.go, which has all types. figures.go has the names that assertions may use, options.go those of options of Pebble, and
-// schema.json is for editors. docs/workloads.md is the reference for those who write files.
+// Begin reading at spec.go, which contains all types. figures.go contains the names that assertions may use, options.go those of options of
+// Pebble, and schema.json is for editors. docs/workloads.md is the reference for authors of files.
 //
-// Nothing here changes its arguments. A Workload belongs to the caller; every function may be called by any goroutine.
+// No function changes its arguments. A Workload belongs to the caller; every function may be called by any goroutine.
 package spec

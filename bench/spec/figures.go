@@ -8,7 +8,7 @@ import (
 // Figure is a figure that an assertion may name.
 type Figure struct {
 	Name    string // as in the JSON of reports
-	Derived bool   // it is not in reports; it is computed of those that are
+	Derived bool   // not in reports, but computed from figures in reports
 	About   string
 }
 
@@ -52,7 +52,7 @@ var figures = []Figure{
 // Figures returns the figures that an assertion may name. p50, p99, p999 and cpu are short for p50_us, p99_us, p999_us and cpu_us_per_op.
 func Figures() []Figure { return slices.Clone(figures) }
 
-// FigureName returns the name of a figure in reports, of its name or its short one; "" if there is no such figure.
+// FigureName returns the name of a figure in reports, from its name or its short name, or "" if no such figure exists.
 func FigureName(s string) string {
 	for _, f := range figures {
 		if s == f.Name || s == f.Short() {
@@ -62,7 +62,7 @@ func FigureName(s string) string {
 	return ""
 }
 
-// Short is what an assertion may call the figure: its name without the unit.
+// Short is the short name of the figure in assertions: its name without the unit.
 func (f Figure) Short() string {
 	if f.Name == "cpu_us_per_op" {
 		return "cpu"
@@ -70,7 +70,7 @@ func (f Figure) Short() string {
 	return strings.TrimSuffix(f.Name, "_us")
 }
 
-// Unit returns the unit of what is judged: "us", "B", or "" where it has none.
+// Unit returns the unit of the judged value: "us", "B", or "" for none.
 func (a *Assertion) Unit() string {
 	f := a.Of.Figure
 	switch {

@@ -30,7 +30,7 @@ type Bigset struct {
 	received   *received
 }
 
-// OpenBigset opens the engine in a folder, which is made. ctx is that of all its operations.
+// OpenBigset opens the engine in a folder, which it creates. ctx is the context of all operations.
 func OpenBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
 	strategy := o.Strategy
 	if strategy == nil {
@@ -78,10 +78,10 @@ func (b *Bigset) Set(name string) Set { return b.Handle(name) }
 // Handle returns a handle of a set, as Set does.
 func (b *Bigset) Handle(name string) *BigsetSet { return &BigsetSet{sys: b, name: []byte(name)} }
 
-// Store returns the store of the engine, for what only that can do.
+// Store returns the engine's store, for operations that only it has.
 func (b *Bigset) Store() *engine.Store { return b.store }
 
-// Actor returns the actor of the dots that the store gives.
+// Actor returns the actor of the store's dots.
 func (b *Bigset) Actor() clock.Actor { return b.actor }
 
 // Stalls returns how often writes have waited for flushes or compactions.
@@ -116,7 +116,7 @@ func (b *Bigset) Fill(elements [][]byte) error {
 	if _, err := b.store.Drop(b.ctx, name, bigset.DropOptions{Durability: bigset.Sync}); err != nil {
 		return err
 	}
-	_, err := b.store.Compact(b.ctx, engine.CompactOptions{Set: name}) // cuts it out
+	_, err := b.store.Compact(b.ctx, engine.CompactOptions{Set: name}) // this removes the set
 	return err
 }
 
@@ -128,7 +128,7 @@ func (b *Bigset) Settle(ctx context.Context) (time.Time, error) {
 	return b.Rest(ctx, restEnough)
 }
 
-// state is what changes when a store does something in the background.
+// state is what changes when a store works in the background.
 type state struct{ flushes, compactions, rewrites, debt, tables uint64 }
 
 // Rest waits until nothing has happened in the background for as long as quiet.
@@ -140,15 +140,15 @@ func (b *Bigset) Rest(ctx context.Context, quiet time.Duration) (time.Time, erro
 	})
 }
 
-// RestQuiet is how long nothing may happen for a store to count as at rest when its strategy wants nothing more. It is
-// longer than the engine takes to look for work. RestMax is the same where the strategy would like to rewrite, and
-// finds nothing that is worth it: longer than the engine waits after a look that was in vain.
+// RestQuiet is how long a store must be idle to count as at rest if its strategy has nothing more to do. It is longer than the engine takes
+// to look for work. RestMax is the same if the strategy would rewrite, but finds nothing worth rewriting: it is longer than the engine
+// waits after a look without result.
 const (
 	RestQuiet = 250 * time.Millisecond
 	RestMax   = 3 * time.Second
 )
 
-// RestFully waits until the strategy wants nothing more, or finds nothing to do that is worth it.
+// RestFully waits until the strategy has nothing more to do, or finds nothing worth doing.
 func (b *Bigset) RestFully(ctx context.Context) error {
 	if !b.store.Strategy().Rewrites() {
 		return nil // it never does anything by itself
@@ -230,7 +230,7 @@ type BigsetSet struct {
 // Name returns the name of the set.
 func (s *BigsetSet) Name() []byte { return s.name }
 
-// Reuse makes the handle one of another set, whose name is not copied, and returns it.
+// Reuse makes the handle one of another set, and returns it. The name is not copied.
 func (s *BigsetSet) Reuse(name []byte) *BigsetSet {
 	s.name = name
 	return s
@@ -248,7 +248,7 @@ func (s *BigsetSet) Insert(elements [][]byte, dots []uint64) error {
 	return s.write(dots)
 }
 
-// write does s.ops and notes the dots of the first of them.
+// write does s.ops and records the dots of the first of them.
 func (s *BigsetSet) write(dots []uint64) error {
 	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
 	if err != nil {
@@ -258,20 +258,21 @@ func (s *BigsetSet) write(dots []uint64) error {
 	return nil
 }
 
-// note notes dots.
+// note records dots.
 func (b *Bigset) note(to []uint64, dots []clock.Dot) {
 	for i := range to {
 		to[i] = b.number(dots[i])
 	}
 }
 
-// generationShift is where a number of a dot has the generation of its actor: a store that was opened from a checkpoint writes as another one.
+// generationShift is the position of the actor's generation in the number of a dot: a store that was opened from a checkpoint writes as
+// another actor.
 const generationShift = 48
 
-// number returns the number of a dot: its counter, and where the store has had several actors which of them it is of.
+// number returns the number of a dot: its counter and, if the store has had several actors, the index of the actor.
 func (b *Bigset) number(d clock.Dot) uint64 {
 	actors := b.actors.Load()
-	if (*actors)[0] == d.Actor { // there may be many others
+	if (*actors)[0] == d.Actor { // the common case: there may be many others
 		return d.Counter
 	}
 	for {
@@ -323,7 +324,7 @@ func (s *BigsetSet) Contains(element []byte) (bool, error) {
 	return c.Present(), err
 }
 
-// unlessNotFound returns nil for the error of a set into which nothing was ever added: it is empty.
+// unlessNotFound returns nil for the error of a set to which nothing was ever added: it is empty.
 func unlessNotFound(err error) error {
 	if errors.Is(err, bigset.ErrNotFound) {
 		return nil
@@ -349,12 +350,12 @@ func (s *BigsetSet) First(q Query) (bool, error) {
 		if err != nil {
 			return false, unlessNotFound(err)
 		}
-		if len(chunk.Elements) > 0 { // or it is full of keys that are dead
+		if len(chunk.Elements) > 0 { // otherwise it is full of dead keys
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// firstChunk is the size of the chunk in which a client that waits for the first element asks for it.
+// firstChunk is the chunk size that a client requests when it waits for the first element.
 const firstChunk = 1

@@ -17,7 +17,7 @@ func (b *Bigset) Checkpoint(ctx context.Context, dir string) error {
 	return b.store.Checkpoint(ctx, dir)
 }
 
-// Bottom implements System: it compacts all that is there. With strategy none that reaches the bottommost level.
+// Bottom implements System. It compacts everything; with strategy none, that reaches the bottommost level.
 func (b *Bigset) Bottom(ctx context.Context) error {
 	_, err := b.store.Compact(ctx, engine.CompactOptions{})
 	return err
@@ -92,7 +92,7 @@ func (s *BigsetSet) See() (err error) {
 	return err
 }
 
-// knows returns the context of an operation on an element that is present. The i-th of s.context is free for it.
+// knows returns the context of an operation on a present element. It may use the i-th place of s.context.
 func (s *BigsetSet) knows(c *Change, dots []uint64, i int) bigset.Context {
 	switch c.Known {
 	case KnownClock:
@@ -162,7 +162,7 @@ func (s *BigsetSet) Count() (int, error) {
 	return int(c.Elements), err
 }
 
-// Live returns the number of live dots, which only the engine knows.
+// Live returns the number of live dots. Only the engine knows it.
 func (s *BigsetSet) Live() (int, error) {
 	n, err := s.sys.store.Live(s.sys.ctx, s.name)
 	if errors.Is(err, bigset.ErrNotFound) {

@@ -12,8 +12,8 @@ const ElementBytes = 16
 // SetName is the set that workloads use.
 const SetName = "bench"
 
-// Elements makes the elements of a run from their numbers: 16 hexadecimal digits, different ones for different numbers, in
-// an order that has nothing to do with the numbers.
+// Elements makes the elements of a run from their numbers: 16 hexadecimal digits, different for different numbers, in an order unrelated to
+// the numbers.
 type Elements struct{ Seed uint64 }
 
 // Append appends the i-th element.
@@ -48,7 +48,7 @@ type Batch struct {
 	Dots  []uint64
 }
 
-// NewBatch returns an empty list with room for so many elements.
+// NewBatch returns an empty list with room for size elements.
 func NewBatch(size int) *Batch {
 	return &Batch{make([]byte, 0, size*ElementBytes), make([][]byte, 0, size), make([]uint64, 0, size)}
 }
@@ -59,7 +59,7 @@ func (b *Batch) Reset() *Batch {
 	return b
 }
 
-// Add takes the i-th element into the batch, with the dot that it has or room for the one that it will get.
+// Add adds the i-th element to the batch, with its dot, or with room for the dot that it will get.
 func (b *Batch) Add(e Elements, i int, dot uint64) {
 	at := len(b.Arena)
 	b.Arena = e.Append(b.Arena, i)

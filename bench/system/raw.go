@@ -18,9 +18,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// Raw is Pebble by hand. It writes the keys that the engine writes, with values of the same sizes, in the same
-// batches, and reads as one does who knows Pebble well. It keeps no clock: the values of clock and tombstone keys are
-// bytes of the right length.
+// Raw is Pebble by hand. It writes the keys that the engine writes, with values of the same sizes, in the same batches, and reads as a
+// program written by an expert would. It keeps no clock: the values of clock and tombstone keys are bytes of the right length.
 type Raw struct {
 	folder  string
 	cache   *pebble.Cache
@@ -28,17 +27,17 @@ type Raw struct {
 	db      *pebble.DB
 	record  compaction.Record
 	write   *pebble.WriteOptions
-	// deletes makes removes delete the element keys, too, the classical way. reads makes writes get the clock key first.
+	// deletes makes removes also delete the element keys, the classical way. reads makes writes get the clock key first.
 	deletes, reads bool
 
 	mu       sync.Mutex
 	counters map[string]*atomic.Uint64 // the last dot of each set
 }
 
-// RawActor is as long as the actors of the engine.
+// RawActor has the length of the engine's actors.
 const RawActor = clock.Actor("raw-pebble-1")
 
-// OpenRaw opens Pebble by hand in a folder, which is made.
+// OpenRaw opens Pebble by hand in a folder, which it creates.
 func OpenRaw(dir string, o Options) (*Raw, error) {
 	tuning, err := tuned(o.Pebble)
 	if err != nil {
@@ -58,7 +57,7 @@ func OpenRaw(dir string, o Options) (*Raw, error) {
 	r := &Raw{folder: dir, cache: cache, options: po, db: db, record: o.Record, deletes: o.Deletes, reads: o.ReadsClocks, counters: map[string]*atomic.Uint64{}}
 	if old, is := o.Before.(interface {
 		lastDots() map[string]*atomic.Uint64
-	}); is { // a Raw, or what is built on one
+	}); is { // a Raw, or a system built on one
 		r.counters = old.lastDots()
 	}
 	r.write = pebble.NoSync
@@ -71,9 +70,8 @@ func OpenRaw(dir string, o Options) (*Raw, error) {
 	return r, nil
 }
 
-// metaKeys stand for the engine's own metadata, before all sets: two are written when a store is made, and one of them
-// with a third before the first write. Without them, the tables of the two systems would not overlap in the same way, and
-// one would compact where the other does not.
+// metaKeys stand for the engine's own metadata, before all sets: two are written when a store is made, and one of them and a third before
+// the first write. Without them the tables of the two systems would overlap differently, and one would compact when the other does not.
 var metaKeys = [][]byte{{1}, {3}, {2}}
 
 func (r *Raw) meta(keys ...[]byte) error {
@@ -89,7 +87,7 @@ func (r *Raw) meta(keys ...[]byte) error {
 // mark writes what the engine writes before the first write after an open.
 func (r *Raw) mark() error { return r.meta(metaKeys[0], metaKeys[2]) }
 
-// quiet is a logger that says nothing, and panics where Pebble must not go on.
+// quiet is a logger that writes nothing. It panics if Pebble can't continue.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}
@@ -100,13 +98,13 @@ func (quiet) Fatalf(format string, args ...any) {
 
 func (r *Raw) lastDots() map[string]*atomic.Uint64 { return r.counters }
 
-// DB returns the Pebble below, for what only that can do.
+// DB returns the underlying Pebble, for operations that only it has.
 func (r *Raw) DB() *pebble.DB { return r.db }
 
-// PebbleOptions returns what it was opened with.
+// PebbleOptions returns the options that it was opened with.
 func (r *Raw) PebbleOptions() *pebble.Options { return r.options }
 
-// WriteOptions returns the options of its commits: whether they are synced.
+// WriteOptions returns the options of its commits, which say whether they are synced.
 func (r *Raw) WriteOptions() *pebble.WriteOptions { return r.write }
 
 // Record returns the kind of record that it writes.
@@ -199,14 +197,14 @@ func (r *Raw) Handle(name string) *RawSet {
 	return s
 }
 
-// RawSet is the keys of one set.
+// RawSet is one set as keys.
 type RawSet struct {
 	sys                    *Raw
 	prefix                 keyscheme.Prefix
 	last                   *atomic.Uint64
 	clockKey, tombstoneKey []byte
 	clockValue             []byte
-	tombstones             map[int][]byte // values by the number of removes that they stand for
+	tombstones             map[int][]byte // values by the number of removes for which they stand
 	buf                    []byte
 }
 
@@ -223,7 +221,7 @@ func (s *RawSet) Insert(elements [][]byte, dots []uint64) error {
 	})
 }
 
-// commit commits a batch with the clock key behind what f writes.
+// commit commits a batch of what f writes, followed by the clock key.
 func (s *RawSet) commit(f func(b *pebble.Batch) error) (err error) {
 	if s.sys.reads {
 		_, closer, err := s.sys.db.Get(s.clockKey)
@@ -318,14 +316,14 @@ func (s *RawSet) Take(n int, each func(element []byte)) error {
 	})
 }
 
-// tombstone returns a value as long as what a tombstone grows by with n removes.
+// tombstone returns a value of the length by which a tombstone grows with n removes.
 func (s *RawSet) tombstone(n int) []byte {
 	if s.tombstones == nil {
 		s.tombstones = map[int][]byte{}
 	}
 	if s.tombstones[n] == nil {
 		var dead clock.Clock
-		for i := range n { // what was killed is scattered, the removes' own dots are a run
+		for i := range n { // the removed dots are scattered, the removes' own dots are consecutive
 			dead.Add(clock.Dot{Actor: RawActor, Counter: 1 + Mix(uint64(i))%(1<<20)})
 			dead.Add(clock.Dot{Actor: RawActor, Counter: 1<<20 + uint64(i)})
 		}
@@ -348,7 +346,7 @@ func (s *RawSet) Contains(element []byte) (found bool, err error) {
 	return found, it.Close()
 }
 
-// Get looks up the key of an element by its dot, which nobody but a benchmark knows.
+// Get looks up the key of an element by its dot, which only a benchmark knows.
 func (s *RawSet) Get(element []byte, dot uint64) (bool, error) {
 	s.buf = s.prefix.AppendElement(s.buf[:0], element, clock.Dot{Actor: RawActor, Counter: dot}, keyscheme.OpAdd)
 	_, closer, err := s.sys.db.Get(s.buf)
@@ -361,7 +359,7 @@ func (s *RawSet) Get(element []byte, dot uint64) (bool, error) {
 	return true, closer.Close()
 }
 
-// rawChunk is how many keys a scan tells of at a time.
+// rawChunk is how many keys a scan reports at a time.
 const rawChunk = 1000
 
 // Read implements Set.

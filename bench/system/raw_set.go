@@ -10,7 +10,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// RestFully implements System: compactions are all that there is.
+// RestFully implements System. Pebble has no background work other than compactions.
 func (r *Raw) RestFully(ctx context.Context) error {
 	_, err := r.Settle(ctx)
 	return err
@@ -26,10 +26,10 @@ func (r *Raw) Checkpoint(_ context.Context, dir string) error {
 	return r.db.Checkpoint(dir, pebble.WithFlushedWAL())
 }
 
-// See implements Set. There is no clock.
+// See implements Set. Raw Pebble has no clock.
 func (s *RawSet) See() error { return nil }
 
-// Change implements Set. What is replaced or removed is noted, and with Options.Deletes deleted.
+// Change implements Set. It records replaced and removed elements and, with Options.Deletes, deletes them.
 func (s *RawSet) Change(c *Change) error {
 	s.last.Add(uint64(len(c.Gone)))
 	return s.commit(func(b *pebble.Batch) error {
@@ -49,7 +49,7 @@ func (s *RawSet) Change(c *Change) error {
 	})
 }
 
-// kill deletes the keys of elements, if the system does.
+// kill deletes the keys of elements, if the system deletes.
 func (s *RawSet) kill(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 	for i := 0; s.sys.deletes && i < len(elements); i++ {
 		s.buf = s.prefix.AppendElement(s.buf[:0], elements[i], clock.Dot{Actor: RawActor, Counter: dots[i]}, keyscheme.OpAdd)
@@ -93,5 +93,5 @@ func (s *RawSet) Count() (n int, err error) {
 	return n, err
 }
 
-// Look implements Set: it gets one key, for which one must know the dot.
+// Look implements Set. It gets one key, which requires the dot.
 func (s *RawSet) Look(element []byte, dot uint64) (bool, error) { return s.Get(element, dot) }

@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// apart changes nothing where there are no groups of processes.
+// apart changes nothing on systems without process groups.
 func apart() *syscall.SysProcAttr { return nil }

@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// apart has a child process be in a group of its own, which a terminal's Ctrl-C does not reach.
+// apart puts a child process into a process group of its own, which Ctrl-C at a terminal does not reach.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -12,11 +12,11 @@ import (
 	"bigset/bench"
 )
 
-// benchOutDefault is where a full run keeps its report while it grows.
+// benchOutDefault is where a full run stores its growing report.
 const benchOutDefault = "bigset-bench.json"
 
-// benchCommand returns the command that measures: results go to out, progress to errs, a line at a time. Its flags --dir,
-// --json and --strategy take the place of those that other commands have.
+// benchCommand returns the command that runs benchmarks: results go to out, progress to errs, line by line. Its flags --dir, --json and
+// --strategy replace those of the other commands.
 func benchCommand(in io.Reader, out, errs io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -55,7 +55,7 @@ more, some five minutes a round on two cores, of which there are five.`,
 	return cmd
 }
 
-// benchRun makes a command run workloads, some unless it is told which.
+// benchRun makes a command run workloads: the given ones, unless its flags name others.
 func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 	var c bench.Config
 	var asJSON, asGoBench, list, quiet, details bool
@@ -109,7 +109,7 @@ func benchDefault(some []string) string {
 	return "all that begin with bloom-"
 }
 
-// writeBench prints a report in the form that was asked for.
+// writeBench prints a report in the requested form.
 func writeBench(out io.Writer, r *bench.Report, asJSON, asGoBench, details bool) error {
 	switch {
 	case asJSON:
@@ -122,7 +122,7 @@ func writeBench(out io.Writer, r *bench.Report, asJSON, asGoBench, details bool)
 	return r.WriteSummary(out)
 }
 
-// benchWorkloads lists the workloads, one a line.
+// benchWorkloads lists the workloads, one per line.
 func benchWorkloads() string {
 	b := &strings.Builder{}
 	for _, w := range bench.Workloads() {

@@ -51,7 +51,7 @@ Parts:
 			}
 			c.Command = func(args ...string) *exec.Cmd {
 				cmd := exec.Command(program, args...)
-				cmd.SysProcAttr = apart() // Ctrl-C is for this process, which ends them
+				cmd.SysProcAttr = apart() // this process handles Ctrl-C, and ends the nodes
 				return cmd
 			}
 			report, err := bench.RunCluster(cmd.Context(), c)
@@ -81,7 +81,7 @@ Parts:
 	f.BoolVar(&c.Full, "full", false, "large sizes: some twenty minutes")
 	f.BoolVar(&c.Short, "short", false, "tiny sizes: seconds, whose figures say nothing")
 	f.StringVar(&file, "report", "", "a `file` for the report as a web page, with what clients met over time around faults")
-	_ = cmd.MarkFlagFilename("report", "html") // there is such a flag
+	_ = cmd.MarkFlagFilename("report", "html") // the flag exists
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	f.BoolVar(&quiet, "quiet", false, "show no progress")
 	return cmd

@@ -12,7 +12,7 @@ import (
 	"bigset/bench/compare"
 )
 
-// benchCompare returns the command that says what changed between two reports. Its flag --strategy takes the place of that of other commands.
+// benchCompare returns the command that compares two reports. Its flag --strategy replaces that of the other commands.
 func benchCompare(out, errs io.Writer) *cobra.Command {
 	var o compare.Options
 	var strategies, systems, failIf []string
@@ -63,7 +63,7 @@ Figures for --figure and --fail-if:
 	return cmd
 }
 
-// compareFigures lists the figures, one a line.
+// compareFigures lists the figures, one per line.
 func compareFigures() string {
 	b := &strings.Builder{}
 	for _, f := range compare.FigureList() {
@@ -83,7 +83,7 @@ func parseLimits(texts []string) (limits []compare.Limit, err error) {
 	return limits, nil
 }
 
-// compareFiles compares the files that were named.
+// compareFiles compares the named files.
 func compareFiles(args, strategies, systems []string, o compare.Options) (*compare.Comparison, error) {
 	by, sides := compare.ByStrategy, strategies
 	if len(systems) > 0 {
@@ -120,7 +120,7 @@ func readReport(name string) (*compare.Report, error) {
 	return compare.Read(f, name)
 }
 
-// writeComparison prints a comparison; what a person should know beside it goes to errs. Its error is errWorse if a limit failed.
+// writeComparison prints a comparison; notes for the user go to errs. The error is errWorse if a limit failed.
 func writeComparison(out, errs io.Writer, c *compare.Comparison, asJSON, all bool) error {
 	for _, note := range c.Notes {
 		fmt.Fprintf(errs, "note: %s\n", note)

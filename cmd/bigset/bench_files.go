@@ -39,7 +39,7 @@ func benchList(out io.Writer) *cobra.Command {
 	}
 }
 
-// benchSizes writes the sizes of a workload.
+// benchSizes formats the sizes of a workload.
 func benchSizes(sizes []int) string {
 	var texts []string
 	for _, n := range sizes {
@@ -103,7 +103,7 @@ is described in a line. - is standard input. Exit status 1 says that a file has 
 				var file *parser.FileError
 				switch {
 				case errors.As(err, &file):
-					fmt.Fprintln(errs, file) // a line for each problem, as editors read them
+					fmt.Fprintln(errs, file) // one line per problem, in the format that editors read
 					failed = cmp.Or(failed, errAbsent)
 					continue
 				case err != nil:
@@ -116,10 +116,10 @@ is described in a line. - is standard input. Exit status 1 says that a file has 
 	}
 }
 
-// maxFiles is how many workload files a command takes.
+// maxFiles is the maximum number of workload files for one command.
 const maxFiles = 1000
 
-// counted writes a number of things.
+// counted formats a number with its noun.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -127,7 +127,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// workloadNamed returns the workload that an argument of bench run means: a file, or a ready one. Names of files have a dot or a slash.
+// workloadNamed returns the workload for an argument of bench run: a file, or a built-in workload. Names of files contain a dot or a slash.
 func workloadNamed(arg string, in io.Reader) (*spec.Workload, error) {
 	if arg == "-" || strings.ContainsAny(arg, "./"+string(os.PathSeparator)) {
 		return readWorkload(arg, in)
@@ -157,14 +157,14 @@ func readWorkload(name string, in io.Reader) (*spec.Workload, error) {
 		defer f.Close()
 		from, label = f, name
 	}
-	text, err := io.ReadAll(io.LimitReader(from, parser.TextBytesMax+1)) // one more is refused
+	text, err := io.ReadAll(io.LimitReader(from, parser.TextBytesMax+1)) // one more byte, which the parser refuses
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
 	return parser.Parse(label, text, parser.Known{Strategies: strategyList()})
 }
 
-// strategyList returns the ready strategies, with the kinds of record that they work on.
+// strategyList returns the built-in strategies, with the kinds of record that they support.
 func strategyList() (list []parser.Strategy) {
 	for _, s := range compaction.Strategies() {
 		known := parser.Strategy{Name: s.Name()}

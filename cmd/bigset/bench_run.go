@@ -21,7 +21,7 @@ import (
 	"bigset/bench/spec"
 )
 
-// benchRunFlags are what bench run is told.
+// benchRunFlags are the flags of bench run.
 type benchRunFlags struct {
 	lab.Options
 	elements          []int
@@ -31,10 +31,10 @@ type benchRunFlags struct {
 	strategies, files []string
 }
 
-// otherBuildUsage is what the flag says of bench and of bench run.
+// otherBuildUsage is the usage of a flag that bench and bench run have in common.
 const otherBuildUsage = "go on from a --out of another build of this program, and say so in the report"
 
-// benchRunFiles returns the command that runs workload files. Its flags --dir, --json and --strategy take the place of those that other commands have.
+// benchRunFiles returns the command that runs workload files. Its flags --dir, --json and --strategy replace those of the other commands.
 func benchRunFiles(in io.Reader, out, errs io.Writer) *cobra.Command {
 	var o benchRunFlags
 	cmd := &cobra.Command{
@@ -72,17 +72,18 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 	f.DurationVar(&o.Every, "every", time.Second, "how often the stores are sampled")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object, with its series")
 	f.BoolVar(&o.quiet, "quiet", false, "show nothing on the way")
-	_ = cmd.MarkFlagFilename("report", "html") // there are such flags
+	_ = cmd.MarkFlagFilename("report", "html") // the flags exist
 	_ = cmd.MarkFlagDirname("svg")
 	_ = cmd.MarkFlagDirname("csv")
 	_ = cmd.MarkFlagDirname("dir")
 	return cmd
 }
 
-// sampleEveryMin is how often stores may be sampled: what that costs is known for a second, and is a small share of this.
+// sampleEveryMin is the minimum interval between samples of the stores: the cost of a sample is known after a second, and is a small share
+// of this.
 const sampleEveryMin = 10 * time.Millisecond
 
-// run runs the files and writes what was asked for. What can't be written is known before the work begins.
+// run runs the files and writes the requested results. It checks before the work that these can be written.
 func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Writer) (err error) {
 	var workloads []*spec.Workload
 	for _, arg := range o.files {
@@ -135,7 +136,7 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	return err
 }
 
-// write writes the result in all forms that were asked for.
+// write writes the result in all requested forms.
 func (o *benchRunFlags) write(out io.Writer, r *lab.Result, page *reportFile) error {
 	print := r.WriteText
 	if o.asJSON {
@@ -169,8 +170,8 @@ func benchPlot(file string, c *chart.Chart, write func(io.Writer, *chart.Chart) 
 	return errors.Join(write(b, c), b.Flush())
 }
 
-// benchShows returns what is shown of each tick, and what clears the terminal: a view that is drawn in place where standard error is a terminal,
-// else plain lines.
+// benchShows returns a function that shows each tick, and one that clears the terminal: a view drawn in place if standard error is a
+// terminal, plain lines otherwise.
 func benchShows(errs io.Writer) (watch func(*sample.Tick), clear func()) {
 	if os.Getenv("TERM") == "dumb" || !isTerminal(errs) {
 		return (&view.Lines{Out: errs, Every: 10 * time.Second}).Show, func() {}

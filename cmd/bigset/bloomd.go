@@ -26,11 +26,11 @@ const bloomdUsage = `usage: bloomd [-h] [-f filename] [-w num]
 This is bigset; bigset serve --help has more.
 `
 
-// errBloomdUsage is the outcome of -h and of a flag that bloomd does not have: what to say has been said.
+// errBloomdUsage is returned for -h and for a flag that bloomd does not have: the message has already been printed.
 var errBloomdUsage = errors.New("usage")
 
-// runBloomd does what bloomd does with the same arguments, and returns its exit status: 0 after a signal to stop, 1 after any error. What is
-// wrong goes to standard error, where bloomd says nothing.
+// runBloomd does what bloomd does with the same arguments, and returns its exit status: 0 after a signal to stop, 1 after any error. Errors
+// go to standard error, where bloomd prints nothing.
 func (a *app) runBloomd(ctx context.Context, args []string) int {
 	err := a.bloomd(ctx, args)
 	switch {
@@ -53,7 +53,7 @@ func (a *app) bloomd(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if n, err := strconv.Atoi(workers); err == nil && n != 0 { // bloomd skips what is no number
+	if n, err := strconv.Atoi(workers); err == nil && n != 0 { // bloomd ignores a value that is not a number
 		if err := c.Set("workers", workers); err != nil {
 			return err
 		}
@@ -64,7 +64,8 @@ func (a *app) bloomd(ctx context.Context, args []string) error {
 	return a.serveNode(ctx, c, "bloomd", ignored)
 }
 
-// bloomdFlags reads arguments as getopt does: flags may stand together, their values in the same word or the next; other words are skipped.
+// bloomdFlags parses arguments as getopt does: flags may be combined, with their values in the same word or the next; other words are
+// skipped.
 func (a *app) bloomdFlags(args []string) (path, workers string, err error) {
 	for i := 0; i < len(args) && args[i] != "--"; i++ {
 		word := args[i]

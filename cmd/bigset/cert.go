@@ -190,7 +190,7 @@ that run take the new files within seconds.`,
 	return cmd
 }
 
-// renewed prints what came of one certificate. One that ends with its CA can't be made to last.
+// renewed prints the result for one certificate. It adds a note if the certificate ends with its CA, since renewal can't extend it.
 func (a *app) renewed(dir string, r certs.Renewed) error {
 	if r.Reason == "" {
 		return a.printCert(dir, r.Info, "kept", "")
@@ -283,7 +283,7 @@ func (a *app) printCert(dir string, i certs.Info, did, reason string) error {
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// span is a flag for a time that may be long: Go's notation, or a whole number of days or years.
+// span is a flag for a long duration: Go's notation, or a whole number of days or years.
 type span time.Duration
 
 const day = 24 * time.Hour

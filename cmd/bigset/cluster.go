@@ -13,7 +13,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// cluster is the commands on clusters.
+// cluster returns the commands for clusters.
 func (a *app) cluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
@@ -30,7 +30,7 @@ from the same nodes. A set is in one bucket; the slices of a filter are in sever
 	return chooser(cmd)
 }
 
-// layout is the flags that say what a cluster looks like.
+// layout is the flags that describe a cluster.
 type layout struct {
 	nodes    []string
 	strategy string
@@ -43,12 +43,12 @@ func (l *layout) flags(cmd *cobra.Command) {
 	f.IntVar(&l.Buckets, "buckets", 256, "how many buckets the cluster is born with: a power of two")
 	f.IntVar(&l.N, "n", 3, "copies of each bucket; fewer where there are fewer nodes")
 	f.StringVar(&l.strategy, "strategy", "", "how buckets are placed: "+strings.Join(placements(), ", ")+" (default: "+placements()[0]+")")
-	_ = cmd.RegisterFlagCompletionFunc("strategy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { // there is such a flag
+	_ = cmd.RegisterFlagCompletionFunc("strategy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { // the flag exists
 		return placements(), cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// placements returns the names of the strategies, the default one first.
+// placements returns the names of the strategies, the default first.
 func placements() (names []string) {
 	for _, s := range ring.Strategies() {
 		names = append(names, s.Name())
@@ -172,7 +172,7 @@ func (a *app) countCopies(m *ring.Map) error {
 	return nil
 }
 
-// bucketJSON is a bucket and who holds it.
+// bucketJSON is a bucket with the nodes that hold it.
 type bucketJSON struct {
 	Set    *string  `json:"set,omitempty"`
 	Filter *string  `json:"filter,omitempty"`
@@ -229,7 +229,7 @@ bloom filter. Nodes, buckets, n and strategy have to be those of the cluster.`,
 	return cmd
 }
 
-// lookUp prints where a set or one slice of a filter is.
+// lookUp prints where a set or one slice of a filter is held.
 func (a *app) lookUp(cmd *cobra.Command, m *ring.Map, name string, filter bool, slice uint32) error {
 	kind, what := keyscheme.PartitionSet, "set"
 	if filter {

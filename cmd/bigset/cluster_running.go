@@ -23,7 +23,7 @@ import (
 	"bigset/server/wire"
 )
 
-// askNode asks a running node something that is answered in one piece.
+// askNode sends a running node a request with a single answer.
 func askNode(ctx context.Context, address, certificates string, verb wire.Verb, body []byte) ([]byte, error) {
 	var nc net.Conn
 	var err error
@@ -127,7 +127,7 @@ func (a *app) clusterTable(s *cluster.Status) error {
 	return nil
 }
 
-// trial is nodes on this machine, each a process.
+// trial is a set of nodes on this machine, each a process.
 type trial struct {
 	a     *app
 	dir   string
@@ -194,7 +194,7 @@ func (t *trial) run(ctx context.Context, count int) error {
 	for alive := count; alive > 0; alive-- {
 		select {
 		case <-ctx.Done():
-			return nil // Ctrl-C is how it ends
+			return nil // Ctrl-C is the normal end
 		case err := <-ended:
 			if note := t.a.note("%v; the others go on", err); note != nil {
 				return note
@@ -244,7 +244,7 @@ func (t *trial) peers() string {
 	return strings.Join(all, ",")
 }
 
-// start starts one node. Its log is beside its folder.
+// start starts one node. Its log is next to its folder.
 func (t *trial) start(n *trialNode, ended chan<- error) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -261,7 +261,7 @@ func (t *trial) start(n *trialNode, ended chan<- error) error {
 	defer log.Close()
 	n.cmd = exec.Command(program, "serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure", "--bloomd", n.bloomd, "--admin", n.admin)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.SysProcAttr = apart() // Ctrl-C is for this process, which ends them in order
+	n.cmd.SysProcAttr = apart() // this process handles Ctrl-C, and ends the nodes in order
 	if err := n.cmd.Start(); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"bigset/engine"
 )
 
-// complete gives the commands below cmd what a shell completes: names of sets where SET is the first argument, strategies,
-// folders. Other arguments are no files, but for that of import.
+// complete adds shell completion to the commands below cmd: names of sets if the first argument is SET, strategies, folders. Other
+// arguments are not files, except that of import.
 func (a *app) complete(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		a.complete(c)
@@ -25,10 +25,10 @@ func (a *app) complete(cmd *cobra.Command) {
 	}
 }
 
-// namesMax is how many names are offered at most.
+// namesMax is the maximum number of names that are offered.
 const namesMax = 100
 
-// completeSet offers the names of sets. A store that can't be opened, or is open elsewhere, has none.
+// completeSet offers the names of sets. It offers none if the store can't be opened or is open elsewhere.
 func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		if cmd.Name() == "import" {
@@ -65,10 +65,10 @@ func completes(begun, name string) bool {
 	return strings.HasPrefix(name, begun) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// completeTime is how long a running node may take to name its sets for a shell.
+// completeTime is how long a running node may take to list its sets for a shell.
 const completeTime = 2 * time.Second
 
-// completeAway offers the names of sets of running nodes.
+// completeAway offers the names of the sets of running nodes.
 func (a *app) completeAway(ctx context.Context, begun string) (names []string) {
 	c, err := a.node.open()
 	if err != nil {

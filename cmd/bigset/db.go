@@ -18,14 +18,14 @@ import (
 	"bigset/engine/pebbletool"
 )
 
-// dbCommands are those of Pebble's commands on a whole store that only read. The others are left out: over a store's keys
-// a set, a delete or an upgrade does damage.
+// dbCommands are the read-only commands of Pebble on a whole store. The others are left out: a set, a delete or an upgrade would damage a
+// store's keys.
 var dbCommands = []string{"check", "get", "lsm", "properties", "scan", "space"}
 
-// dbGroups are those on single files, and the search through all of them.
+// dbGroups are the commands on single files, and the search through all files.
 var dbGroups = []string{"find", "manifest", "sstable", "wal"}
 
-// db returns Pebble's own commands that look into a store. They write nothing.
+// db returns Pebble's own commands that inspect a store. They write nothing.
 func (a *app) db() *cobra.Command {
 	pebble := tool.New(tool.DefaultComparer(pebbletool.Comparer()), tool.Mergers(pebbletool.Merger()),
 		tool.OpenOptions(pebbletool.Options{Damage: func(e *engine.CorruptionError) { a.dbDamage.CompareAndSwap(nil, e) }}))
@@ -73,7 +73,7 @@ type upgradeReport struct {
 	To   int `json:"to"`
 }
 
-// dbUpgrade brings a store to the newest format.
+// dbUpgrade returns the command that upgrades a store to the newest format.
 func (a *app) dbUpgrade() *cobra.Command {
 	return &cobra.Command{
 		Use:   "upgrade",
@@ -97,7 +97,7 @@ program can go on with it. Afterwards it refuses the store, and there is no way 
 	}
 }
 
-// dbExamples are the arguments of an example of each command, by its name below db.
+// dbExamples are the example arguments of each command, by its name below db.
 var dbExamples = map[string]string{
 	"get": "hex:69", "find": "hex:69", "scan": "--count 10",
 	"manifest": "dump MANIFEST-000001", "manifest dump": "MANIFEST-000001", "manifest summarize": "MANIFEST-000001",
@@ -112,7 +112,7 @@ func dbExample(cmd *cobra.Command, name string) {
 	cmd.Example = strings.TrimRight("  bigset db "+name+" "+dbExamples[name], " ")
 }
 
-// dbOnFolder has one of Pebble's commands work on --dir, which it takes as its first argument.
+// dbOnFolder makes one of Pebble's commands work on --dir, which it expects as its first argument.
 func (a *app) dbOnFolder(cmd *cobra.Command) *cobra.Command {
 	cmd.Use = strings.Replace(cmd.Use, " <dir>", "", 1)
 	dbExample(cmd, cmd.Name())
@@ -127,7 +127,7 @@ func (a *app) dbOnFolder(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// dbOnFiles has one of Pebble's commands work on files in --dir.
+// dbOnFiles makes one of Pebble's commands work on files in --dir.
 func (a *app) dbOnFiles(cmd *cobra.Command) {
 	cmd.Args = takes(1, -1)
 	a.dbRun(cmd, func(args []string) ([]string, error) {
@@ -143,7 +143,7 @@ func (a *app) dbOnFiles(cmd *cobra.Command) {
 	})
 }
 
-// dbRun runs one of Pebble's commands, which report errors only in text.
+// dbRun runs one of Pebble's commands, which report errors only as text.
 func (a *app) dbRun(cmd *cobra.Command, with func(args []string) ([]string, error)) {
 	run := cmd.Run
 	cmd.Run, cmd.ValidArgsFunction = nil, cobra.NoFileCompletions
@@ -176,7 +176,7 @@ func (a *app) dbRun(cmd *cobra.Command, with func(args []string) ([]string, erro
 	}
 }
 
-// recovered runs f, and returns what it panics with: over damaged files Pebble may.
+// recovered runs f, and returns a panic as an error: Pebble may panic on damaged files.
 func recovered(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -187,19 +187,19 @@ func recovered(f func()) (err error) {
 	return nil
 }
 
-// heard is a writer that knows the first line that says that something is damaged.
+// heard is a writer that remembers the first line that reports damage.
 type heard struct {
 	to   io.Writer
 	line []byte // the current one
 	bad  string
 }
 
-// damageText is how Pebble's commands begin a line that says that a file is damaged, after the file's name or alone. Keys and values do not
-// begin so.
+// damageText matches the start of a line in which Pebble's commands report a damaged file, with or without the file's name. Keys and values
+// do not begin so.
 var damageText = regexp.MustCompile(`^([^"]*: )?(pebble: file \d+: block |pebble/table: invalid table |pebble: malformed manifest file )|^L\d+: \d+: |` +
 	`^Unable to decode sstable |^[^"]*: offset: \d+ err: |^(pebble: )?reading manifest |^error loading options: |^file \d+ \(type `)
 
-// lineMax is how much of a line is looked at.
+// lineMax is the length of a line up to which it is inspected.
 const lineMax = 1 << 10
 
 func (h *heard) Write(b []byte) (int, error) {
@@ -220,7 +220,7 @@ func (h *heard) ended() {
 	h.line = h.line[:0]
 }
 
-// damage returns the line that says that something is damaged, or nothing.
+// damage returns the line that reports damage, or "".
 func (h *heard) damage() string {
 	h.ended()
 	return h.bad

@@ -19,7 +19,7 @@ import (
 	"bigset/bench/screen"
 )
 
-// demoReport is where the report goes that the demonstration leaves.
+// demoReport is the default file for the demonstration's report.
 const demoReport = "./bigset-demo.html"
 
 func (a *app) demo() *cobra.Command {
@@ -43,7 +43,7 @@ then.`,
   bigset demo --scale 0.1 --json`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.Scale == 0 { // for the library that is the default
+			if c.Scale == 0 { // for the library, 0 means the default
 				return usage(cmd, "--scale is %v to %v", demo.ScaleMin, demo.ScaleMax)
 			}
 			if c.Seed == 0 {
@@ -58,12 +58,12 @@ then.`,
 	f.StringVar(&file, "report", demoReport, "the `file` of the report, a web page; '' is none")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
 	f.BoolVar(&quiet, "quiet", false, "show nothing until the verdict")
-	_ = cmd.MarkFlagFilename("report", "html") // there is such a flag
+	_ = cmd.MarkFlagFilename("report", "html") // the flag exists
 	_ = cmd.MarkFlagDirname("dir")
 	return cmd
 }
 
-// runDemo runs the demonstration. A report that could not be written is known before the work begins.
+// runDemo runs the demonstration. It checks before the work that the report can be written.
 func (a *app) runDemo(cmd *cobra.Command, c demo.Config, file string, quiet bool) (err error) {
 	out, err := openReport(file)
 	if err != nil {
@@ -93,13 +93,13 @@ func (a *app) runDemo(cmd *cobra.Command, c demo.Config, file string, quiet bool
 	return errors.Join(err, a.demoSays(r))
 }
 
-// demoSays prints the verdict, and returns what it means for the exit status.
+// demoSays prints the verdict, and returns the error for the exit status.
 func (a *app) demoSays(r *demo.Result) error {
 	var err error
 	if a.json {
 		err = a.object(r)
 	} else {
-		style := screen.Style{} // what goes to a file is UTF-8
+		style := screen.Style{} // a file gets UTF-8
 		if a.toTerminal {
 			style = terminalStyle(os.Getenv)
 		}
@@ -114,8 +114,8 @@ func (a *app) demoSays(r *demo.Result) error {
 	return err
 }
 
-// demoShows returns what is told of the work, and what clears the terminal: a view that is drawn in place where standard error, or
-// standard output, is a terminal, else plain lines.
+// demoShows returns a function that shows the progress, and one that clears the terminal: a view drawn in place if standard error or
+// standard output is a terminal, plain lines otherwise.
 func (a *app) demoShows(seed uint64) (tell func(demo.State), clear func()) {
 	var to, terminal io.Writer
 	switch {
@@ -132,7 +132,7 @@ func (a *app) demoShows(seed uint64) (tell func(demo.State), clear func()) {
 	return v.Show, v.Clear
 }
 
-// flushed writes through a buffer. It has none of the buffer's other methods, which would not flush it.
+// flushed writes through a buffer. It lacks the buffer's other methods, which would not flush it.
 type flushed struct{ to *bufio.Writer }
 
 func (f flushed) Write(b []byte) (int, error) {
@@ -140,14 +140,14 @@ func (f flushed) Write(b []byte) (int, error) {
 	return n, errors.Join(err, f.to.Flush())
 }
 
-// terminalStyle is how texts look on the terminal that the environment describes.
+// terminalStyle returns the style for the terminal that the environment describes.
 func terminalStyle(getenv func(string) string) screen.Style {
 	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
 	utf8 := strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 	return screen.Style{ASCII: !utf8, Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
 }
 
-// hangUp returns a context that ends also when the terminal is closed, unless that is ignored.
+// hangUp returns a context that also ends when the terminal is closed, unless that signal is ignored.
 func hangUp(ctx context.Context) (context.Context, func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return ctx, func() {}
@@ -157,13 +157,13 @@ func hangUp(ctx context.Context) (context.Context, func()) {
 
 // reportFile is the file of a report. It is opened before the work, and filled after it.
 type reportFile struct {
-	name  string // "" is none
+	name  string // "" means none
 	made  bool   // the file is new
 	wrote bool
 	file  *os.File
 }
 
-// openReport opens a file for a report. One that exists keeps what is in it until the report is written.
+// openReport opens a file for a report. An existing file keeps its contents until the report is written.
 func openReport(name string) (*reportFile, error) {
 	if name == "" {
 		return &reportFile{}, nil
@@ -176,7 +176,7 @@ func openReport(name string) (*reportFile, error) {
 	return &reportFile{name: name, made: missing != nil, file: f}, nil
 }
 
-// fill writes the report, if there is to be one.
+// fill writes the report, if one was requested.
 func (f *reportFile) fill(write func(io.Writer) error) error {
 	if f.file == nil {
 		return nil
@@ -194,7 +194,7 @@ func (f *reportFile) fill(write func(io.Writer) error) error {
 	return nil
 }
 
-// close closes the file, and removes it if it is new and no report.
+// close closes the file, and removes it if it is new and contains no report.
 func (f *reportFile) close() error {
 	if f.file == nil {
 		return nil

@@ -27,16 +27,16 @@ import (
 	"bigset/server/tokens"
 )
 
-// The exit statuses. They are what scripts rely on.
+// The exit statuses. Scripts rely on them.
 const (
 	exitOK      = 0
 	exitAbsent  = 1 // absent, or not verified; a bad configuration
 	exitError   = 2
-	exitUnknown = 3 // nobody knows whether a change at a running node was done
-	exitWorse   = 4 // a figure is worse than a limit of bench compare allows, or bench run missed an assertion
+	exitUnknown = 3 // it is unknown whether a change at a running node was done
+	exitWorse   = 4 // a figure is worse than bench compare's limit allows, or bench run missed an assertion
 )
 
-// Outcomes that are no errors of the program: the answer has been printed, only the status is left to say.
+// Outcomes that are not errors of the program: the answer has been printed, and only the status remains to be set.
 var (
 	errAbsent      = errors.New("absent")
 	errNotVerified = errors.New("not verified")
@@ -46,7 +46,7 @@ var (
 	errMissed      = errors.New("missed in all rounds")
 )
 
-// What can be wrong with what the user gave or has stored.
+// Errors in the user's input or stored data.
 var (
 	errLineBreak = errors.New("an element or a name with a line break does not fit on a line")
 	errBase64    = errors.New("not base64")
@@ -57,14 +57,14 @@ var (
 	errDamage    = errors.New("damaged files")
 )
 
-// advice says what an error means for the exit status, and what to do about it.
+// advice is the exit status for an error, and what to do about it.
 type advice struct {
 	cause error
 	code  int
-	hint  string // nothing is printed at all when it is empty
+	hint  string // if it is empty, nothing is printed at all
 }
 
-// advices is the table of all errors that this program knows. The first that fits is taken.
+// advices is the table of all errors that this program knows. The first match counts.
 var advices = []advice{
 	{client.ErrUnknown, exitUnknown, "it may have been done; look whether it was before you do it again"},
 	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked; --tls names the folder that `bigset cert client` made"},
@@ -150,7 +150,7 @@ var advices = []advice{
 	{errNotVerified, exitAbsent, ""},
 }
 
-// usageError is a call that makes no sense. Its advice is the help of the command.
+// usageError is an invalid call. Its advice is the help of the command.
 type usageError struct {
 	cmd string
 	err error
@@ -159,12 +159,12 @@ type usageError struct {
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// usage returns the error of a call that makes no sense.
+// usage returns the error for an invalid call.
 func usage(cmd *cobra.Command, format string, args ...any) error {
 	return &usageError{cmd.CommandPath(), fmt.Errorf(format, args...)}
 }
 
-// report tells the user about an error, nil if there is none, and returns the exit status.
+// report prints an error for the user, nothing for nil, and returns the exit status.
 func (a *app) report(err error) int {
 	if err == nil || closedPipe(err) {
 		return exitOK
@@ -177,8 +177,8 @@ func (a *app) report(err error) int {
 	return ad.code
 }
 
-// closedPipe reports whether the reader of the output has gone, who wants no more answers and no complaint. An import that
-// can't acknowledge has to say so.
+// closedPipe reports whether the reader of the output has gone, and expects neither more answers nor an error message. An import that can't
+// acknowledge must report it.
 func closedPipe(err error) bool {
 	var importing *importError
 	return errors.Is(err, syscall.EPIPE) && !errors.As(err, &importing)
@@ -206,11 +206,11 @@ func advise(err error) advice {
 	return advice{err, exitError, "`bigset verify` says whether the store is all right"}
 }
 
-// packageNames are what errors of our packages begin with.
+// packageNames removes the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
 	"bench: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
 
-// plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
+// plain returns the text of an error for the user: without the names of packages, on one line.
 func plain(err error) string {
 	return strings.ReplaceAll(strings.TrimSpace(packageNames.Replace(err.Error())), "\n", "; ")
 }

@@ -19,7 +19,7 @@ import (
 	"bigset/server/wire"
 )
 
-// filterCommand is the commands on bloom filters, and the flag that they have in common.
+// filterCommand is the commands on bloom filters, and their common flags.
 type filterCommand struct {
 	*app
 	addr         string
@@ -53,7 +53,7 @@ A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
 	return chooser(cmd)
 }
 
-// holder is what has filters: a data folder, or a server.
+// holder holds filters: a data folder, or a server.
 type holder interface {
 	create(ctx context.Context, name []byte, c creation) (created bool, err error)
 	list(ctx context.Context, prefix []byte) ([]facts, error)
@@ -61,10 +61,10 @@ type holder interface {
 	check(ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
 	set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
 	drop(ctx context.Context, name []byte) error
-	settle(ctx context.Context, name []byte) error // what was set is on disk, or where the server promises to have it
+	settle(ctx context.Context, name []byte) error // returns when marks are on disk, or where the server promises to have them
 }
 
-// running is a server that has filters.
+// running is a server with filters.
 type running interface {
 	holder
 	closeFilter(ctx context.Context, name []byte) error
@@ -73,7 +73,7 @@ type running interface {
 	flushAll(ctx context.Context) error
 }
 
-// creation is what a filter is made with. Zero is the default.
+// creation is the options of a new filter. Zero means the default.
 type creation struct {
 	capacity    uint64
 	slices      uint32
@@ -82,16 +82,16 @@ type creation struct {
 	durability  bigset.FilterDurability
 }
 
-// facts are what is known of a filter; one of the two below says more.
+// facts are what is known of a filter; one of the last two fields has more.
 type facts struct {
 	name        []byte
 	probability float64
 	bloomslice.Figures
-	stored  *filters.Info    // of a folder
-	serving *door.FilterInfo // of a server, asked for this filter alone
+	stored  *filters.Info    // from a folder
+	serving *door.FilterInfo // from a server, when asked for this filter alone
 }
 
-// with runs f with the holder that --addr says.
+// with runs f with the holder chosen by --addr.
 func (fs *filterCommand) with(ctx context.Context, how access, f func(holder) error) error {
 	if fs.addr != "" {
 		return fs.dial(ctx, func(s running) error { return f(s) })
@@ -99,7 +99,7 @@ func (fs *filterCommand) with(ctx context.Context, how access, f func(holder) er
 	return fs.withStore(how, func(s *engine.Store) error { return f(folderHolder{s}) })
 }
 
-// dial runs f with the server at --addr, by the protocol that it speaks there. Connections end when the program is interrupted.
+// dial runs f with the server at --addr, by the protocol that it speaks. Connections end when the program is interrupted.
 func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error {
 	if fs.certificates != "" {
 		return fs.ask(f)
@@ -110,7 +110,7 @@ func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error 
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	defer c.Close()
-	switch answer, err := c.Do(nil); { // an empty line is an error in bloomd's protocol, which tells the two apart
+	switch answer, err := c.Do(nil); { // an empty line is an error in bloomd's protocol, which distinguishes it
 	case errors.Is(err, io.EOF):
 		return &serverError{fs.addr, errors.New("it closed the connection without an answer: if it wants certificates, --tls names their folder")}
 	case err != nil:
@@ -137,7 +137,7 @@ func (fs *filterCommand) ask(f func(running) error) error {
 	return errors.Join(f(nodeHolder{c}), c.Close())
 }
 
-// serverError is a server that can't be reached.
+// serverError is the error for a server that can't be reached.
 type serverError struct {
 	addr string
 	err  error

@@ -14,7 +14,7 @@ var durabilities = map[string]bigset.FilterDurability{
 	"sync":     bigset.FilterSync,
 }
 
-// validate returns what a data folder says to the options.
+// validate checks the options as a data folder does.
 func (c creation) validate() error {
 	o := bloomslice.DefaultOptions()
 	if c.capacity != 0 {
@@ -54,11 +54,11 @@ answers as one, has other false positives than a bloomd's, and can't be exported
 				return usage(cmd, "no durability %q: there are interval, log and sync", durability)
 			}
 			if durability != "" && fs.addr != "" {
-				return usage(cmd, "--durability can't be told to a server, bloomd's protocol has no word for it: "+
+				return usage(cmd, "--durability can't be sent to a server, bloomd's protocol has no word for it: "+
 					"give it with --dir while the server is stopped")
 			}
 			if c.slices != 1 && fs.addr != "" {
-				return usage(cmd, "--slices can't be told to a server, bloomd's protocol has no word for it: "+
+				return usage(cmd, "--slices can't be sent to a server, bloomd's protocol has no word for it: "+
 					"give it with --dir while the server is stopped")
 			}
 			for _, flag := range []string{"capacity", "prob", "slices"} {
@@ -67,7 +67,7 @@ answers as one, has other false positives than a bloomd's, and can't be exported
 				}
 			}
 			if err := c.validate(); err != nil && fs.addr == "" {
-				return err // before a store is made
+				return err // before a store is created
 			}
 			return fs.with(cmd.Context(), making, func(h holder) error {
 				created, err := h.create(cmd.Context(), name, c)
@@ -76,7 +76,7 @@ answers as one, has other false positives than a bloomd's, and can't be exported
 				}
 				text := "created %q"
 				if !created {
-					text = "%q is there already"
+					text = "%q exists already"
 				}
 				return fs.answer(struct {
 					jsonFilter

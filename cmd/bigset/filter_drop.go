@@ -34,7 +34,7 @@ func (fs *filterCommand) drop() *cobra.Command {
 	}
 }
 
-// did says what was done to a filter.
+// did prints what was done to a filter.
 func (fs *filterCommand) did(what string, name []byte) error {
 	return fs.answer(struct {
 		jsonFilter
@@ -42,10 +42,10 @@ func (fs *filterCommand) did(what string, name []byte) error {
 	}{filterJSON(name), what}, what+" %q", name)
 }
 
-// done are the words for what was done.
+// done are the past participles of the orders.
 var done = map[string]string{"close": "closed", "clear": "cleared", "flush": "flushed"}
 
-// order is a command that makes sense for a server only.
+// order returns a command that only makes sense for a server.
 func (fs *filterCommand) order(verb, short string, do func(running, context.Context, []byte) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " FILTER…",

@@ -15,7 +15,7 @@ import (
 	"bigset/server/door"
 )
 
-// folderHolder has the filters of a data folder that no server has open.
+// folderHolder holds the filters of a data folder that no server has open.
 type folderHolder struct{ s *engine.Store }
 
 func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
@@ -29,7 +29,7 @@ func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool
 	return err == nil, err
 }
 
-// find names the filter that is not there.
+// find names the filter in its error if it does not exist.
 func (d folderHolder) find(name []byte) (*filters.Filter, error) {
 	f, err := d.s.Filters().Get(name)
 	if err != nil {
@@ -93,14 +93,14 @@ func (d folderHolder) drop(ctx context.Context, name []byte) error {
 	return err
 }
 
-// serverHolder has the filters that a server serves.
+// serverHolder holds the filters of a server.
 type serverHolder struct{ c *bloomd.Client }
 
 func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, error) {
 	return r.c.Create(name, c.given())
 }
 
-// given returns what a server is given.
+// given returns the options in the form that a server takes.
 func (c *creation) given() (o door.FilterCreate) {
 	if c.capacity != 0 {
 		o.Capacity = &c.capacity
@@ -135,7 +135,7 @@ func (r serverHolder) set(_ context.Context, name []byte, keys [][]byte) ([]bool
 	return r.each(name, keys, r.c.Bulk, r.c.Set)
 }
 
-// each asks for all keys at once, or for one after the other where a blank in one keeps them from standing on a line.
+// each asks for all keys at once, or for one after another if a key contains a blank, so that the keys do not fit on a line.
 func (r serverHolder) each(name []byte, keys [][]byte, many func(_ []byte, _ [][]byte) ([]bool, error), one func(_, _ []byte) (bool, error)) ([]bool, error) {
 	if !bytes.ContainsAny(bytes.Join(keys, nil), " ") {
 		yes, err := many(name, keys)
@@ -168,7 +168,7 @@ func (r serverHolder) clear(_ context.Context, name []byte) error       { return
 func (r serverHolder) flush(_ context.Context, name []byte) error       { return r.c.Flush(name) }
 func (r serverHolder) flushAll(context.Context) error                   { return r.c.FlushAll() }
 
-// nodeHolder has the filters that a node, or a cluster, serves at the port for nodes and clients.
+// nodeHolder holds the filters that a node, or a cluster, serves at the port for nodes and clients.
 type nodeHolder struct{ c *client.Client }
 
 func (r nodeHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
@@ -220,7 +220,7 @@ func (r nodeHolder) flush(ctx context.Context, name []byte) error {
 
 func (r nodeHolder) flushAll(ctx context.Context) error { return r.c.FlushFilters(ctx) }
 
-// of says which filter it is that is not there, or not closed.
+// of adds the filter's name to an error if the filter does not exist, or is not closed.
 func of(name []byte, err error) error {
 	if errors.Is(err, bloomd.ErrNoFilter) || errors.Is(err, bloomd.ErrOpen) || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, bigset.ErrFilterOpen) {
 		return fmt.Errorf("%w: %q", err, name)

@@ -41,7 +41,7 @@ six decimals, is derived from the size of the first file.`,
 	return cmd
 }
 
-// moving is one call of import-bloomd or export-bloomd.
+// moving is one run of import-bloomd or export-bloomd.
 type moving struct {
 	*filterCommand
 	names  []string
@@ -50,15 +50,15 @@ type moving struct {
 	dataDir         string
 	store           *engine.Store // nil for a dry run
 	done, left      int           // filters
-	moved           uint64        // bytes of those that are done
-	bytes, bytesAll uint64        // for progress: read so far, and to be read
+	moved           uint64        // size of the filters that are done
+	bytes, bytesAll uint64        // for progress: read so far, and total
 }
 
 func (m *moving) flags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&m.names, "name", nil, "this filter only; may be given several times")
 }
 
-// leaveOut says why a filter did not come over, and goes on, unless it concerns all of them.
+// leaveOut reports why a filter was not moved, and continues, unless the error concerns all of them.
 func (m *moving) leaveOut(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrDiskFull) {
 		return err
@@ -67,7 +67,7 @@ func (m *moving) leaveOut(ctx context.Context, name string, err error) error {
 	return m.note("bigset: %q is left out: %s", name, plain(err))
 }
 
-// finish says what came over.
+// finish reports how much was moved.
 func (m *moving) finish(what string) error {
 	if m.left > 0 {
 		return fmt.Errorf("%w: %s %s, %d left out", errLeftOut, what, filterTally(m.done), m.left)
@@ -159,7 +159,7 @@ func keyTally(n uint64) string { return fmt.Sprintf("%d %s", n, plural(n, "key")
 
 func layerTally(n int) string { return fmt.Sprintf("%d %s", n, plural(uint64(n), "layer")) }
 
-// remarks says what a person should know of a filter that comes over.
+// remarks prints notes about a filter that is being moved.
 func (m *moving) remarks(f *bloomdfiles.Filter) error {
 	var err error
 	if f.Derived {
@@ -176,7 +176,7 @@ func (m *moving) remarks(f *bloomdfiles.Filter) error {
 	return err
 }
 
-// bring reads all of a filter, and writes it unless it is a dry run.
+// bring reads a whole filter, and writes it unless it is a dry run.
 func (m *moving) bring(ctx context.Context, f *bloomdfiles.Filter) (err error) {
 	switch {
 	case m.dryRun:
@@ -194,7 +194,7 @@ func (m *moving) bring(ctx context.Context, f *bloomdfiles.Filter) (err error) {
 	return err
 }
 
-// pages returns the pages of a filter, and shows how far they have come.
+// pages returns the pages of a filter, and shows the progress.
 func (m *moving) pages(f *bloomdfiles.Filter) iter.Seq2[filters.Page, error] {
 	return func(yield func(filters.Page, error) bool) {
 		for p, err := range f.Pages() {

@@ -65,7 +65,7 @@ func (fs *filterCommand) listed(list []facts) error {
 			if err := fs.object(f.json()); err != nil {
 				return err
 			}
-		case f.damaged() && f.probability == 0: // no more is known
+		case f.damaged() && f.probability == 0: // nothing else is known
 			fmt.Fprintf(w, "\t\t\t\t  %q  damaged\n", f.name)
 		default:
 			damaged := ""

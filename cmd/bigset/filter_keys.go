@@ -33,14 +33,14 @@ which is wrong with the filter's probability, or no, which is certain. Exit stat
 	})
 }
 
-// keyQuery is a command that has an answer for each key.
+// keyQuery is a command with an answer for each key.
 type keyQuery struct {
 	*filterCommand
 	notation
 	ask     func(h holder, ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
-	settles bool // it ends when what it did is durable
-	decides bool // it asks only, and a no decides the exit status
-	no      bool // there was one
+	settles bool // it ends when its marks are durable
+	decides bool // it only asks, and a "no" decides the exit status
+	no      bool // there was a "no"
 }
 
 func (q *keyQuery) command(cmd *cobra.Command) *cobra.Command {

@@ -165,7 +165,7 @@ func TestFilterServer(t *testing.T) {
 		{"create f --capacity 20000 --prob 1e-7 --in-memory", "", []string{"create f capacity=20000 prob=1e-07 in_memory=1"}, "Done\n", "created \"f\"\n", exitOK, ""},
 		{"create f --json", "", []string{"create f"}, "Exists\n", "{\"filter\":\"f\",\"created\":false}\n", exitOK, ""},
 		{"create f --capacity 5", "", []string{"create f capacity=5"}, "Client Error: Bad arguments\n", "", exitError, "above 10000"},
-		{"create f --durability sync", "", nil, "", "", exitError, "--durability can't be told to a server"},
+		{"create f --durability sync", "", nil, "", "", exitError, "--durability can't be sent to a server"},
 		{"create a=b", "", []string{"create a=b"}, "Delete in progress\n", "", exitError, "Delete in progress"},
 		{"list f", "", []string{"list f"}, listed, "  probability  capacity  size  storage  filter\n       0.0001   100,000     3  300,046  \"f\"\n         0.01    10,001     1   18,486  \"foo\"\n", exitOK, ""},
 		{"set f a b", "", []string{"bulk f a b"}, "Yes No\n", "yes\ta\nno\tb\n", exitOK, ""},

@@ -78,7 +78,7 @@ func TestImportLongLines(t *testing.T) {
 	longest := strings.Repeat("x", bigset.ElementBytesMax)
 	for name, c := range map[string]struct{ bad, says string }{
 		"one byte":  {longest + "y", "line 1002 of standard input: name too long: an element of 65537 bytes, at most 65536"},
-		"very long": {strings.Repeat("x", 3*lineBytes), "line 1002 of standard input: it is over 262144 bytes long"},
+		"very long": {strings.Repeat("x", 3*lineBytes), "line 1002 of standard input: it is longer than 262144 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := newDir(t)
@@ -161,7 +161,7 @@ func TestImportOfABrokenInput(t *testing.T) {
 	if code := run(t.Context(), []string{"--dir", dir, "set", "import", "s"}, in, &out, &errs); code != exitError {
 		t.Errorf("got status %d", code)
 	}
-	if got := errs.String(); !strings.HasPrefix(got, "bigset: 2 elements imported and durable, then: read standard input behind line 2: unplugged") {
+	if got := errs.String(); !strings.HasPrefix(got, "bigset: 2 elements imported and durable, then: read standard input after line 2: unplugged") {
 		t.Errorf("got %q", got)
 	}
 }

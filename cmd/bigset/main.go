@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	signal.Ignore(syscall.SIGPIPE) // a write fails then, and the store is closed in order
+	signal.Ignore(syscall.SIGPIPE) // writes then fail, and the store is closed properly
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
@@ -28,10 +28,10 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// signalTime is how long a signal that comes again is the same one: timeout and terminals send it to the process and to its group.
+// signalTime is how long a repeated signal counts as the same one: timeout and terminals send it to the process and to its group.
 const signalTime = time.Second
 
-// run does what the arguments say and returns the exit status.
+// run runs the program with the arguments and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	return newApp(in, out, errs).run(ctx, args)
 }
@@ -39,9 +39,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.args = args
 	cmd := a.root()
-	cmd.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	cmd.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := cmd.ExecuteContext(ctx)
-	a.progress.clear() // before the answer comes
+	a.progress.clear() // before the answer appears
 	if e := a.out.Flush(); err == nil || !errors.Is(e, syscall.EPIPE) {
 		err = errors.Join(err, e)
 	}
@@ -52,24 +52,24 @@ func newApp(in io.Reader, out, errs io.Writer) *app {
 	return &app{in: in, out: bufio.NewWriterSize(out, outputBytes), toTerminal: isTerminal(out), errs: errs, progress: newProgress(errs)}
 }
 
-// outputBytes is the size of the buffer before standard output.
+// outputBytes is the size of the buffer for standard output.
 const outputBytes = 64 << 10
 
-// app is one run of the program: its streams, and the flags that all commands have in common.
+// app is one run of the program: its streams, and the flags common to all commands.
 type app struct {
 	in         io.Reader
 	out        *bufio.Writer // standard output
-	toTerminal bool          // a person reads standard output
+	toTerminal bool          // standard output is a terminal
 	errs       io.Writer     // standard error; note writes to it
 	progress   *progress
-	adjust     func(*engine.Options)                  // how a test has the store otherwise; nil is not at all
-	dbDamage   atomic.Pointer[engine.CorruptionError] // that a command of db has met
+	adjust     func(*engine.Options)                  // changes a test's store options; nil means no changes
+	dbDamage   atomic.Pointer[engine.CorruptionError] // met by a command of db
 
 	dir          string
 	json         bool
 	strategy     string
-	keepContexts bool // the store keeps wide contexts open
+	keepContexts bool // the store keeps wide contexts unresolved
 	args         []string
-	node         node   // running nodes, which commands on sets ask in place of a folder
-	record       string // of a store that is to be made; only commands that may make one have the flag
+	node         node   // running nodes, which commands on sets ask instead of a folder
+	record       string // for a store that is to be created; only commands that may create one have the flag
 }

@@ -10,17 +10,17 @@ import (
 	"bigset/keyscheme"
 )
 
-// notation is how bytes are written as arguments and on lines: as they are, or as base64.
+// notation is how bytes are written as arguments and on lines: verbatim, or as base64.
 type notation struct{ base64 bool }
 
 func (n *notation) flag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&n.base64, "base64", false, "elements are written as standard base64, for arbitrary bytes")
 }
 
-// base64Encoding is in files that users keep.
+// base64Encoding is used in files that users keep.
 var base64Encoding = base64.StdEncoding.Strict()
 
-// decode returns the element that is written as text; it may alias the text.
+// decode returns the element for a text; it may alias the text.
 func (n notation) decode(text []byte) (element []byte, err error) {
 	element = text
 	if n.base64 {
@@ -43,7 +43,7 @@ func (n notation) elements(args []string) ([][]byte, error) {
 	return out, nil
 }
 
-// jsonElement and jsonSet are bytes in JSON: as a string where they are valid UTF-8, else under another name as base64.
+// jsonElement and jsonSet are bytes in JSON: a string if they are valid UTF-8, otherwise base64 under another name.
 type jsonElement struct {
 	Text   *string `json:"element,omitempty"`
 	Base64 []byte  `json:"element_base64,omitempty"`
@@ -64,7 +64,7 @@ func (n notation) jsonSet(b []byte) jsonSet {
 	return jsonSet{text, raw}
 }
 
-// split returns bytes as text, or raw where they are no text or base64 was asked for.
+// split returns bytes as text, or raw if they are not valid text or base64 was requested.
 func (n notation) split(b []byte) (text *string, raw []byte) {
 	if !utf8.Valid(b) || n.base64 && len(b) > 0 {
 		return nil, b

@@ -24,12 +24,12 @@ func (a *app) answer(v any, format string, args ...any) error {
 	return err
 }
 
-// line prints bytes on a line of their own, behind a label.
+// line prints bytes on a line of their own, after a label.
 func (a *app) line(label string, b []byte, n notation) error {
 	if !n.base64 && bytes.IndexByte(b, '\n') >= 0 {
 		return fmt.Errorf("%w: %q", errLineBreak, b)
 	}
-	_, _ = a.out.WriteString(label) // the buffer keeps an error for the last write
+	_, _ = a.out.WriteString(label) // the buffer keeps an error until the last write
 	if n.base64 {
 		b = base64Encoding.AppendEncode(a.out.AvailableBuffer(), b)
 	}
@@ -37,7 +37,7 @@ func (a *app) line(label string, b []byte, n notation) error {
 	return a.out.WriteByte('\n')
 }
 
-// note prints on standard error what a person should read beside the answer, after all that was answered so far.
+// note prints a message for the user on standard error, after all answers so far.
 func (a *app) note(format string, args ...any) error {
 	if err := a.out.Flush(); err != nil {
 		return err
@@ -52,10 +52,10 @@ func count(n uint64, noun string) string {
 	return bench.Thousands(n) + " " + plural(n, noun)
 }
 
-// tally returns a number of elements in an answer, where scripts read it too.
+// tally returns a number of elements for an answer, which scripts also read.
 func tally(n uint64) string { return fmt.Sprintf("%d %s", n, plural(n, "element")) }
 
-// size returns a number of bytes in the unit that suits it.
+// size formats a number of bytes in a suitable unit.
 func size(n uint64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -70,7 +70,7 @@ func size(n uint64) string {
 
 var sizeUnits = []string{"KiB", "MiB", "GiB", "TiB", "PiB"}
 
-// plural returns a noun for a number of things.
+// plural returns a noun in the form for a number.
 func plural(n uint64, noun string) string {
 	if n == 1 {
 		return noun

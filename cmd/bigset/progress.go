@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// progressInterval is how often progress is shown at most.
+// progressInterval is the minimum interval between displays of progress.
 const progressInterval = 250 * time.Millisecond
 
-// progress shows on a terminal how far long work has come, on one line that is erased at the end. On anything else it
-// shows nothing.
+// progress shows the progress of long work on a terminal, on one line that is erased at the end. On anything else it shows nothing.
 type progress struct {
-	to    io.Writer // nil shows nothing
+	to    io.Writer // nil means nothing is shown
 	now   func() time.Time
-	last  time.Time // when it was shown last; at first, when the work began
+	last  time.Time // the time of the last display; at first, of the start of the work
 	shown bool
 }
 
@@ -27,7 +26,7 @@ func newProgress(to io.Writer) *progress {
 	return p
 }
 
-// show shows how far the work is, if the last time is long enough ago.
+// show shows the progress, if the last display is long enough ago.
 func (p *progress) show(format string, args ...any) {
 	if p.to == nil {
 		return
@@ -40,7 +39,7 @@ func (p *progress) show(format string, args ...any) {
 	fmt.Fprintf(p.to, "\r\x1b[K"+format, args...)
 }
 
-// clear erases what was shown.
+// clear erases the line.
 func (p *progress) clear() {
 	if p.shown {
 		p.shown = false
@@ -48,7 +47,7 @@ func (p *progress) clear() {
 	}
 }
 
-// isTerminal reports whether a person reads what is written there.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

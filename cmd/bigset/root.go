@@ -15,7 +15,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Bigset keeps very big sets in a data folder. A set is an observed-remove set in which adds win: it costs the same to
 insert into a set of ten elements and of ten million.
 
-Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobody knows whether a change at a running node was done.`,
+Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if it is unknown whether a change at a running node was done.`,
 		Example: `  bigset demo
   bigset set add friends paul ringo
   bigset set has friends paul
@@ -34,12 +34,12 @@ Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobo
 	cmd.AddCommand(a.set(), a.filter(), a.serve(), a.token(), a.stats(), a.compact(), a.verify(), a.checkpoint(), a.restore(), a.db(), a.cluster(), a.cert(),
 		benchCommand(a.in, a.out, a.errs), a.demo(), a.simulate(), a.torture(), a.version())
 	a.complete(cmd)
-	_ = cmd.MarkPersistentFlagDirname("dir")                         // there is such a flag
-	_ = cmd.RegisterFlagCompletionFunc("strategy", completeStrategy) // and such
+	_ = cmd.MarkPersistentFlagDirname("dir")                         // the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("strategy", completeStrategy) // and so does this one
 	return chooser(cmd)
 }
 
-// chooser completes a command that only has subcommands: alone it prints its help, with an unknown name it suggests one.
+// chooser completes a command that only has subcommands: alone it prints its help; after an unknown name it suggests a similar one.
 func chooser(cmd *cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 1 // names are short
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -60,18 +60,18 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usage(cmd, "%s", text)
 }
 
-// flagError says what is wrong with a flag. Under an unknown command no flag is known: then that is what is wrong.
+// flagError returns the error for a flag. Under an unknown command every flag is unknown; then the command is the error.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unknownCommand(cmd, args[0])
 	}
 	if strings.HasPrefix(err.Error(), "unknown") {
-		return usage(cmd, "%w (an element that begins with - goes behind --)", err)
+		return usage(cmd, "%w (an element that begins with - goes after --)", err)
 	}
 	return usage(cmd, "%w", err)
 }
 
-// takes makes sure of the number of positional arguments; most < 0 is any number.
+// takes checks the number of positional arguments; a negative most allows any number.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {

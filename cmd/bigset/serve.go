@@ -118,7 +118,7 @@ by a link, takes bloomd's own flags and defaults.`,
 	return cmd
 }
 
-// serveFlagsTo has the flags that were given count.
+// serveFlagsTo applies the given flags to a configuration.
 func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	f := cmd.Flags()
 	var errs []error
@@ -145,12 +145,12 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	return errors.Join(errs...)
 }
 
-// drainTime is how long clients are waited for when the node stops.
+// drainTime is how long a stopping node waits for clients.
 const drainTime = 10 * time.Second
 
-// serveNode runs a node until ctx ends. ignored is what the configuration says and nothing comes of.
+// serveNode runs a node until ctx ends. ignored lists the parts of the configuration that have no effect.
 func (a *app) serveNode(ctx context.Context, c server.Config, tag string, ignored []string) error {
-	signal.Ignore(syscall.SIGHUP) // as bloomd
+	signal.Ignore(syscall.SIGHUP) // as bloomd does
 	log := c.Logger(tag, a.errs, a.toTerminal)
 	for _, text := range ignored {
 		log.Warn("bigset: configuration", "ignored", text)

@@ -245,7 +245,7 @@ func TestCalledBloomd(t *testing.T) {
 	}
 	s := startServing(t, bloomdCommand(t, "surplus", "-w2", "-f", conf))
 	s.talk("create f", "Done", "list", "START\nf 0.000100 60419 20000 0\nEND", "set f a", "Yes")
-	if code := s.end(syscall.SIGTERM); code != 0 || strings.Contains(s.log.text.String(), "nothing comes of it") {
+	if code := s.end(syscall.SIGTERM); code != 0 || strings.Contains(s.log.text.String(), "it has no effect") {
 		t.Errorf("status %d\n%s", code, s.log.text.String())
 	}
 	open := filepath.Join(t.TempDir(), "open.conf") // with bloomd's default of what it does not say

@@ -50,7 +50,7 @@ var policies = map[string]bigset.Policy{
 	"required":    bigset.PolicyRequired,
 }
 
-// options returns what the flags say.
+// options returns the options given by the flags.
 func (w *writing) options(cmd *cobra.Command) (bigset.WriteOptions, error) {
 	policy, ok := policies[w.policy]
 	if !ok {

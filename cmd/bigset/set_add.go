@@ -29,7 +29,7 @@ With --json each element comes with its context: the token to act on this very a
 			}
 			how := making
 			if len(c.tokens) > 0 {
-				how = changing // a token is of a store that there is
+				how = changing // a token belongs to an existing store
 			}
 			a.keepContexts = c.keepContexts
 			return a.either(cmd, how, func() error { return a.addAway(cmd, c) }, func(s *engine.Store) error {
@@ -46,7 +46,7 @@ With --json each element comes with its context: the token to act on this very a
 	return cmd
 }
 
-// added prints what an add did.
+// added prints the result of an add.
 func (a *app) added(c *change, tokens *bigset.Tokens, r bigset.Result) error {
 	for i, e := range c.elements {
 		if !a.json {

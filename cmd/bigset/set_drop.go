@@ -65,7 +65,7 @@ func seenBy(tokens *bigset.Tokens, text string) (*clock.Clock, error) {
 	return seen, ofFlag("--context", true, err)
 }
 
-// drop drops a set, says so as soon as it is done, and gives the space back if that is cheap.
+// drop drops a set, reports that as soon as it is done, and reclaims the space if that is cheap.
 func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock.Clock, d bigset.Durability) error {
 	if _, err := s.Drop(ctx, set, bigset.DropOptions{Seen: seen, Durability: d}); err != nil {
 		return err

@@ -42,7 +42,7 @@ With --json each answer comes with its context: the token to act on what was see
 	return cmd
 }
 
-// present prints which elements are there.
+// present prints which elements are in the set.
 func (a *app) present(n notation, tokens *bigset.Tokens, elements [][]byte, found []bigset.Context) (err error) {
 	all := true
 	for i, e := range elements {

@@ -15,7 +15,7 @@ import (
 	"bigset/engine"
 )
 
-// batchesUnderWay is how many batches are written at the same time: those that meet share a sync.
+// batchesUnderWay is the number of batches written concurrently, which may share a sync.
 const batchesUnderWay = 8
 
 func (a *app) setImport() *cobra.Command {
@@ -44,7 +44,7 @@ element that is there already is there twice until it is removed or added again.
 	return cmd
 }
 
-// importer is one call of import: a reader that starts batches, and a loop that lands them in order.
+// importer is one run of import: a reader that starts batches, and a loop that finishes them in order.
 type importer struct {
 	*app
 	writing
@@ -55,7 +55,7 @@ type importer struct {
 	options bigset.WriteOptions
 	input   *lines
 	to      target
-	landed  uint64 // elements that were acknowledged
+	landed  uint64 // elements that have been acknowledged
 }
 
 // target is where an import adds elements: a store, or a running node.
@@ -78,7 +78,7 @@ func (t storeTarget) add(ctx context.Context, set []byte, elements [][]byte) err
 
 func (t storeTarget) flush(ctx context.Context) error { return t.s.Flush(ctx) }
 
-// importError says how far an import came before it failed.
+// importError says how far an import got before it failed.
 type importError struct {
 	durable uint64
 	cause   error
@@ -130,7 +130,7 @@ func (im *importer) into(ctx context.Context, to target) error {
 	return im.finish(ctx, im.stream(ctx))
 }
 
-// open opens the input, and names it.
+// open opens the input, and returns its name.
 func (im *importer) open(args []string) (name string, in io.ReadCloser, err error) {
 	if len(args) == 0 || args[0] == "-" {
 		return "standard input", io.NopCloser(im.in), nil
@@ -150,14 +150,14 @@ func (im *importer) open(args []string) (name string, in io.ReadCloser, err erro
 	return args[0], f, nil
 }
 
-// batch is some elements on their way into the store.
+// batch is a batch of elements on their way into the store.
 type batch struct {
 	elements [][]byte
-	inputErr error // why the input ends behind them; io.EOF where it just does
+	inputErr error // why the input ends after them; io.EOF at its normal end
 	written  chan error
 }
 
-// stream writes the input and acknowledges it in order. It returns nil when all of it is written.
+// stream writes the input and acknowledges it in order. It returns nil when the whole input is written.
 func (im *importer) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -175,8 +175,8 @@ func (im *importer) stream(ctx context.Context) error {
 	}
 }
 
-// feed reads batches and starts to write them, as many at a time as the channel holds. It may be left behind, waiting for
-// input, when the import fails.
+// feed reads batches and starts to write them, as many at a time as the channel holds. When the import fails, feed may be left waiting for
+// input.
 func (im *importer) feed(ctx context.Context, batches chan<- *batch) {
 	for {
 		b := &batch{written: make(chan error, 1)}
@@ -200,7 +200,7 @@ func (im *importer) write(ctx context.Context, elements [][]byte) error {
 	return im.to.add(ctx, im.set, elements)
 }
 
-// land waits for a batch and acknowledges it. It reports whether it was the last.
+// land waits for a batch and acknowledges it. It reports whether the batch was the last.
 func (im *importer) land(b *batch) (done bool, err error) {
 	if err := <-b.written; err != nil {
 		return false, err
@@ -235,7 +235,7 @@ func (im *importer) acknowledge(last []byte) (err error) {
 	return im.out.Flush()
 }
 
-// finish makes durable what was written without a sync, and says how much it is.
+// finish makes durable what was written without a sync, and reports the number of elements.
 func (im *importer) finish(ctx context.Context, err error) error {
 	if im.noSync {
 		if e := im.to.flush(context.WithoutCancel(ctx)); e != nil {

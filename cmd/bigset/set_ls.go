@@ -13,7 +13,7 @@ import (
 	"bigset/fold"
 )
 
-// listing is one call of ls.
+// listing is one run of ls.
 type listing struct {
 	notation
 	from, to, prefix, after string
@@ -24,7 +24,7 @@ type listing struct {
 	tokens *bigset.Tokens
 	seen   *clock.Clock // the clock of the set when the listing began
 	some   bool         // an element was printed
-	last   []byte       // the last one
+	last   []byte       // the last element printed
 	left   int          // how many may still be printed
 }
 
@@ -76,13 +76,13 @@ func (l *listing) flags(cmd *cobra.Command) {
 	f.StringVar(&l.from, "from", "", "from this element on")
 	f.StringVar(&l.to, "to", "", "up to this element, without it")
 	f.StringVar(&l.prefix, "prefix", "", "elements that begin with this")
-	f.StringVar(&l.after, "after", "", "go on behind the page that gave this token")
+	f.StringVar(&l.after, "after", "", "continue after the page that gave this token")
 	f.IntVar(&l.limit, "limit", 0, "at most that many elements; 0 is all")
 	f.BoolVar(&l.reverse, "reverse", false, "in descending order")
 	l.notation.flag(cmd)
 }
 
-// bounds returns what the flags say of the elements; what is empty is no bound.
+// bounds returns the bounds given by the flags; an empty value is no bound.
 func (l *listing) bounds() (o bigset.ReadOptions, err error) {
 	o.Reverse = l.reverse
 	if o.From, err = l.bound("from", l.from); err != nil {
@@ -106,7 +106,7 @@ func (n notation) bound(flag, text string) ([]byte, error) {
 	return b, nil
 }
 
-// list prints a listing. It reads one element more than asked for: then it knows whether there is one.
+// list prints a listing. It reads one element more than requested, to learn whether there are more.
 func (a *app) list(ctx context.Context, s *engine.Store, l *listing, o bigset.ReadOptions) error {
 	l.left = math.MaxInt
 	if l.limit > 0 && l.limit < math.MaxInt {
@@ -159,7 +159,7 @@ func (a *app) listElement(l *listing, e fold.Element) error {
 	}{l.jsonElement(e.Name), token.Text()})
 }
 
-// listNothing gives a listing without elements the context that their absence was seen in: no element brought one.
+// listNothing prints the context of a listing without elements, in which their absence was seen: no element carried one.
 func (a *app) listNothing(l *listing) error {
 	if !a.json {
 		return nil
@@ -173,7 +173,7 @@ func (a *app) listNothing(l *listing) error {
 	}{token.Text()})
 }
 
-// resumes returns the element behind which --after goes on.
+// resumes returns the element after which --after continues.
 func (l *listing) resumes() ([]byte, error) {
 	token, err := tokenOf("--after", l.after)
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *listing) resumes() ([]byte, error) {
 	return after, ofFlag("--after", true, err)
 }
 
-// listMore says how to go on.
+// listMore prints how to continue.
 func (a *app) listMore(l *listing) error {
 	token, err := l.tokens.Cursor(l.last, l.reverse)
 	if err != nil {

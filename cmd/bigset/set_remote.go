@@ -18,7 +18,7 @@ import (
 	"bigset/server/certs"
 )
 
-// node is where the commands on sets find running nodes, in place of a folder.
+// node is how commands on sets reach running nodes, instead of a folder.
 type node struct {
 	addrs        []string
 	certificates string
@@ -37,7 +37,7 @@ func (n *node) flags(cmd *cobra.Command) {
 	_ = cmd.MarkPersistentFlagDirname("tls")
 }
 
-// nodeFlags are the flags of quorums and ids, with the commands that take them.
+// nodeFlags are the flags for quorums and ids, with the commands that have them.
 var nodeFlags = []struct {
 	name     string
 	commands []string
@@ -48,7 +48,7 @@ var nodeFlags = []struct {
 	{"request", []string{"add", "rm"}},
 }
 
-// away reports whether a command asks a running node, and refuses flags that don't go together.
+// away reports whether a command goes to a running node, and refuses flags that do not go together.
 func (a *app) away(cmd *cobra.Command) (bool, error) {
 	n := &a.node
 	given := func(flag string) bool {
@@ -88,7 +88,7 @@ func (a *app) away(cmd *cobra.Command) (bool, error) {
 	return true, nil
 }
 
-// either does a command at a running node, or in the folder with that access if none is named.
+// either runs a command at a running node, or on the folder with the given access if no node is named.
 func (a *app) either(cmd *cobra.Command, how access, away func() error, here func(*engine.Store) error) error {
 	yes, err := a.away(cmd)
 	switch {
@@ -100,7 +100,7 @@ func (a *app) either(cmd *cobra.Command, how access, away func() error, here fun
 	return a.withStore(how, here)
 }
 
-// quorum returns what a change has to reach before it is acknowledged.
+// quorum returns the quorum at which a change is acknowledged.
 func (n *node) quorum(cmd *cobra.Command) client.Quorum {
 	q := client.Quorum{W: n.w, DW: n.dw}
 	if f := cmd.Flags(); n.dw == 0 && (f.Changed("dw") || f.Changed("no-sync")) {
@@ -109,7 +109,7 @@ func (n *node) quorum(cmd *cobra.Command) client.Quorum {
 	return q
 }
 
-// ask runs f with a client of the running nodes. An error of a change whose outcome nobody knows comes with the command that settles it.
+// ask runs f with a client of the running nodes. If f's error leaves the outcome of a change unknown, ask adds the command that settles it.
 func (a *app) ask(f func(*client.Client) error) (err error) {
 	c, err := a.node.open()
 	if err != nil {
@@ -130,16 +130,16 @@ func (n *node) open() (*client.Client, error) {
 	return client.Open(o)
 }
 
-// repeatError is a change whose outcome nobody knows.
+// repeatError is the error for a change whose outcome is unknown.
 type repeatError struct {
 	err  error
-	hint string // how it is settled
+	hint string // how to settle it
 }
 
 func (e *repeatError) Error() string { return e.err.Error() }
 func (e *repeatError) Unwrap() error { return e.err }
 
-// repeatable gives an error that says that nobody knows what happened the command that settles it.
+// repeatable adds the command that settles the outcome to an error that leaves it unknown.
 func (a *app) repeatable(err error) error {
 	var u *client.UnknownError
 	if !errors.As(err, &u) {
@@ -158,10 +158,10 @@ func (a *app) repeatable(err error) error {
 	return err
 }
 
-// againBytes is the longest command that is shown to be given again.
+// againBytes is the maximum length of a command that is shown for repetition.
 const againBytes = 2000
 
-// again returns the command that was given, with a flag more.
+// again returns the command line with an additional flag.
 func (a *app) again(flag, value string) string {
 	args := a.args
 	if !slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") }) {
@@ -178,7 +178,7 @@ func (a *app) again(flag, value string) string {
 	return "`" + text + "`"
 }
 
-// shellWords returns arguments as a shell takes them.
+// shellWords quotes arguments for a shell.
 func shellWords(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {
@@ -191,7 +191,7 @@ func shellWords(args []string) []string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
-// tokenOf reads the token of a flag. One that is given and empty is none, and refused: a command substitution may have failed.
+// tokenOf reads the token of a flag. An empty value is refused: a command substitution may have failed.
 func tokenOf(flag, text string) (client.Token, error) {
 	token, err := bigset.ParseToken(text)
 	if err != nil {
@@ -200,7 +200,7 @@ func tokenOf(flag, text string) (client.Token, error) {
 	return token, nil
 }
 
-// ofFlag says of an error about a token which flag gave it.
+// ofFlag adds the flag to an error about its token.
 func ofFlag(flag string, given bool, err error) error {
 	if given && (errors.Is(err, keyscheme.ErrToken) || errors.Is(err, bigset.ErrCursor)) {
 		return fmt.Errorf("%s: %w", flag, err)
@@ -208,12 +208,12 @@ func ofFlag(flag string, given bool, err error) error {
 	return err
 }
 
-// change returns what add and rm ask a node for.
+// change returns the request of add and rm to a node.
 func (n *node) change(cmd *cobra.Command, c *change) (w client.Write, err error) {
 	w = client.Write{Set: c.set, Policy: c.options.Policy, Quorum: n.quorum(cmd), Request: []byte(n.request), Retry: n.request != "",
 		Ops: make([]client.Op, len(c.elements))}
 	if n.request == "" {
-		w.Request = []byte(rand.Text()) // one that can be typed
+		w.Request = []byte(rand.Text()) // easy to type
 	}
 	for i, e := range c.elements {
 		w.Ops[i] = client.Op{Kind: c.kind, Element: e}
@@ -235,7 +235,7 @@ func (n *node) change(cmd *cobra.Command, c *change) (w client.Write, err error)
 	return w, nil
 }
 
-// changeAway does what add and rm ask for at a running node.
+// changeAway runs add and rm at a running node.
 func (a *app) changeAway(cmd *cobra.Command, c *change, contexts bool, show func(client.Written) error) error {
 	w, err := a.node.change(cmd, c)
 	if err != nil {

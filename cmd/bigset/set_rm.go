@@ -37,7 +37,7 @@ with --open-contexts nobody looks.`,
 	return cmd
 }
 
-// removed prints what a remove did.
+// removed prints the result of a remove.
 func (a *app) removed(n int) error {
 	err := a.answer(struct {
 		Removed int `json:"removed"`

@@ -65,7 +65,7 @@ func (a *app) figures(set []byte, st client.Stats) error {
 	return a.table(figureRows(set, st))
 }
 
-// figureRows are what is known of a set wherever it is.
+// figureRows are the figures of a set, wherever it is stored.
 func figureRows(set []byte, st door.Stats) []row {
 	return []row{
 		{"set", fmt.Sprintf("%q", set)},

@@ -11,12 +11,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// change is one call of add or rm: what it has from its arguments and flags.
+// change is one run of add or rm: its arguments and flags.
 type change struct {
 	writing
 	notation
 	kind         keyscheme.Op
-	tokens       []string // none, one of the whole set, or one for each element
+	tokens       []string // none, one for the whole set, or one for each element
 	keepContexts bool     // wide contexts are kept unresolved
 
 	set      []byte
@@ -33,7 +33,7 @@ func (c *change) flags(cmd *cobra.Command) {
 		"store a context of the whole set as it is, without reading; the background resolves it later")
 }
 
-// parse takes the arguments, and checks all that needs no store.
+// parse reads the arguments, and checks everything that needs no store.
 func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
 	if c.set, err = setName(args[0]); err != nil {
 		return err
@@ -42,14 +42,14 @@ func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if n := len(c.tokens); n > 1 && n != len(c.elements) {
-		return usage(cmd, "--context is there %d times for %d elements: give it once for each element, in their order, or once for the whole set",
+		return usage(cmd, "--context is given %d times for %d elements: give it once for each element, in their order, or once for the whole set",
 			n, len(c.elements))
 	}
 	c.options, err = c.writing.options(cmd)
 	return err
 }
 
-// write does it, in one atomic batch.
+// write applies the change in one atomic batch.
 func (c *change) write(ctx context.Context, s *engine.Store) (bigset.Result, error) {
 	contexts, err := c.contexts(s.Tokens(c.set))
 	if err != nil {

@@ -67,14 +67,14 @@ Exit status 1 says that something was violated.`,
 	f.Uint64Var(&o.Seed, "seed", 1, "schedules follow from it")
 	f.IntVar(&o.Replicas, "replicas", 0, "replicas of each schedule, 3 to 7 (default: a mixture)")
 	f.StringVar(&replay, "replay", "", "run the schedule in this file instead")
-	_ = cmd.MarkFlagFilename("replay") // there is such a flag
+	_ = cmd.MarkFlagFilename("replay") // the flag exists
 	return cmd
 }
 
-// kindNames says what the schedules of a kind are.
+// kindNames describes the schedules of each kind.
 var kindNames = map[string]string{"rules": "over the rules", "engines": "over engines", "clusters": "of clusters", "members": "of members"}
 
-// counts writes how many there were of each name, in the order of names. Those that were never met have a place of their own.
+// counts formats the count of each name, in the order of names. Names that never occurred are listed separately.
 func counts(of map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -97,7 +97,7 @@ func (a *app) simulating(r *sim.Report) {
 		count(uint64(r.Checks), "state"), counts(r.Faults))
 }
 
-// simulationText writes what schedules did and found.
+// simulationText formats what schedules did and found.
 func simulationText(r *sim.Report) string {
 	var kinds []string
 	for _, k := range sim.Kinds {

@@ -69,17 +69,17 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 	return cmd
 }
 
-// totals are figures of a store that take a look at every set.
+// totals are the figures of a store that require a look at every set.
 type totals struct {
 	Sets      uint64 `json:"sets"`
-	SetsEmpty uint64 `json:"sets_empty"` // of them those without a live dot
+	SetsEmpty uint64 `json:"sets_empty"` // of these, the sets without a live dot
 	LiveDots  uint64 `json:"live_dots"`
-	Events    uint64 `json:"events"` // that the store knows of
+	Events    uint64 `json:"events"` // known to the store
 
 	FilterSlices   uint64       `json:"filter_slices"`
 	FilterKeys     uint64       `json:"filter_keys"`
 	FilterCapacity uint64       `json:"filter_capacity"`
-	FilterPages    uint64       `json:"filter_pages"`         // that the bits of their layers take
+	FilterPages    uint64       `json:"filter_pages"`         // taken by the bits of their layers
 	FilterStorage  uint64       `json:"filter_storage_bytes"` // by bloomd's formula
 	DamagedFilters []jsonFilter `json:"damaged_filters,omitempty"`
 	DamagedSets    []jsonSet    `json:"damaged_sets,omitempty"`
@@ -87,7 +87,7 @@ type totals struct {
 	filters, damaged string // for people
 }
 
-// addFilters adds what a look at every filter says, and what is damaged.
+// addFilters adds the figures of all filters, and the damaged ones.
 func (t *totals) addFilters(s *engine.Store) error {
 	infos, err := s.Filters().List(nil)
 	if err != nil {
@@ -197,7 +197,7 @@ func levelRows(st engine.Stats) (rows []row) {
 	return rows
 }
 
-// metrics prints what Stats has as lines that Prometheus reads.
+// metrics prints the figures of Stats in the text format of Prometheus.
 func (a *app) metrics(s *engine.Store) error {
 	st, err := s.Stats()
 	if err != nil {

@@ -49,7 +49,7 @@ func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
 	if st.Unresolved > 0 {
 		rows = append(rows, row{"open keys", bench.Thousands(uint64(st.Unresolved))})
 	}
-	if st.Keys == 0 { // it is small, or in no table yet
+	if st.Keys == 0 { // it is small, or not in a table yet
 		return a.table(rows)
 	}
 	rows = append(rows, row{"in tables", size(st.BytesTables)}, row{"keys in tables", bench.Thousands(st.Keys)},
@@ -62,15 +62,15 @@ func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
 	return a.table(rows)
 }
 
-// setList says which sets to list.
+// setList selects the sets to list.
 type setList struct {
 	wanted bool
 	by     string
-	limit  int // 0 is all
+	limit  int // 0 means all
 	order  setOrder
 }
 
-// setOrder is what a list of sets is ordered by, the most first.
+// setOrder is the figure by which a list of sets is ordered, largest first.
 type setOrder func(engine.SetStats) uint64
 
 var setOrders = map[string]setOrder{
@@ -79,7 +79,7 @@ var setOrders = map[string]setOrder{
 	"live": func(st engine.SetStats) uint64 { return st.Live },
 }
 
-// listStats lists sets. Where not all are wanted, it keeps no more than twice as many.
+// listStats lists sets. Unless all are requested, it keeps at most twice as many as requested.
 func (a *app) listStats(ctx context.Context, s *engine.Store, l setList) error {
 	var list []engine.SetStats
 	cut := func() {

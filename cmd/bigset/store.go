@@ -13,16 +13,16 @@ import (
 	"bigset/keyscheme"
 )
 
-// access is how a command wants the store.
+// access is how a command uses the store.
 type access byte
 
 const (
-	atRest   access = iota // it must exist, and does nothing by itself
+	atRest   access = iota // it must exist, and does no work of its own
 	changing               // it must exist
-	making                 // it is made where there is none
+	making                 // it is created if it does not exist
 )
 
-// withStore runs f with the store, and closes it.
+// withStore runs f with the store, and then closes it.
 func (a *app) withStore(how access, f func(*engine.Store) error) (err error) {
 	opt, err := a.options(how)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *app) options(how access) (*engine.Options, error) {
 	return opt, nil
 }
 
-// recordFlag gives a command that may make a store the flag that says of what kind.
+// recordFlag adds the flag for the kind of record to a command that may create a store.
 func (a *app) recordFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 }
@@ -75,7 +75,7 @@ func strategyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// setName returns the bytes of a set's name. It is checked before a store is opened, or made.
+// setName returns the bytes of a set's name. It is checked before a store is opened or created.
 func setName(arg string) ([]byte, error) {
 	if arg == "" {
 		return nil, fmt.Errorf("%w: it is empty", errSetName)
@@ -86,7 +86,7 @@ func setName(arg string) ([]byte, error) {
 	return []byte(arg), nil
 }
 
-// setNameOrAll is setName of the only argument, or nil, all sets, without one.
+// setNameOrAll is setName for the only argument; without an argument it returns nil, which means all sets.
 func setNameOrAll(args []string) ([]byte, error) {
 	if len(args) == 0 {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// terminalSize returns the columns and rows of the terminal that is written to.
+// terminalSize returns the columns and rows of the terminal that w writes to.
 func terminalSize(w io.Writer, getenv func(string) string) (columns, rows int) {
 	var size struct{ rows, columns, x, y uint16 }
 	if file, ok := w.(*os.File); ok {

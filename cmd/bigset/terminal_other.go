@@ -4,7 +4,7 @@ package main
 
 import "io"
 
-// terminalSize returns what the environment says of the terminal's columns and rows.
+// terminalSize returns the terminal's columns and rows according to the environment.
 func terminalSize(_ io.Writer, getenv func(string) string) (columns, rows int) {
 	return usualSize(getenv)
 }

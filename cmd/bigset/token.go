@@ -15,7 +15,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// token returns the commands on tokens of clients.
+// token returns the commands for clients' tokens.
 func (a *app) token() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
@@ -37,7 +37,7 @@ added or removed at one node of a cluster all others know at once, or when they 
 	return chooser(cmd)
 }
 
-// withTokens runs f with what keeps the tokens: running nodes, or a folder.
+// withTokens runs f with the keeper of the tokens: running nodes, or a folder.
 func (a *app) withTokens(cmd *cobra.Command, how access, f func(tokenKeeper) error) error {
 	return a.either(cmd, how,
 		func() error { return a.ask(func(c *client.Client) error { return f(c) }) },
@@ -50,7 +50,7 @@ func (a *app) withTokens(cmd *cobra.Command, how access, f func(tokenKeeper) err
 		})
 }
 
-// tokenKeeper is what keeps the tokens.
+// tokenKeeper keeps tokens.
 type tokenKeeper interface {
 	Tokens(ctx context.Context) ([]tokens.Entry, error)
 	ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error)
@@ -112,7 +112,7 @@ should end where a word ends: users is also the beginning of users2, users/ is n
 	return cmd
 }
 
-// tokensAway says which members have not heard of a change.
+// tokensAway prints which members have not heard of a change.
 func (a *app) tokensAway(away []string) error {
 	if len(away) == 0 {
 		return nil
@@ -179,7 +179,7 @@ need one all the same.`,
 	}
 }
 
-// removeTokens removes the tokens with those IDs or labels. Where one of these is of none, it removes nothing.
+// removeTokens removes the tokens with those IDs or labels. If any of these matches no token, it removes nothing.
 func (a *app) removeTokens(ctx context.Context, k tokenKeeper, names []string) error {
 	list, err := k.Tokens(ctx)
 	if err != nil {

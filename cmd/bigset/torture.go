@@ -77,7 +77,7 @@ The same seed does the same faults; what they meet depends on the machine.`,
 	return cmd
 }
 
-// tortured prints what a run came to.
+// tortured prints the result of a run.
 func (a *app) tortured(o *torture.Options, r *torture.Report) error {
 	h := r.History
 	if a.json {

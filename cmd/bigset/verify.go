@@ -51,7 +51,7 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
 				}
 				return a.verified(&rep, set == nil)
 			})
-			if errors.Is(err, bigset.ErrCorrupt) { // so bad that it could not be read to the end
+			if errors.Is(err, bigset.ErrCorrupt) { // too damaged to be read to the end
 				return errors.Join(a.damage(err), errNotVerified)
 			}
 			return err
@@ -67,7 +67,7 @@ func (a *app) verifying(r engine.VerifyReport) {
 		count(r.FilterPages, "page"), count(uint64(r.ProblemCount), "problem"))
 }
 
-// problem is one thing that is wrong, in JSON.
+// problem is one problem, in JSON.
 type problem struct {
 	jsonSet
 	jsonFilter
@@ -89,7 +89,7 @@ type verification struct {
 	Problems int `json:"problems"`
 }
 
-// verifiedFilters is what a verification of the whole store says of filters.
+// verifiedFilters is the part of a store's verification about filters.
 type verifiedFilters struct {
 	Filters int    `json:"filters"`
 	Slices  int    `json:"filter_slices"`
@@ -124,7 +124,7 @@ func (a *app) verified(r *engine.VerifyReport, whole bool) error {
 	return err
 }
 
-// problem prints one thing that is wrong. Where neither a set nor a filter is named, it is of neither, or not known.
+// problem prints one problem. If it names neither a set nor a filter, it belongs to neither, or to an unknown one.
 func (a *app) problem(p engine.Problem) error {
 	p.What = packageNames.Replace(p.What)
 	if a.json {

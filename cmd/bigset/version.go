@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build says what this program is.
+// build describes this program.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

@@ -18,11 +18,11 @@ import (
 	"bigset/compaction"
 )
 
-// lazy lets flushes and compactions drop what they meet, and has spans rewritten only in sets that are at rest: it never competes with writes. What is
-// dead is not a strategy's to say, so nothing that it answers can lose an element or bring one back. Wrong answers cost space and work.
+// lazy lets flushes and compactions drop what they meet, and wants spans rewritten only in sets at rest: so it never competes with writes.
+// A strategy does not decide what is dead, so none of its answers can lose an element or bring one back. Wrong answers cost space and work.
 type lazy struct{}
 
-// Name is what rows, plots and -strategies call it.
+// Name is its name in rows, plots and -strategies.
 func (lazy) Name() string { return "lazy" }
 
 // WorksOn accepts the records that flushes and compactions ask about.
@@ -37,12 +37,12 @@ func (lazy) Filters() bool  { return true }  // durable tombstones go to the dro
 func (lazy) Deletes() bool  { return false } // no point deletes
 func (lazy) Rewrites() bool { return true }  // the rewriter asks Wants and Worth
 
-// Wants asks for the rewriter where a fifth of a set at rest is dead.
+// Wants asks for the rewriter if a fifth of a set at rest is dead.
 func (lazy) Wants(l compaction.Load) bool {
 	return l.Quiet >= compaction.QuietEnough && l.Garbage() > 4096 && float64(l.Garbage()) > 0.2*float64(l.Keys)
 }
 
-// Worth copies a span of which a fifth is dead.
+// Worth reports whether a fifth of a span is dead.
 func (lazy) Worth(s compaction.Span) bool { return float64(s.Dead) > 0.2*float64(s.Keys) }
 
 func main() {
@@ -65,7 +65,7 @@ func measure(ctx context.Context, out io.Writer, name, page string, o lab.Option
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(page, os.O_WRONLY|os.O_CREATE, 0o644) // before the work: a page that can't be written is known at once
+	f, err := os.OpenFile(page, os.O_WRONLY|os.O_CREATE, 0o644) // before the work: an unwritable page is reported at once
 	if err != nil {
 		return err
 	}

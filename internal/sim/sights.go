@@ -80,7 +80,7 @@ var sights = []sight{
 	{"exchanged-by-messages", mechanism, []string{"everything exchanged by messages"}, [4]float64{410, 430, 0, 0}},
 	{"exchanged-by-repair", mechanism, []string{"everything exchanged by repair"}, [4]float64{390, 400, 0, 0}},
 	{"failed-operation-done", mechanism, []string{"failed operation was done"}, [4]float64{1.5, 1.5, 0, 0}},
-	{"filters-not-learned", mechanism, []string{"cluster: which filters and tokens there are could not be learned, it is tried again"}, [4]float64{0, 0, 0, 90}},
+	{"filters-not-learned", mechanism, []string{"cluster: it could not be learned which filters and tokens exist, it is tried again"}, [4]float64{0, 0, 0, 90}},
 	{"flush", mechanism, nil, [4]float64{0, 1300, 350, 730}},
 	{"flush-filter", mechanism, nil, [4]float64{0, 0, 0, 130}},
 	{"gate-epoch", mechanism, []string{"another epoch"}, [4]float64{0, 0, 0, 33000}},

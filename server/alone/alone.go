@@ -22,10 +22,11 @@ type Backend struct {
 	kept     follow.Kept
 }
 
-// New returns the backend of a store, which the caller closes after all requests have ended. Changes that name no DW are on disk when they are acknowledged.
+// New returns the backend of a store. The caller closes the store after all requests have ended. Changes without a DW are on disk when they
+// are acknowledged.
 func New(s *engine.Store) *Backend { return &Backend{store: s} }
 
-// NewUnsynced is New, but changes that name no DW wait for no disk.
+// NewUnsynced is like New, but changes without a DW do not wait for the disk.
 func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced: true} }
 
 // NewOnce is New for a process that ends before its followers come back: no token expires, whatever its length, up to 1 MiB. A longer one is an error.
@@ -40,7 +41,7 @@ var _ door.Backend = (*Backend)(nil)
 // Remote implements door.Backend.
 func (*Backend) Remote() bool { return false }
 
-// Write implements door.Backend. A store with unresolved contexts keeps no ids of requests: there a retry is door.ErrUnknown.
+// Write implements door.Backend. A store with unresolved contexts keeps no request ids: there, a retry returns door.ErrUnknown.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
 	durability, err := b.quorum(w.Quorum)
 	if err != nil {
@@ -86,7 +87,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 
 var errNoIDs = errors.New("alone: a store with unresolved contexts keeps no ids of requests")
 
-// quorum returns the durability that a quorum means here.
+// quorum returns the durability that a quorum means on one node.
 func (b *Backend) quorum(q door.Quorum) (bigset.Durability, error) {
 	if q.W < 0 || q.DW < door.NotDurable {
 		return 0, fmt.Errorf("%w: a quorum of W %d, DW %d", bigset.ErrRequest, q.W, q.DW)
@@ -117,7 +118,7 @@ func durable(d bigset.Durability) int {
 	return 0
 }
 
-// failure gives an error of a write its kind.
+// failure classifies an error of a write.
 func failure(err error, d bigset.Durability) error {
 	switch {
 	case errors.Is(err, bigset.ErrFailed):
@@ -150,7 +151,7 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 	return out, nil
 }
 
-// options returns what the engine is asked for a read.
+// options returns the engine's options for a read.
 func (b *Backend) options(r *door.Read) (o bigset.ReadOptions, err error) {
 	if err := r.Check(); err != nil {
 		return o, err
@@ -194,7 +195,7 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 	}
 }
 
-// part makes a part of what the store has found.
+// part makes a part from a chunk of the store.
 func part(p *door.Page, chunk *fold.Chunk) (part door.Part, err error) {
 	if err := p.Begin(&part, chunk.Clock); err != nil {
 		return part, err

@@ -7,13 +7,13 @@ import (
 	"math"
 )
 
-// ErrBody is returned for bytes that are no request, answer or part.
+// ErrBody is returned for bytes that are not a request, an answer or a part.
 var ErrBody = errors.New("api: malformed body")
 
-// Versions of bodies. A body is of version 1 wherever that can say it, so that programs that know no other version understand it.
+// Versions of bodies. A body has version 1 whenever version 1 can express it, so that programs that know no other version understand it.
 const (
 	version     = 1
-	versionNext = 2 // AppendWrite, AppendWritten, AppendAll: with what they were not asked for before
+	versionNext = 2 // AppendWrite, AppendWritten, AppendAll: with fields that version 1 does not have
 )
 
 func putUint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
@@ -29,7 +29,7 @@ func putBool(dst []byte, b bool) []byte {
 	return append(dst, 0)
 }
 
-// versionOf returns the version of a body that says what version 1 can't, or not.
+// versionOf returns the version of a body; more says that the body needs a field that version 1 does not have.
 func versionOf(more bool) byte {
 	if more {
 		return versionNext
@@ -37,10 +37,10 @@ func versionOf(more bool) byte {
 	return version
 }
 
-// input is what is left of a body. After the first error it is empty.
+// input is the rest of a body. It is empty after the first error.
 type input struct {
 	b    []byte
-	next bool // it is of versionNext
+	next bool // the body is of versionNext
 	err  error
 }
 
@@ -52,7 +52,7 @@ func begin(b []byte) *input {
 	return in
 }
 
-// beginAny is begin for what also comes in versionNext.
+// beginAny is begin for bodies that may also be of versionNext.
 func beginAny(b []byte) *input {
 	in := &input{b: b}
 	v := in.byte()
@@ -90,7 +90,7 @@ func (in *input) uint() uint64 {
 	return v
 }
 
-// int reads a number that fits a frame's counts.
+// int reads a number that fits the counts of a frame.
 func (in *input) int() int {
 	v := in.uint()
 	if v > math.MaxInt32 {
@@ -100,7 +100,7 @@ func (in *input) int() int {
 	return int(v)
 }
 
-// bytes reads bytes; none are nil.
+// bytes reads bytes. No bytes are nil.
 func (in *input) bytes() []byte {
 	n := in.uint()
 	if n > uint64(len(in.b)) {
@@ -123,7 +123,7 @@ func (in *input) bool() bool {
 	return c == 1
 }
 
-// count reads how many things follow, each of at least that many bytes.
+// count reads how many items follow; each has at least least bytes.
 func (in *input) count(least int) int {
 	n := in.uint()
 	if n > uint64(len(in.b)/least) {

@@ -12,7 +12,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// kinds are the errors that keep their meaning over the wire. Their places, from 1 on, are on the wire: new ones go to the end.
+// kinds are the errors that keep their meaning over the wire. Their positions, from 1 on, are on the wire: append new ones at the end.
 var kinds = []error{
 	ErrBody, door.ErrUnavailable, door.ErrUnknown, door.ErrQuorum, bigset.ErrCursor,
 	bigset.ErrNotFound, bigset.ErrLimit, bigset.ErrContext, bigset.ErrBehind, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrCorrupt,
@@ -26,7 +26,7 @@ var kinds = []error{
 // textBytesMax bounds the text of an error on the wire.
 const textBytesMax = 4 << 10
 
-// Errors is how errors of a Handler cross the wire: their text, which of the known errors they wrap, and the counts of a
+// Errors encodes the errors of a Handler for the wire: their text, which of the known errors they wrap, and the counts of a
 // *door.UnknownError. It is a wire.Errors.
 type Errors struct{}
 
@@ -51,8 +51,8 @@ func (Errors) Append(dst []byte, err error) []byte {
 	return dst
 }
 
-// Decode returns an error with the same text, which errors.Is and errors.As see as the one that was appended. Kinds that this program does
-// not know are left out. For bytes that are no error it returns ErrBody.
+// Decode returns an error with the same text, for which errors.Is and errors.As answer as for the appended one. Kinds that this program
+// does not know are left out. For bytes that are not an error it returns ErrBody.
 func (Errors) Decode(b []byte) error {
 	in := begin(b)
 	e := &remoteError{text: string(in.bytes())}
@@ -76,7 +76,7 @@ func (Errors) Decode(b []byte) error {
 	return e
 }
 
-// remoteError is an error of another process.
+// remoteError is an error from another process.
 type remoteError struct {
 	text   string
 	causes []error

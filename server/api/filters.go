@@ -15,21 +15,21 @@ import (
 
 // Verbs of filters. They are on the wire.
 const (
-	VerbCheck        wire.Verb = 20 // FilterKeys; answered by truth values
-	VerbMark         wire.Verb = 21 // the same
-	VerbCreateFilter wire.Verb = 22 // FilterCreate; answered by whether it was created
-	VerbChangeFilter wire.Verb = 23 // FilterChange; answered by nothing
-	VerbFilterInfo   wire.Verb = 24 // a FilterListing whose Prefix is the name; answered by one FilterInfo
-	VerbFilters      wire.Verb = 25 // a FilterListing; answered by FilterInfos
+	VerbCheck        wire.Verb = 20 // FilterKeys; the answer is booleans
+	VerbMark         wire.Verb = 21 // like VerbCheck
+	VerbCreateFilter wire.Verb = 22 // FilterCreate; the answer is whether it was created
+	VerbChangeFilter wire.Verb = 23 // FilterChange; the answer is empty
+	VerbFilterInfo   wire.Verb = 24 // a FilterListing whose Prefix is the name; the answer is one FilterInfo
+	VerbFilters      wire.Verb = 25 // a FilterListing; the answer is FilterInfos
 )
 
-// FilterKeysMax is how many keys of a filter one request may have, and FilterListMost how many filters one answer lists.
+// FilterKeysMax is how many keys of a filter one request may contain. FilterListMost is how many filters one answer lists.
 const (
 	FilterKeysMax  = 10_000
 	FilterListMost = 256
 )
 
-// FilterKeys are keys of a filter, to be checked or marked.
+// FilterKeys are keys of a filter, to check or to mark.
 type FilterKeys struct {
 	Name []byte
 	Keys [][]byte // at most FilterKeysMax
@@ -59,7 +59,7 @@ func DecodeFilterKeys(b []byte) (k FilterKeys, err error) {
 	return k, in.end()
 }
 
-// AppendAnswers appends truth values, one for each key.
+// AppendAnswers appends booleans, one for each key.
 func AppendAnswers(dst []byte, answers []bool) []byte {
 	dst = putInt(append(dst, version), len(answers))
 	for _, yes := range answers {
@@ -78,13 +78,13 @@ func DecodeAnswers(b []byte) ([]bool, error) {
 	return answers, in.end()
 }
 
-// FilterCreate asks for a filter to be made.
+// FilterCreate asks a node to make a filter.
 type FilterCreate struct {
 	Name []byte
 	door.FilterCreate
 }
 
-// The options that a FilterCreate has.
+// Flags for the options that a FilterCreate contains.
 const (
 	hasCapacity    = 1 << 0
 	hasProbability = 1 << 1
@@ -149,7 +149,7 @@ const (
 	DropFilter  Change = 1
 	ClearFilter Change = 2
 	CloseFilter Change = 3
-	FlushFilter Change = 4 // without a name: of all
+	FlushFilter Change = 4 // without a name: all filters
 )
 
 // FilterChange changes a filter.
@@ -173,7 +173,7 @@ func DecodeFilterChange(b []byte) (c FilterChange, err error) {
 	return c, in.end()
 }
 
-// AppendFilterListing appends a request for what is known of filters. Most is at most FilterListMost, which 0 stands for.
+// AppendFilterListing appends a request for information about filters. Most is at most FilterListMost; 0 stands for FilterListMost.
 func AppendFilterListing(dst []byte, l *door.FilterListing) []byte {
 	dst = putBytes(putBytes(append(dst, version), l.Prefix), []byte(l.After))
 	return putBool(putInt(dst, l.Most), l.Absolute)
@@ -190,12 +190,12 @@ func DecodeFilterListing(b []byte) (l door.FilterListing, err error) {
 	return l, in.end()
 }
 
-// numbers are the figures of a filter as they are written, in this order.
+// numbers are the figures of a filter in their order on the wire.
 func numbers(i *door.FilterInfo) []*uint64 {
 	return []*uint64{&i.CheckHits, &i.CheckMisses, &i.SetHits, &i.SetMisses, &i.PageIns, &i.PageOuts, &i.Capacity, &i.Size, &i.Storage}
 }
 
-// AppendFilterInfos appends what is known of filters.
+// AppendFilterInfos appends information about filters.
 func AppendFilterInfos(dst []byte, infos []door.FilterInfo) []byte {
 	dst = putInt(append(dst, version), len(infos))
 	for i := range infos {
@@ -264,7 +264,7 @@ func (s *filterService) list(ctx context.Context, l door.FilterListing) ([]door.
 	return s.filters.List(ctx, l)
 }
 
-// find finds a filter. Names that no filter can have are of none.
+// find finds a filter. It returns ErrNoFilter for a name that no filter can have.
 func (s *filterService) find(ctx context.Context, name []byte) (door.Filter, error) {
 	if len(name) == 0 || bigset.CheckFilterName(name) != nil {
 		return nil, bigset.ErrNoFilter
@@ -290,12 +290,12 @@ func (s *filterService) keys(ctx context.Context, k FilterKeys, do func(door.Fil
 	return answers, do(f, ctx, k.Keys, answers)
 }
 
-// settled are the errors of filters that say what a change came to: nothing, or that it is unknown.
+// settled are the errors of filters that say whether a change was done: it was not, or that is unknown.
 var settled = []error{
 	door.ErrUnavailable, door.ErrUnknown, bigset.ErrNoFilter, bigset.ErrFilterOpen, bloomslice.ErrOptions, bigset.ErrRequest, bigset.ErrLimit,
 }
 
-// changed returns the error of a change: after a fault nobody knows what it came to.
+// changed returns the error of a change. After any other error it is unknown whether the change was done.
 func changed(err error) error {
 	if err == nil || slices.ContainsFunc(settled, func(known error) bool { return errors.Is(err, known) }) {
 		return err
@@ -303,7 +303,7 @@ func changed(err error) error {
 	return &door.UnknownError{Err: err}
 }
 
-// create makes a filter. Names are those that every protocol can say: printable, and without blanks.
+// create makes a filter. Its name must fit every protocol: printable and without blanks.
 func (s *filterService) create(ctx context.Context, c FilterCreate) ([]bool, error) {
 	if err := bigset.CheckFilterName(c.Name); err != nil {
 		return nil, err

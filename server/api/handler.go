@@ -10,10 +10,10 @@ import (
 	"bigset/server/wire"
 )
 
-// namesMax is how many sets a part of a list holds.
+// namesMax is how many sets one part of a list contains.
 const namesMax = 256
 
-// Handler serves the verbs of this package from a backend. Another verb, and a request that names an epoch, is ErrBody.
+// Handler serves the verbs of this package from a backend. It returns ErrBody for another verb, and for a request that names an epoch.
 func Handler(b door.Backend) wire.Handler {
 	s := &service{b}
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
@@ -28,7 +28,7 @@ func Handler(b door.Backend) wire.Handler {
 	}
 }
 
-// tooLarge is the error of an answer that does not fit: what was changed is changed.
+// tooLarge is the error of an answer that does not fit. A write has been done nevertheless.
 func tooLarge(v wire.Verb, n int) error {
 	err := error(&bigset.LimitError{What: "bytes of an answer", Got: n, Max: wire.BodyBytesMax})
 	if v == VerbWrite {
@@ -63,7 +63,7 @@ func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) 
 	return nil, fmt.Errorf("%w: no verb %d", ErrBody, r.Verb)
 }
 
-// answer does one request that has one answer.
+// answer handles a request with one answer.
 func answer[Q, A any](ctx context.Context, body []byte, decode func([]byte) (Q, error), do func(context.Context, Q) (A, error),
 	encode func(A) []byte) ([]byte, error) {
 	q, err := decode(body)
@@ -77,7 +77,7 @@ func answer[Q, A any](ctx context.Context, body []byte, decode func([]byte) (Q, 
 	return encode(a), nil
 }
 
-// ofSet returns what answers a request about a whole set, which is a Subset without elements.
+// ofSet wraps a request about a whole set: a Subset without elements.
 func ofSet[A any](do func(ctx context.Context, set []byte, r int) (A, error)) func(context.Context, door.Subset) (A, error) {
 	return func(ctx context.Context, q door.Subset) (a A, err error) {
 		if len(q.Elements) > 0 {

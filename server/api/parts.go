@@ -7,24 +7,25 @@ import (
 	"bigset/server/wire"
 )
 
-// partBytesMost is to about how many bytes the parts of a read grow that says nothing of their size. The first parts go out as they come, and each may wait until it is
-// twice as large as the one before: so a long read has few parts, and a short one waits for nothing.
+// partBytesMost is about the largest size of the parts of a read that names no size. The first parts are sent at once, and each later
+// part may wait until it is twice as large as the one before. So a long read has few parts, and a short read does not wait.
 const partBytesMost = 128 << 10
 
-// partWriter sends the parts of a read, but for the last one. Parts in a row that hold nothing but elements may go as one.
+// partWriter sends all parts of a read but the last. Consecutive parts that contain only elements may be joined.
 type partWriter struct {
 	send func([]byte) error
 	join bool
 
-	b        []byte // joinedRoom bytes, and the elements that wait, as AppendPart appends them
-	elements int    // that wait
-	wait     int    // bytes that a part is to have
+	b        []byte // joinedRoom bytes and the waiting elements, as AppendPart appends them
+	elements int    // waiting
+	wait     int    // size at which the waiting part is sent
 }
 
-// joinedRoom is for what stands before the elements of a part of nothing but elements: the version, Done, no context, no After, and how many they are.
+// joinedRoom is the room for what precedes the elements in a part that contains only elements: the version, Done, no context, no After, and
+// the number of elements.
 const joinedRoom = 4 + binary.MaxVarintLen64
 
-// put sends a part, at once or with those to come. What the part holds may be used again when put returns.
+// put sends a part, at once or joined with later ones. The caller may reuse the part's bytes when put returns.
 func (w *partWriter) put(p *door.Part) error {
 	if len(p.Context) > 0 || len(p.After) > 0 || len(p.Elements) == 0 {
 		if err := w.flush(); err != nil {
@@ -52,7 +53,7 @@ func (w *partWriter) sendSmall(b []byte) error {
 	return w.send(b)
 }
 
-// bytesOf returns how many bytes the elements of a part take at most.
+// bytesOf returns at most how many bytes the elements of a part take.
 func bytesOf(p *door.Part) (n int) {
 	for i := range p.Elements {
 		n += len(p.Elements[i].Name) + len(p.Elements[i].Context) + 2*binary.MaxVarintLen32
@@ -60,7 +61,7 @@ func bytesOf(p *door.Part) (n int) {
 	return n
 }
 
-// add has the elements of a part wait.
+// add appends the elements of a part to those that wait.
 func (w *partWriter) add(p *door.Part) {
 	if len(w.b) == 0 {
 		w.b = append(w.b, make([]byte, joinedRoom)...)
@@ -71,7 +72,7 @@ func (w *partWriter) add(p *door.Part) {
 	w.elements += len(p.Elements)
 }
 
-// flush sends the elements that wait as one part, as AppendPart would append it.
+// flush sends the waiting elements as one part, encoded as AppendPart would encode it.
 func (w *partWriter) flush() error {
 	if w.elements == 0 {
 		return nil

@@ -190,7 +190,7 @@ func AppendRead(dst []byte, r *door.Read) []byte {
 	return putInt(putInt(putInt(dst, r.Limit), r.Batch), r.R)
 }
 
-// DecodeRead inverts AppendRead. An empty bound is none.
+// DecodeRead inverts AppendRead. An empty bound means no bound.
 func DecodeRead(b []byte) (r door.Read, err error) {
 	in := begin(b)
 	r.Set, r.From, r.To, r.Prefix, r.After = in.bytes(), in.bytes(), in.bytes(), in.bytes(), in.bytes()
@@ -210,7 +210,7 @@ func AppendPart(dst []byte, p *door.Part) []byte {
 	return dst
 }
 
-// DecodePart inverts AppendPart. The elements take the room of those that the part had before.
+// DecodePart inverts AppendPart. It reuses the memory of the elements that p had before.
 func DecodePart(p *door.Part, b []byte) error {
 	in := begin(b)
 	p.Done = in.bool()
@@ -294,7 +294,8 @@ func DecodeLeft(b []byte) (uint64, error) {
 	return left, in.end()
 }
 
-// AppendAll appends a request of VerbNames: also for sets that are empty, or not. In versionNext it ends with the name after which the list begins.
+// AppendAll appends a request of VerbNames. With all, the list includes empty sets. In versionNext the body ends with the name after which
+// the list begins.
 func AppendAll(dst []byte, all bool, after []byte) []byte {
 	dst = putBool(append(dst, versionOf(len(after) > 0)), all)
 	if len(after) > 0 {

@@ -11,20 +11,20 @@ import (
 
 // Verbs of tokens. They are on the wire.
 const (
-	VerbTokens      wire.Verb = 30 // nothing; answered by a list of package tokens, without hashes
-	VerbChangeToken wire.Verb = 31 // a list of one token; answered by names of members
+	VerbTokens      wire.Verb = 30 // the body is empty; the answer is a list of package tokens, without hashes
+	VerbChangeToken wire.Verb = 31 // a list of one token; the answer is names of members
 )
 
 // Tokens keeps the tokens of a node or of a cluster. Its methods may be called by any number of goroutines.
 type Tokens interface {
-	// Tokens returns the tokens that were not removed.
+	// Tokens returns the tokens that have not been removed.
 	Tokens() []tokens.Entry
-	// ChangeToken adds a token, or removes one, for good, where the entry is Removed. The same again changes nothing. away are the members of the cluster that have not heard
-	// of it yet.
+	// ChangeToken adds a token or, if the entry is Removed, removes one for good. A repeated change does nothing. away are the members of
+	// the cluster that have not heard of the change yet.
 	ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error)
 }
 
-// TokenHandler serves the verbs of tokens, and has next serve all others.
+// TokenHandler serves the verbs of tokens and passes all others to next.
 func TokenHandler(t Tokens, next wire.Handler) wire.Handler {
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		switch r.Verb {
@@ -67,7 +67,7 @@ func DecodeTokens(b []byte) ([]tokens.Entry, error) {
 	return list, err
 }
 
-// AppendToken appends a token that is to be added or removed.
+// AppendToken appends a token to be added or removed.
 func AppendToken(dst []byte, e tokens.Entry) []byte { return tokens.Append(dst, []tokens.Entry{e}) }
 
 // DecodeToken inverts AppendToken.

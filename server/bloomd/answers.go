@@ -11,7 +11,7 @@ import (
 	"bigset/server/door"
 )
 
-// The answers. They are on the wire: clients compare them as a whole.
+// The answers. They are on the wire: clients compare whole answers.
 const (
 	answerDone   = "Done\n"
 	answerExists = "Exists\n"
@@ -30,10 +30,10 @@ const (
 	answerUnexpected = "Client Error: Unexpected arguments\n"
 	answerBadName    = "Client Error: Bad filter name\n"
 	answerBadOptions = "Client Error: Bad arguments\n"
-	answerTooLong    = "Client Error: Line too long\n" // bloomd has no such bound
+	answerTooLong    = "Client Error: Line too long\n" // bloomd has no such limit
 )
 
-// answersToErrors says which answer an error of the filters gives, and which error of Client that answer is. Any other error is answerInternal.
+// answersToErrors maps errors of the filters to answers, and answers to errors of Client. Any other error is answerInternal.
 var answersToErrors = []struct {
 	err    error
 	answer string
@@ -44,7 +44,7 @@ var answersToErrors = []struct {
 	{bloomslice.ErrOptions, answerBadOptions, ErrOptions},
 }
 
-// answerOf returns the answer to a request that failed at the node.
+// answerOf returns the answer to a request that failed on the node.
 func answerOf(err error) string {
 	for _, e := range answersToErrors {
 		if errors.Is(err, e.err) {
@@ -54,7 +54,7 @@ func answerOf(err error) string {
 	return answerInternal
 }
 
-// appendRow appends what list tells of a filter.
+// appendRow appends a filter's row in the answer to list.
 func appendRow(dst []byte, i *door.FilterInfo) []byte {
 	dst = append(append(dst, i.Name...), ' ')
 	dst = append(appendProbability(dst, i.Probability), ' ')
@@ -63,10 +63,10 @@ func appendRow(dst []byte, i *door.FilterInfo) []byte {
 	return append(strconv.AppendUint(dst, i.Size, 10), '\n')
 }
 
-// appendProbability appends a probability as bloomd shows it: small ones show as zero.
+// appendProbability appends a probability as bloomd prints it: small ones appear as zero.
 func appendProbability(dst []byte, p float64) []byte { return strconv.AppendFloat(dst, p, 'f', 6, 64) }
 
-// figures are the whole numbers that info tells, in its order; the probability comes before the sets.
+// figuresOf returns the integers of info in their order; probability is only a place, before sets.
 func figuresOf(i *door.FilterInfo) []figure {
 	return []figure{
 		{"capacity", i.Capacity},
@@ -105,7 +105,7 @@ func appendInfo(dst []byte, i *door.FilterInfo) []byte {
 	return append(dst, answerEnd...)
 }
 
-// digitOf returns 1 or 0, as the protocol writes what is or is not.
+// digitOf returns 1 or 0, as the protocol writes booleans.
 func digitOf(yes bool) byte {
 	if yes {
 		return '1'
@@ -126,7 +126,7 @@ func blockOf(answer []byte) ([][]byte, error) {
 	return bytes.Split(rows[:len(rows)-1], []byte("\n")), nil
 }
 
-// decodeInfo reads an answer to info. Lines that it does not know it passes over.
+// decodeInfo reads an answer to info. It skips unknown lines.
 func decodeInfo(name string, answer []byte) (door.FilterInfo, error) {
 	rows, err := blockOf(answer)
 	if err != nil {
@@ -149,7 +149,7 @@ func decodeInfo(name string, answer []byte) (door.FilterInfo, error) {
 	return i, nil
 }
 
-// fieldOf returns where a number of info belongs; nil where it follows from others, or is none.
+// fieldOf returns the field for a number of info; nil if the number follows from others or is unknown.
 func fieldOf(i *door.FilterInfo, name string) *uint64 {
 	switch name {
 	case "capacity":

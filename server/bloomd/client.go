@@ -14,22 +14,22 @@ import (
 	"bigset/server/door"
 )
 
-// ErrUnsendable is the error of names and keys that no line can carry: any with a line feed, names and prefixes with a carriage return or a space, keys of
-// Multi and Bulk with a space, and the empty key of Check and Set. Nothing is sent then.
+// ErrUnsendable is returned for names and keys that no line can carry: any with a line feed, names and prefixes with a carriage return or a
+// space, keys of Multi and Bulk with a space, and the empty key of Check and Set. Nothing is sent then.
 var ErrUnsendable = errors.New("bloomd: name or key that the protocol can't carry")
 
-// Refusal is an answer that says that a request failed, without its line feed. Those that have an error of their own are that error instead.
+// Refusal is an answer to a failed request, without its line feed. Answers that have an error of their own are returned as that error.
 type Refusal string
 
 func (r Refusal) Error() string { return "bloomd: answered " + strconv.Quote(string(r)) }
 
-// Client is one connection to a bloomd, or to what speaks its protocol. Its methods must be called by one goroutine at a time. After an
-// error that is none of the protocol's (Refusal, ErrNoFilter, ErrOpen, ErrOptions, ErrUnsendable) it is of no more use.
+// Client is one connection to bloomd, or to a server that speaks its protocol. Its methods must be called by one goroutine at a time. After
+// an error other than the protocol's (Refusal, ErrNoFilter, ErrOpen, ErrOptions, ErrUnsendable) it can no longer be used.
 type Client struct {
 	nc     net.Conn
 	r      *bufio.Reader
 	w      *bufio.Writer
-	line   []byte // request in the making
+	line   []byte // request being built
 	answer []byte
 }
 
@@ -43,7 +43,7 @@ func Dial(ctx context.Context, addr string) (*Client, error) {
 	return NewClient(nc), nil
 }
 
-// NewClient returns a client on a connection, which belongs to it then.
+// NewClient returns a client on a connection. The client owns the connection.
 func NewClient(nc net.Conn) *Client {
 	return &Client{nc: nc, r: bufio.NewReaderSize(nc, 64<<10), w: bufio.NewWriterSize(nc, 64<<10)}
 }
@@ -51,8 +51,8 @@ func NewClient(nc net.Conn) *Client {
 // Close closes the connection.
 func (c *Client) Close() error { return c.nc.Close() }
 
-// Queue adds a line, without its line feed, to what is sent next, and may send what is queued. Each is to be matched by a Receive, in
-// order. A server stops reading while too many of its answers wait: before some megabytes of answers Receive is to be called.
+// Queue adds a line, without its line feed, to the lines to send, and may send queued lines. Each needs one Receive, in order. A server
+// stops reading while too many of its answers wait, so call Receive before some megabytes of answers are due.
 func (c *Client) Queue(line []byte) error {
 	if _, err := c.w.Write(line); err != nil {
 		return fmt.Errorf("bloomd: send: %w", err)
@@ -63,7 +63,7 @@ func (c *Client) Queue(line []byte) error {
 	return nil
 }
 
-// Send sends what is queued.
+// Send sends the queued lines.
 func (c *Client) Send() error {
 	if err := c.w.Flush(); err != nil {
 		return fmt.Errorf("bloomd: send: %w", err)
@@ -71,8 +71,8 @@ func (c *Client) Send() error {
 	return nil
 }
 
-// Receive sends what is queued and returns the next answer as it came: a line with its line feed, or all lines from START to END. It is
-// good until the next call.
+// Receive sends the queued lines and returns the next answer unchanged: a line with its line feed, or all lines from START to END. The
+// answer is valid until the next call.
 func (c *Client) Receive() ([]byte, error) {
 	if c.w.Buffered() > 0 {
 		if err := c.Send(); err != nil {
@@ -111,7 +111,7 @@ func (c *Client) readLine() error {
 	}
 }
 
-// Do sends a line, given without its line feed, and returns the answer as Receive does.
+// Do sends a line without its line feed and returns the answer as Receive does.
 func (c *Client) Do(line []byte) ([]byte, error) {
 	if err := c.Queue(line); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (c *Client) Do(line []byte) ([]byte, error) {
 	return c.Receive()
 }
 
-// Create makes a filter. created is false where it is there already.
+// Create makes a filter. created is false if it exists already.
 func (c *Client) Create(name []byte, o door.FilterCreate) (created bool, err error) {
 	c.begin("create", name)
 	if o.Capacity != nil {
@@ -141,7 +141,7 @@ func (c *Client) Create(name []byte, o door.FilterCreate) (created bool, err err
 	return true, wantDone(answer)
 }
 
-// Check reports whether the key is probably there.
+// Check reports whether the filter probably contains the key.
 func (c *Client) Check(name, key []byte) (bool, error) { return c.one("check", name, key) }
 
 // Set adds the key and reports whether it was new.
@@ -154,7 +154,7 @@ func (c *Client) one(verb string, name, key []byte) (bool, error) {
 	c.begin(verb, name)
 	c.line = append(append(c.line, ' '), key...)
 	if key[len(key)-1] == '\r' {
-		c.line = append(c.line, '\r') // the server cuts one
+		c.line = append(c.line, '\r') // the server strips one
 	}
 	answer, err := c.ask(name)
 	if err != nil {
@@ -169,12 +169,12 @@ func (c *Client) one(verb string, name, key []byte) (bool, error) {
 	return false, errorOf(answer)
 }
 
-// Multi reports for each key whether it is probably there.
+// Multi reports for each key whether the filter probably contains it.
 func (c *Client) Multi(name []byte, keys [][]byte) ([]bool, error) {
 	return c.many("multi", name, keys)
 }
 
-// Bulk adds the keys in their order and reports for each whether it was new.
+// Bulk adds keys in their order and reports for each whether it was new.
 func (c *Client) Bulk(name []byte, keys [][]byte) ([]bool, error) { return c.many("bulk", name, keys) }
 
 func (c *Client) many(verb string, name []byte, keys [][]byte) ([]bool, error) {
@@ -189,7 +189,7 @@ func (c *Client) many(verb string, name []byte, keys [][]byte) ([]bool, error) {
 		c.line = append(append(c.line, ' '), k...)
 	}
 	if last := keys[len(keys)-1]; len(last) == 0 || last[len(last)-1] == '\r' {
-		c.line = append(c.line, ' ') // one space at the end is ignored, and saves what stands before it
+		c.line = append(c.line, ' ') // the server ignores one trailing space, and it protects the end of the key
 	}
 	answer, err := c.ask(name)
 	if err != nil {
@@ -214,19 +214,19 @@ func wordsOf(answer []byte, n int) ([]bool, error) {
 	return words, nil
 }
 
-// Drop takes a filter away for good.
+// Drop removes a filter for good.
 func (c *Client) Drop(name []byte) error { return c.order("drop", name) }
 
-// CloseFilter flushes a filter and takes it out of memory.
+// CloseFilter flushes a filter and removes it from memory.
 func (c *Client) CloseFilter(name []byte) error { return c.order("close", name) }
 
-// Clear forgets a closed filter until it is created again, or the server starts again.
+// Clear hides a closed filter until it is created again or the server restarts.
 func (c *Client) Clear(name []byte) error { return c.order("clear", name) }
 
-// Flush makes what was set in a filter durable.
+// Flush makes all keys set in a filter durable.
 func (c *Client) Flush(name []byte) error { return c.order("flush", name) }
 
-// FlushAll makes what was set in any filter durable.
+// FlushAll makes all keys set in any filter durable.
 func (c *Client) FlushAll() error {
 	answer, err := c.Do([]byte("flush"))
 	if err != nil {
@@ -244,7 +244,7 @@ func (c *Client) order(verb string, name []byte) error {
 	return wantDone(answer)
 }
 
-// Info returns what the server knows of a filter.
+// Info returns what the server knows about a filter.
 func (c *Client) Info(name []byte) (door.FilterInfo, error) {
 	c.begin("info", name)
 	answer, err := c.ask(name)
@@ -254,7 +254,7 @@ func (c *Client) Info(name []byte) (door.FilterInfo, error) {
 	return decodeInfo(string(name), answer)
 }
 
-// List returns the filters whose names begin with the prefix, as the server orders them: their names, probabilities and figures.
+// List returns the filters whose names begin with the prefix, in the server's order: their names, probabilities and figures.
 func (c *Client) List(prefix []byte) ([]door.FilterInfo, error) {
 	if bytes.ContainsAny(prefix, "\r\n ") || string(prefix) == absolute {
 		return nil, ErrUnsendable
@@ -270,7 +270,7 @@ func (c *Client) begin(verb string, name []byte) {
 	c.line = append(append(append(c.line[:0], verb...), ' '), name...)
 }
 
-// ask sends the line that was made.
+// ask sends the line that begin and its caller have built.
 func (c *Client) ask(name []byte) ([]byte, error) {
 	if bytes.ContainsAny(name, " \r\n") {
 		return nil, ErrUnsendable

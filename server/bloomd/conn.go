@@ -7,17 +7,17 @@ import (
 	"bigset/server/door"
 )
 
-// conn is a connection: it executes lines.
+// conn is a connection. It executes lines.
 type conn struct {
 	*door.Conn
 	s     *Server
-	seen  int // bytes of the unfinished line that are known to have no line feed
+	seen  int // length of the part of the unfinished line that has been searched for a line feed
 	group group
 	many  many
 	tally tally
 }
 
-// Execute implements door.Handler: it executes the complete lines.
+// Execute implements door.Handler. It executes the complete lines.
 func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int) {
 	seen := c.seen
 	for !c.Ended() {
@@ -34,7 +34,7 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 		}
 		c.execute(ctx, line)
 	}
-	c.finishGroup(ctx) // its keys are in the buffer
+	c.finishGroup(ctx) // the group's keys point into the buffer
 	c.seen = seen - used
 	c.s.counters.add(&c.tally)
 	return used
@@ -46,7 +46,7 @@ func (c *conn) TooLong(*door.Conn) {
 	c.s.counters.add(&c.tally)
 }
 
-// writeIfFull bounds the answers that wait. What they answer is counted before they are sent.
+// writeIfFull bounds the waiting answers. Requests are counted before their answers are sent.
 func (c *conn) writeIfFull() {
 	if c.Full() {
 		c.s.counters.add(&c.tally)

@@ -10,13 +10,13 @@ import (
 
 const (
 	groupKeysMax = 1024     // check or set requests that go to the node in one call
-	callKeysMax  = 16 << 10 // keys of multi or bulk that do
-	keysKept     = 2048     // what a connection keeps room for
-	listMost     = 256      // filters of which list learns at a time
+	callKeysMax  = 16 << 10 // keys of multi or bulk in one call
+	keysKept     = 2048     // keys for which a connection keeps memory
+	listMost     = 256      // filters that list fetches at a time
 )
 
-// group is a run of check or of set requests to one filter that came together. They go to the node in one call, so that its lock and its
-// disk are waited for once; each has its own answer, in its place.
+// group is a run of check or set requests to one filter that arrived together. They go to the node in one call, so that its lock and its
+// disk are waited for once. Each request has its own answer, in its place.
 type group struct {
 	command command
 	name    []byte
@@ -24,7 +24,7 @@ type group struct {
 	yes     []bool
 }
 
-// many is the room for keys of multi and bulk, those of one call, and for what becomes of them.
+// many holds the keys of one call of multi or bulk, and their results.
 type many struct {
 	keys [][]byte
 	yes  []bool
@@ -55,7 +55,7 @@ func (c *conn) refuse(answer string) {
 	c.Out = append(c.Out, answer...)
 }
 
-// fail answers a request that failed at the node.
+// fail answers a request that failed on the node.
 func (c *conn) fail(command command, name []byte, err error) {
 	answer := answerOf(err)
 	if answer == answerInternal {
@@ -66,7 +66,7 @@ func (c *conn) fail(command command, name []byte, err error) {
 	c.Out = append(c.Out, answer...)
 }
 
-// join adds a check or a set to the group, after what stands in its way is executed.
+// join adds a check or a set to the group. It first executes the current group if the request does not fit in.
 func (c *conn) join(ctx context.Context, r *request) {
 	g := &c.group
 	if len(g.keys) > 0 && (g.command != r.command || len(g.keys) == groupKeysMax || !bytes.Equal(g.name, r.name)) {
@@ -100,11 +100,11 @@ func (c *conn) finishGroup(ctx context.Context) {
 			c.Out = append(c.Out, answerNo...)
 		}
 	}
-	clear(g.keys) // a line of many bytes may be behind them
+	clear(g.keys) // they may keep a long line in memory
 	g.keys, g.yes, g.name = g.keys[:0], g.yes[:0], nil
 }
 
-// find returns a filter, or bigset.ErrNoFilter. Names that no filter can have do not come to the node.
+// find returns a filter, or bigset.ErrNoFilter. Names that no filter can have are not sent to the node.
 func (c *conn) find(ctx context.Context, name []byte) (door.Filter, error) {
 	if !goodName(name) {
 		return nil, bigset.ErrNoFilter
@@ -137,8 +137,8 @@ func (c *conn) call(ctx context.Context, command command, f door.Filter, keys []
 	return all(ctx, keys[n:], yes[n:])
 }
 
-// executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error. What has become of a key
-// is kept, as a byte, where the line had keys that are done: of n keys the last begins n-1 bytes behind the first, or later.
+// executeMany executes multi or bulk. The answer begins when all keys are done: it contains all words, or is an error. The result of each
+// key is kept as one byte in the line, over keys that are done: the last of n keys begins at least n-1 bytes after the first.
 func (c *conn) executeMany(ctx context.Context, r *request) {
 	rest := r.rest
 	if n := len(rest) - 1; rest[n] == ' ' {
@@ -185,24 +185,24 @@ func (c *conn) answerWords(digits []byte) {
 		}
 		c.Out = append(c.Out, word...)
 		if i < len(digits)-1 {
-			c.Out[len(c.Out)-1] = ' ' // for the line feed
+			c.Out[len(c.Out)-1] = ' ' // in place of the line feed
 			c.writeIfFull()
 		}
 	}
 }
 
-// trimMany gives the room of many keys back.
+// trimMany releases the memory of many keys.
 func (c *conn) trimMany() {
 	if cap(c.many.keys) > keysKept || cap(c.many.yes) > keysKept {
 		c.many = many{}
 	}
 }
 
-// executeOther executes a command that takes no keys.
+// executeOther executes a command without keys.
 func (c *conn) executeOther(ctx context.Context, r *request) {
 	c.MayWait()
 	filters := c.s.filters
-	if !r.all && r.command != cmdList && !goodName(r.name) { // create's is good
+	if !r.all && r.command != cmdList && !goodName(r.name) { // the name in create has been checked
 		c.fail(r.command, r.name, bigset.ErrNoFilter)
 		return
 	}
@@ -249,7 +249,7 @@ func (c *conn) executeCreate(ctx context.Context, r *request) {
 	}
 }
 
-// executeList lists filters in parts: of those that the client has not taken yet no more is held than of other answers.
+// executeList lists filters in parts. It holds no more of what the client has not read than for other answers.
 func (c *conn) executeList(ctx context.Context, r *request) {
 	after := ""
 	for more := true; more && !c.Ended(); {
@@ -258,7 +258,7 @@ func (c *conn) executeList(ctx context.Context, r *request) {
 			c.fail(r.command, r.name, err)
 			return
 		}
-		if err != nil { // amid the answer no other can be given
+		if err != nil { // an error can't be answered in the middle of the answer
 			c.s.failures.Add(r.command.String(), r.name, err)
 			c.End()
 			return

@@ -2,7 +2,7 @@ package bloomd
 
 import "errors"
 
-// Errors of Client: what a server has answered.
+// Errors of Client: answers of a server.
 var (
 	// ErrNoFilter is "Filter does not exist".
 	ErrNoFilter = errors.New("bloomd: filter does not exist")

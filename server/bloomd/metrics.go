@@ -21,14 +21,14 @@ func (s *Server) Metrics() Metrics {
 	return m
 }
 
-// counters are what a server counts. A connection counts for itself and adds that when it answers, so that connections do not fight for
-// one cache line at each request.
+// counters are the counts of a server. Each connection counts by itself and adds its counts when it answers, so that connections do not
+// contend for one cache line at each request.
 type counters struct {
 	commands [commandCount]atomic.Uint64
 	others   [tallyCount]atomic.Uint64
 }
 
-// What a connection counts beside commands.
+// The counts of a connection other than commands.
 const (
 	tallyChecked = iota
 	tallySet
@@ -37,7 +37,7 @@ const (
 	tallyCount
 )
 
-// tally is what a connection has counted and not yet added.
+// tally is what a connection has counted but not yet added.
 type tally struct {
 	commands [commandCount]uint64
 	others   [tallyCount]uint64

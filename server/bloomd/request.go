@@ -8,7 +8,7 @@ import (
 	"bigset/server/door"
 )
 
-// command is what a line asks for.
+// command is the command of a line.
 type command uint8
 
 const (
@@ -60,21 +60,21 @@ func commandOf(word []byte) command {
 	return cmdUnknown
 }
 
-// nameBytesMax is bloomd's limit. Longer names are of no filter.
+// nameBytesMax is bloomd's limit. No filter has a longer name.
 const nameBytesMax = 200
 
-// request is a line, taken apart. Its bytes are the line's.
+// request is a parsed line. Its bytes point into the line.
 type request struct {
 	command command
-	all     bool              // flush: of all filters
-	exact   bool              // list and info: figures of all nodes, not of some that stand for all
-	name    []byte            // of the filter; of list the prefix
-	rest    []byte            // behind the name: the key, or the keys, never empty; or the options
+	all     bool              // flush: all filters
+	exact   bool              // list and info: figures of all nodes, not of one that stands for all
+	name    []byte            // of the filter; for list, the prefix
+	rest    []byte            // after the name: the key or the keys, never empty; or the options
 	options door.FilterCreate // of create
-	refusal string            // the answer to a line that is not right; then only the command is known
+	refusal string            // the answer to a malformed line; then only the command is set
 }
 
-// parse takes a line apart, which is given without its end.
+// parse parses a line, given without its line end.
 func parse(line []byte) (r request) {
 	word, args, has := cut(line)
 	r.command = commandOf(word)
@@ -95,7 +95,7 @@ func parse(line []byte) (r request) {
 	return r
 }
 
-// cut parts what stands before the first space from what stands behind it.
+// cut splits s around its first space.
 func cut(s []byte) (before, after []byte, found bool) {
 	if i := bytes.IndexByte(s, ' '); i >= 0 {
 		return s[:i], s[i+1:], true
@@ -103,10 +103,10 @@ func cut(s []byte) (before, after []byte, found bool) {
 	return s, nil, false
 }
 
-// absolute is the last word of list and info where exact figures are wanted.
+// absolute is the last word of list and info if exact figures are wanted.
 const absolute = "+absolute"
 
-// parseList reads the arguments of list. A prefix has no spaces, or no filter has it.
+// parseList reads the arguments of list. A prefix with spaces matches no filter.
 func (r *request) parseList(args []byte) {
 	if string(args) == absolute {
 		r.exact = true
@@ -115,7 +115,7 @@ func (r *request) parseList(args []byte) {
 	r.name, r.exact = bytes.CutSuffix(args, []byte(" "+absolute))
 }
 
-// parseName reads the arguments of a command that takes one name.
+// parseName reads the arguments of a command with one name.
 func (r *request) parseName(args []byte, has bool) {
 	if r.command == cmdInfo {
 		if name, exact := bytes.CutSuffix(args, []byte(" "+absolute)); exact && len(name) > 0 {
@@ -146,13 +146,13 @@ func (r *request) parseCreate(args []byte, has bool) {
 	}
 }
 
-// goodName reports whether a filter may be called so. bloomd takes a NUL for the end of the name.
+// goodName reports whether a filter may have this name. bloomd ends a name at a NUL.
 func goodName(name []byte) bool {
 	return len(name) > 0 && len(name) <= nameBytesMax && !bytes.ContainsAny(name, "\x00\t\r\n ")
 }
 
-// parse reads the options of create. It reports whether bloomd's rules have nothing against them: each is to be readable, of a repeated one
-// the last is to be within its bounds.
+// parseOptions reads the options of create. It reports whether bloomd's rules allow them: each must be readable. If an option is repeated,
+// only its last value must be within its bounds.
 func parseOptions(o *door.FilterCreate, text []byte) bool {
 	inMemory := uint64(0)
 	for word := range bytes.SplitSeq(text, []byte(" ")) {
@@ -162,7 +162,7 @@ func parseOptions(o *door.FilterCreate, text []byte) bool {
 	}
 	return inMemory <= 1 &&
 		(o.Capacity == nil || *o.Capacity > bloomslice.CapacityMin) &&
-		(o.Probability == nil || *o.Probability > 0 && *o.Probability < bloomslice.ProbabilityMax) // what is no number is neither
+		(o.Probability == nil || *o.Probability > 0 && *o.Probability < bloomslice.ProbabilityMax) // NaN fails both comparisons
 }
 
 func parseOption(o *door.FilterCreate, word []byte, inMemory *uint64) bool {
@@ -171,7 +171,7 @@ func parseOption(o *door.FilterCreate, word []byte, inMemory *uint64) bool {
 	switch string(name) {
 	case "capacity":
 		o.Capacity = new(uint64)
-		*o.Capacity, err = strconv.ParseUint(string(value), 10, 63) // bloomd's number has a sign
+		*o.Capacity, err = strconv.ParseUint(string(value), 10, 63) // bloomd's number is signed
 	case "prob":
 		o.Probability = new(float64)
 		*o.Probability, err = strconv.ParseFloat(string(value), 64)

@@ -6,10 +6,11 @@ import (
 	"bigset/server/door"
 )
 
-// lineBytesLeast holds every line but those of key commands: create with the longest name and all its options.
+// lineBytesLeast holds every line without keys, such as create with the longest name and all options.
 const lineBytesLeast = 1024
 
 // Server answers bloomd's protocol on any number of listeners, with the filters of one node. Its methods may be called by any number of
+// goroutines.
 // goroutines.
 type Server struct {
 	*door.Server
@@ -18,8 +19,8 @@ type Server struct {
 	failures *door.Failures
 }
 
-// New returns a server, which does nothing before Serve is called. A request of the options is a line with its line feed; their Name is
-// "bloomd" where it is empty.
+// New returns a server, which does nothing before Serve is called. A request, in the sense of the options, is a line with its line feed.
+// Their Name defaults to "bloomd".
 func New(filters door.Filters, o door.Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "bloomd"

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// How long certificates are valid where nothing else is said.
+// The default validity of certificates.
 const (
 	ValidCA    = 10 * 365 * 24 * time.Hour
 	ValidOther = 365 * 24 * time.Hour
 )
 
-// skew is how far the beginning of a certificate lies in the past, for machines whose clocks are behind.
+// skew is how far the start of a certificate lies in the past, for machines whose clocks are slow.
 const skew = time.Hour
 
-// CAOptions say which CA [MakeCA] makes.
+// CAOptions describe the CA that [MakeCA] makes.
 type CAOptions struct {
 	Cluster string        // see CheckCluster
-	Valid   time.Duration // 0 is ValidCA
-	Force   bool          // replace a CA that exists; all certificates that it signed are worth nothing then
+	Valid   time.Duration // default ValidCA
+	Force   bool          // replace an existing CA; all certificates that it signed become useless
 	Now     func() time.Time
 }
 
-// MakeCA makes the CA of a new cluster in a folder, which it makes if needed.
+// MakeCA makes the CA of a new cluster in a folder. It creates the folder if needed.
 func MakeCA(dir string, o CAOptions) error {
 	if err := CheckCluster(o.Cluster); err != nil {
 		return err
@@ -48,13 +48,13 @@ func MakeCA(dir string, o CAOptions) error {
 		return err
 	}
 	old, err := readKeys(dir, RoleCA)
-	if err != nil { // there are none, or they are replaced because they can't be read
+	if err != nil { // no keys exist, or they are replaced because they can't be read
 		old = nil
 	}
 	return writePair(dir, RoleCA, []*x509.Certificate{c}, key, others(old, key), nil)
 }
 
-// RotateCA adds a CA to those of a folder, and returns its certificate. The new one signs from now on; the others stay trusted until
+// RotateCA adds a CA to those of a folder and returns its certificate. The new CA signs from now on. The others stay trusted until
 // [RetireCA]. Every folder of the cluster needs the new ca.crt before the first certificate is signed by the new CA.
 func RotateCA(dir string, valid time.Duration, clock func() time.Time) (Info, error) {
 	a, err := openAuthority(dir)
@@ -75,7 +75,7 @@ func RotateCA(dir string, valid time.Duration, clock func() time.Time) (Info, er
 	return infoOf(caCert, c)
 }
 
-// RetireCA removes all CAs of a folder but the one that signs, and returns what it removed. Certificates that were signed by those are
+// RetireCA removes all CAs of a folder except the one that signs, and returns what it removed. Certificates signed by the removed CAs are
 // refused wherever the new ca.crt arrives.
 func RetireCA(dir string) (removed []Info, err error) {
 	a, err := openAuthority(dir)
@@ -95,12 +95,12 @@ func RetireCA(dir string) (removed []Info, err error) {
 	return removed, writePair(dir, RoleCA, []*x509.Certificate{a.cert}, a.key, others(a.keys, a.key), nil)
 }
 
-// authority is a CA's folder.
+// authority is the folder of a CA.
 type authority struct {
 	cluster string
 	trusted []*x509.Certificate // as in ca.crt
 	keys    []crypto.Signer     // as in ca.key
-	cert    *x509.Certificate   // that signs: the first of trusted whose key is here
+	cert    *x509.Certificate   // the one that signs: the first of trusted whose key is in the folder
 	key     crypto.Signer
 }
 
@@ -122,7 +122,7 @@ func openAuthority(dir string) (*authority, error) {
 	return nil, fmt.Errorf("%w: %s and %s", ErrKey, filepath.Join(dir, caKey), filepath.Join(dir, caCert))
 }
 
-// readTrusted returns the CAs of a folder, and the cluster that they name.
+// readTrusted returns the CAs of a folder and the cluster that they name.
 func readTrusted(dir string) (all []*x509.Certificate, cluster string, err error) {
 	text, err := readFile(dir, caCert)
 	if err != nil {
@@ -141,7 +141,7 @@ func parseTrusted(path string, text []byte) (all []*x509.Certificate, cluster st
 		case err != nil:
 			return nil, "", fmt.Errorf("%s: %w", path, err)
 		case id.Role != RoleCA || !c.IsCA:
-			return nil, "", fmt.Errorf("%w: %s has the certificate of %s, which is no CA", ErrRole, path, id)
+			return nil, "", fmt.Errorf("%w: %s has the certificate of %s, which is not a CA", ErrRole, path, id)
 		case cluster != "" && id.Cluster != cluster:
 			return nil, "", fmt.Errorf("%w: %s has CAs of %q and of %q", ErrCluster, path, cluster, id.Cluster)
 		}
@@ -161,7 +161,7 @@ func readKeys(dir string, role Role) ([]crypto.Signer, error) {
 	return parseKeys(filepath.Join(dir, keyFile(role)), text)
 }
 
-// keyFor returns a key for a new pair. A folder that has a key and no certificate, as a crash leaves it, keeps the key.
+// keyFor returns a key for a new pair. If the folder has a key but no certificate, which a crash may leave, the key is kept.
 func keyFor(dir string, role Role, force bool) (crypto.Signer, error) {
 	if force {
 		return newKey()
@@ -209,7 +209,7 @@ func (a *authority) sign(id Identity, hosts []string, public crypto.PublicKey, v
 		return nil, err
 	}
 	if t.NotAfter.After(a.cert.NotAfter) {
-		t.NotAfter = a.cert.NotAfter // it ends with its CA in any case
+		t.NotAfter = a.cert.NotAfter // it would end with its CA anyway
 	}
 	t.KeyUsage = x509.KeyUsageDigitalSignature
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -251,7 +251,7 @@ func template(id Identity, valid, byDefault time.Duration, now time.Time) (*x509
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrName, err)
 	}
-	common := id.Name // for people; nothing reads it
+	common := id.Name // for people only; no program reads it
 	if id.Role == RoleCA {
 		common = id.Cluster + " CA"
 	}

@@ -311,7 +311,7 @@ func TestBadFolders(t *testing.T) {
 		{"a cut certificate", func(dir string) { spoilFile(t, dir, "node.crt", []byte("-----BEGIN CERTIFICATE-----\nMIIB")) }, ErrForm, "node.crt"},
 		{"a certificate as key", func(dir string) { copyAs(t, dir, "node.crt", "node.key") }, ErrForm, "PRIVATE KEY"},
 		{"a CA without a certificate", func(dir string) { spoilFile(t, dir, "ca.crt", []byte("hello\n")) }, ErrForm, "ca.crt"},
-		{"a node as CA", func(dir string) { copyAs(t, dir, "node.crt", "ca.crt") }, ErrRole, "is no CA"},
+		{"a node as CA", func(dir string) { copyAs(t, dir, "node.crt", "ca.crt") }, ErrRole, "is not a CA"},
 		{"a huge file", func(dir string) { spoilFile(t, dir, "ca.crt", make([]byte, fileBytesMax+1)) }, ErrForm, "bytes"},
 		{"expired", func(string) { clock.forward(ValidOther + time.Hour) }, ErrExpired, "ended on"},
 		{"CA expired", func(string) { clock.forward(ValidCA) }, ErrExpired, "bigset cert"},

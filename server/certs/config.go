@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ServerConfig returns the configuration of a node that is dialed, from the folder of a node. It takes nodes and clients of its cluster;
-// [RoleOf] says which one it has. A program that wants to hear of broken files uses [Load] and [Folder.Server].
+// ServerConfig returns the configuration of a node that is dialed, from the folder of a node. It accepts nodes and clients of its cluster;
+// [RoleOf] returns which one is connected. A program that wants reports about broken files uses [Load] and [Folder.Server].
 func ServerConfig(dir string) (*tls.Config, error) {
 	f, err := Load(dir, RoleNode, FolderOptions{})
 	if err != nil {
@@ -19,7 +19,7 @@ func ServerConfig(dir string) (*tls.Config, error) {
 	return f.Server(), nil
 }
 
-// ClientConfig returns the configuration of a client, from the folder of one. The server has to be a node of the client's cluster.
+// ClientConfig returns the configuration of a client, from the folder of a client. The server must be a node of the client's cluster.
 func ClientConfig(dir string) (*tls.Config, error) {
 	f, err := Load(dir, RoleClient, FolderOptions{})
 	if err != nil {
@@ -37,8 +37,8 @@ func PeerConfig(dir, wantNode string) (*tls.Config, error) {
 	return f.Peer(wantNode), nil
 }
 
-// Server returns the configuration of a server. All servers of a process may share it. Of the configuration only GetConfigForClient counts
-// in a handshake, so changes of other fields of a copy are ignored.
+// Server returns the configuration of a server. All servers of a process may share it. Only its GetConfigForClient has an effect in a
+// handshake: changes to other fields of a copy are ignored.
 func (f *Folder) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -64,8 +64,8 @@ func (f *Folder) Client() *tls.Config { return f.dialing("") }
 // Peer returns the configuration of a program that dials one node. Any address may lead there.
 func (f *Folder) Peer(wantNode string) *tls.Config { return f.dialing(wantNode) }
 
-// dialing verifies the server itself, in VerifyConnection, because the identity of a node is not the host that was dialed. Sessions are
-// kept until the folder changes.
+// dialing returns a configuration that verifies the server in VerifyConnection, because the identity of a node is not the host that was
+// dialed. Sessions are kept until the folder changes.
 func (f *Folder) dialing(want string) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -79,7 +79,7 @@ func (f *Folder) dialing(want string) *tls.Config {
 	}
 }
 
-// use makes l what connections use from now on. Tickets of earlier sessions are worth nothing then: they hold the earlier certificates.
+// use makes l what connections use from now on. Tickets of earlier sessions become useless: they contain the earlier certificates.
 func (f *Folder) use(l *loaded, at time.Time) {
 	l.cache = tls.NewLRUClientSessionCache(sessionsMax)
 	l.server = &tls.Config{
@@ -97,7 +97,7 @@ func (f *Folder) use(l *loaded, at time.Time) {
 	f.drawKeys(at)
 }
 
-// keysFor is how long a key of session tickets is used for new tickets. It decrypts those that exist for as long again.
+// keysFor is how long a key of session tickets encrypts new tickets. It decrypts existing ones for the same time again.
 const keysFor = 24 * time.Hour
 
 // freshKeys draws a new ticket key when the current one is a day old.
@@ -115,10 +115,10 @@ func (f *Folder) drawKeys(at time.Time) {
 	f.now.Load().anyone.SetSessionTicketKeys(f.keys)
 }
 
-// sessionsMax is how many servers a dialing side remembers sessions of.
+// sessionsMax is the number of servers whose sessions a dialing program remembers.
 const sessionsMax = 256
 
-// sessions is the cache of what is loaded now.
+// sessions is the session cache of the current files.
 type sessions struct{ f *Folder }
 
 func (s sessions) Get(key string) (*tls.ClientSessionState, bool) {
@@ -126,7 +126,7 @@ func (s sessions) Get(key string) (*tls.ClientSessionState, bool) {
 }
 func (s sessions) Put(key string, cs *tls.ClientSessionState) { s.f.now.Load().cache.Put(key, cs) }
 
-// accept reports what is wrong with the other side of a connection. A server is a node, and want, if it is not "", names the one.
+// accept reports what is wrong with the other side of a connection. A server must be a node; want names that node, or is empty for any.
 func (l *loaded) accept(cs tls.ConnectionState, usage x509.ExtKeyUsage, want string, at time.Time) error {
 	if len(cs.PeerCertificates) == 0 {
 		return fmt.Errorf("%w: the other side has shown no certificate", ErrName)
@@ -141,7 +141,7 @@ func (l *loaded) accept(cs tls.ConnectionState, usage x509.ExtKeyUsage, want str
 	return nil
 }
 
-// verify returns whom a certificate is for, if it is good: of the cluster, valid at a time, signed by one of the roots.
+// verify returns the identity of a certificate if it is valid: of the cluster, within its time, signed by one of the roots.
 func verify(c *x509.Certificate, roots *x509.CertPool, cluster string, usage x509.ExtKeyUsage, at time.Time) (Identity, error) {
 	id, err := identityOf(c)
 	switch {
@@ -158,7 +158,7 @@ func verify(c *x509.Certificate, roots *x509.CertPool, cluster string, usage x50
 	}
 	_, err = c.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage}})
 	var invalid x509.CertificateInvalidError
-	if errors.As(err, &invalid) && invalid.Reason == x509.Expired { // the CA's, since the certificate itself is valid
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired { // of the CA, since the certificate itself is valid
 		return id, fmt.Errorf("%w: the CA that signed %s is not valid now: run `bigset cert ca --rotate`, then `bigset cert renew`", ErrExpired, id)
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 func certFile(r Role) string { return string(r) + ".crt" }
 func keyFile(r Role) string  { return string(r) + ".key" }
 
-// fileBytesMax bounds what is read of one file; a bundle of 16 CAs takes about 12 KiB.
+// fileBytesMax bounds how much of one file is read; a bundle of 16 CAs takes about 12 KiB.
 const fileBytesMax = 1 << 20
 
 // The types of PEM blocks.
@@ -56,7 +56,7 @@ func readFile(dir, name string) ([]byte, error) {
 	return b, nil
 }
 
-// checkPrivate reports a key file that others than its owner may read.
+// checkPrivate returns an error if others than the owner may read a key file.
 func checkPrivate(dir, name string) error {
 	path := filepath.Join(dir, name)
 	info, err := os.Stat(path)
@@ -72,7 +72,7 @@ func checkPrivate(dir, name string) error {
 	return nil
 }
 
-// blocks cuts PEM text into the contents of its blocks, which are all of one type.
+// blocks splits PEM text into the contents of its blocks, which must all be of one type.
 func blocks(path, kind string, text []byte) (all [][]byte, err error) {
 	for {
 		b, rest := pem.Decode(text)
@@ -126,7 +126,7 @@ func parseKeys(path string, text []byte) (all []crypto.Signer, err error) {
 	return all, nil
 }
 
-// fitting returns the key that belongs to a certificate, nil if there is none.
+// fitting returns the key that belongs to a certificate, or nil.
 func fitting(keys []crypto.Signer, c *x509.Certificate) crypto.Signer {
 	for _, k := range keys {
 		if samePublic(k.Public(), c.PublicKey) {
@@ -141,7 +141,7 @@ func samePublic(a, b crypto.PublicKey) bool {
 	return ok && k.Equal(b)
 }
 
-// newKey makes a key. P-256 has assembly in Go on amd64 and arm64, and every other program knows it.
+// newKey makes a key. P-256 has assembly in Go on amd64 and arm64, and every other program supports it.
 func newKey() (crypto.Signer, error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -168,7 +168,7 @@ func encodeCerts(certs ...*x509.Certificate) (text []byte) {
 	return text
 }
 
-// exists reports whether a folder has a file, of any kind.
+// exists reports whether a folder contains a file, of any kind.
 func exists(dir, name string) (bool, error) {
 	_, err := os.Lstat(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,11 +180,11 @@ func exists(dir, name string) (bool, error) {
 	return true, nil
 }
 
-// replace puts a file in its place in one step: a crash leaves the old file or the new one. The file is on disk when replace returns.
+// replace replaces a file in one step: a crash leaves the old file or the new one. The file is on disk when replace returns.
 func replace(dir, name string, mode fs.FileMode, text []byte) error {
 	path := filepath.Join(dir, name)
 	beside := path + ".new"
-	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
+	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a crash
 		return fmt.Errorf("certs: %w", err)
 	}
 	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -208,7 +208,7 @@ func replace(dir, name string, mode fs.FileMode, text []byte) error {
 // syncFolder makes the names in a folder durable.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // where a folder can't be synced
+		return nil // Windows can't sync a folder
 	}
 	d, err := os.Open(dir)
 	if err != nil {
@@ -217,8 +217,8 @@ func syncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// writePair replaces a certificate and its key. old are the keys whose certificates are in the certificate file, keep those that stay.
-// The new key comes first beside the old ones, then the certificates, then the old keys go: at each moment a key fits.
+// writePair replaces a certificate and its key. old are the keys of the certificates now in the file, keep are those that stay. It first
+// writes the new key beside the old ones, then the certificates, and then removes the old keys: at each moment a key fits.
 func writePair(dir string, role Role, certs []*x509.Certificate, key crypto.Signer, old, keep []crypto.Signer) error {
 	both, err := encodeKeys(append([]crypto.Signer{key}, old...)...)
 	if err != nil {

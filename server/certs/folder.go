@@ -14,32 +14,32 @@ import (
 	"time"
 )
 
-// FolderOptions say how a [Folder] is read. The zero value is good.
+// FolderOptions say how a [Folder] is read. The zero value is valid.
 type FolderOptions struct {
-	// Now is the clock by which certificates end and files are looked at; nil is time.Now.
+	// Now is the clock for the validity of certificates and for the checks of the files; nil means time.Now.
 	Now func() time.Time
-	// Report is called when files have changed and can't be used, once for each content of them, in the goroutine of a handshake. What
-	// was read before stays in use. nil is nobody.
+	// Report is called when files have changed and can't be used, once for each content, in the goroutine of a handshake. The previous
+	// files stay in use. Nil means no report.
 	Report func(error)
 }
 
-// Folder is a folder of certificates that is read again when its files change: at a handshake, at most once a second. Connections that
-// exist stay. Its methods are safe for concurrent use, and so are the configurations that it gives.
+// Folder is a folder of certificates. A handshake reads it again if its files have changed, but checks that at most once a second. Existing
+// connections stay. The methods are safe for concurrent use, and so are the configurations that they return.
 type Folder struct {
 	dir  string
 	role Role // of our own certificate
 	o    FolderOptions
 
 	now     atomic.Pointer[loaded]
-	looking sync.Mutex // guards what follows
-	looked  time.Time  // when the files were looked at
+	looking sync.Mutex // guards the fields below
+	looked  time.Time  // when the files were last checked
 	stamps  [3]stamp
-	seen    [sha256.Size]byte // of the contents that were read last, whether or not they could be used
+	seen    [sha256.Size]byte // of the contents that were read last, valid or not
 	keysAt  time.Time         // when the ticket keys were drawn
 	keys    [][32]byte        // of session tickets, the current one first
 }
 
-// Load reads a folder for a process of a role, RoleNode or RoleClient, and checks everything that can be checked without the other side.
+// Load reads a folder for a process with a role, RoleNode or RoleClient, and checks everything that can be checked without the other side.
 func Load(dir string, role Role, o FolderOptions) (*Folder, error) {
 	if role != RoleNode && role != RoleClient {
 		return nil, fmt.Errorf("%w: %q has no connections", ErrRole, role)
@@ -63,26 +63,26 @@ func Load(dir string, role Role, o FolderOptions) (*Folder, error) {
 	return f, nil
 }
 
-// Identity returns whom our certificate is for.
+// Identity returns the identity in our certificate.
 func (f *Folder) Identity() Identity { return f.now.Load().id }
 
 // Ends returns when our certificate ends.
 func (f *Folder) Ends() time.Time { return f.now.Load().own.Leaf.NotAfter }
 
-// loaded is what was read at one time. It does not change.
+// loaded is the state of the files at one time. It does not change.
 type loaded struct {
 	id     Identity
 	own    tls.Certificate
 	roots  *x509.CertPool
-	server *tls.Config            // handed to each handshake of a server
-	anyone *tls.Config            // the same of one that asks for no certificate
+	server *tls.Config            // given to each handshake of a server
+	anyone *tls.Config            // the same for a server that asks for no certificate
 	cache  tls.ClientSessionCache // of sessions made with own
 }
 
-// files are those that a folder is read from.
+// files are the names of the files that the folder is read from.
 func (f *Folder) files() [3]string { return [3]string{caCert, certFile(f.role), keyFile(f.role)} }
 
-// stamp is what a file looks like from outside.
+// stamp is the time and the size of a file.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -102,15 +102,15 @@ func (f *Folder) stat() (s [3]stamp, err error) {
 	return s, nil
 }
 
-// missing says which command makes a file.
+// missing names the command that makes a file.
 func (f *Folder) missing(name string) error {
 	return fmt.Errorf("%w: %s: `bigset cert %s` makes it", ErrMissing, filepath.Join(f.dir, name), f.role)
 }
 
-// readsMax is how often files are read that change while they are read.
+// readsMax is how often files that change while they are read are read again.
 const readsMax = 10
 
-// read returns the contents of all files as they were together: what was read two times alike was not of two renewals.
+// read returns the contents of all files at one moment: contents that were read twice in a row do not mix two renewals.
 func (f *Folder) read() (texts [3][]byte, err error) {
 	var before [sha256.Size]byte
 	for range readsMax {
@@ -144,7 +144,7 @@ func sum(texts [3][]byte) [sha256.Size]byte {
 	return sha256.Sum256(all)
 }
 
-// parse makes of the contents of files what connections need.
+// parse turns the contents of the files into what connections need.
 func (f *Folder) parse(texts [3][]byte, at time.Time) (*loaded, error) {
 	names := f.files()
 	trusted, cluster, err := parseTrusted(filepath.Join(f.dir, names[0]), texts[0])
@@ -185,11 +185,11 @@ func (f *Folder) parse(texts [3][]byte, at time.Time) (*loaded, error) {
 	return l, nil
 }
 
-// lookEvery is how often the files are looked at, at most.
+// lookEvery is the least time between two checks of the files.
 const lookEvery = time.Second
 
-// current returns what connections use, after a look at the files if the last one is a second old. While one handshake looks, the others
-// go on with what there is.
+// current returns what connections use. It first checks the files if the last check is a second old. While one handshake checks, the others
+// use the previous state.
 func (f *Folder) current() *loaded {
 	if !f.looking.TryLock() {
 		return f.now.Load()
@@ -208,8 +208,8 @@ func (f *Folder) current() *loaded {
 	return f.now.Load()
 }
 
-// look reads files that have changed. before is when they were looked at the time before: a file whose time is about that may have changed
-// again within the grain of file times, so its content is compared, too.
+// look reads files that have changed. before is the time of the previous check. A file whose time is close to it may have changed again
+// within the grain of file times, so its content is compared too.
 func (f *Folder) look(before, at time.Time) error {
 	stamps, err := f.stat()
 	if err != nil {
@@ -229,7 +229,7 @@ func (f *Folder) look(before, at time.Time) error {
 	}
 	l, err := f.parse(texts, at)
 	if err != nil {
-		// The permissions of a key may be mended without another change, so they are looked at again.
+		// The permissions of a key may be corrected without another change, so the file is checked again.
 		if errors.Is(err, ErrTooOpen) {
 			f.stamps = [3]stamp{}
 			return f.once(sha256.Sum256([]byte(err.Error())), err)
@@ -244,7 +244,7 @@ func (f *Folder) look(before, at time.Time) error {
 	return nil
 }
 
-// grain is a bound for the grain of file times and the distance of a file system's clock from ours.
+// grain bounds the grain of file times plus the difference between the file system's clock and ours.
 const grain = 2 * time.Second
 
 func (f *Folder) fresh(stamps [3]stamp, before time.Time) bool {
@@ -256,7 +256,7 @@ func (f *Folder) fresh(stamps [3]stamp, before time.Time) bool {
 	return false
 }
 
-// once returns an error the first time that it is met for a content.
+// once returns an error the first time it occurs for a content.
 func (f *Folder) once(seen [sha256.Size]byte, err error) error {
 	if seen == f.seen {
 		return nil

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Role is what a certificate lets its owner do.
+// Role is what a certificate permits its owner to do.
 type Role string
 
 // The roles. They are written in certificates.
 const (
 	RoleCA     Role = "ca"     // signs the others
-	RoleNode   Role = "node"   // is dialed, and dials peers
+	RoleNode   Role = "node"   // is dialed and dials peers
 	RoleClient Role = "client" // dials
 )
 
@@ -22,7 +22,7 @@ const NameBytesMax = 63
 
 const scheme = "bigset://"
 
-// Identity is whom a certificate is for. Name is empty for a CA.
+// Identity is the owner of a certificate. Name is empty for a CA.
 type Identity struct {
 	Cluster string
 	Role    Role
@@ -37,7 +37,7 @@ func (id Identity) String() string {
 	return scheme + id.Cluster + "/" + string(id.Role) + "/" + id.Name
 }
 
-// ParseIdentity reads a SAN URI. Each identity has one form; every other one is an error that wraps [ErrName].
+// ParseIdentity parses a SAN URI. Each identity has one form; for any other form the error wraps [ErrName].
 func ParseIdentity(uri string) (Identity, error) {
 	rest, ok := strings.CutPrefix(uri, scheme)
 	if !ok {
@@ -65,7 +65,7 @@ func ParseIdentity(uri string) (Identity, error) {
 	return id, nil
 }
 
-// badURI names a URI of somebody else in an error, cut to a length that a log can bear.
+// badURI returns an error that names a foreign URI, cut to a length fit for a log.
 func badURI(uri string) error {
 	if len(uri) > 2*NameBytesMax {
 		uri = uri[:2*NameBytesMax] + "…"
@@ -73,8 +73,8 @@ func badURI(uri string) error {
 	return fmt.Errorf("%w: %q is none of bigset://CLUSTER/node/ID, bigset://CLUSTER/client/NAME, bigset://CLUSTER/ca", ErrName, uri)
 }
 
-// CheckCluster reports what is wrong with the name of a cluster: it has 1 to 63 lower-case letters, digits, hyphens and dots, and on both
-// sides of each dot, at its beginning and at its end a letter or a digit. (The name is the host of a URI, which knows no case.)
+// CheckCluster reports what is wrong with the name of a cluster. It must have 1 to 63 lower-case letters, digits, hyphens and dots. It must
+// begin and end with a letter or a digit, and so must each part between dots. (The name is the host of a URI, which is not case-sensitive.)
 func CheckCluster(name string) error {
 	ok := len(name) <= NameBytesMax
 	for label := range strings.SplitSeq(name, ".") {
@@ -90,8 +90,8 @@ func CheckCluster(name string) error {
 	return nil
 }
 
-// CheckName reports what is wrong with the name of a node or a client: it has 1 to 63 letters, digits, hyphens, dots and underscores, and
-// begins with a letter or a digit.
+// CheckName reports what is wrong with the name of a node or a client. It must have 1 to 63 letters, digits, hyphens, dots and underscores,
+// and begin with a letter or a digit.
 func CheckName(name string) error {
 	ok := name != "" && len(name) <= NameBytesMax
 	for i := 0; ok && i < len(name); i++ {
@@ -108,7 +108,7 @@ func CheckName(name string) error {
 
 func short(s string) string { return s[:min(len(s), 2*NameBytesMax)] }
 
-// identityOf returns whom a certificate is for. A certificate has exactly one URI of ours.
+// identityOf returns the identity in a certificate. A certificate must have exactly one of our URIs.
 func identityOf(c *x509.Certificate) (id Identity, err error) {
 	found := 0
 	for _, u := range c.URIs {
@@ -126,15 +126,15 @@ func identityOf(c *x509.Certificate) (id Identity, err error) {
 	return id, nil
 }
 
-// RoleOf returns who is at the other end of a connection. The connection was made with a configuration of this package, which has
-// verified the certificate; RoleOf only reads its name.
+// RoleOf returns the identity of the other end of a connection. The connection must have been made with a configuration of this package,
+// which has verified the certificate; RoleOf only reads its name.
 func RoleOf(cs tls.ConnectionState) (cluster string, role Role, name string, err error) {
 	if !cs.HandshakeComplete || len(cs.PeerCertificates) == 0 {
 		return "", "", "", fmt.Errorf("%w: the other side has shown no certificate", ErrName)
 	}
 	id, err := identityOf(cs.PeerCertificates[0])
 	if err == nil && id.Role == RoleCA {
-		err = fmt.Errorf("%w: a CA speaks to nobody", ErrRole)
+		err = fmt.Errorf("%w: a CA makes no connections", ErrRole)
 	}
 	if err != nil {
 		return "", "", "", err

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// IssueOptions say which certificate [Issue] makes.
+// IssueOptions describe the certificate that [Issue] makes.
 type IssueOptions struct {
 	CA    string // the CA's folder
 	Role  Role   // RoleNode or RoleClient
 	Name  string // see CheckName
 	Hosts []string
-	Valid time.Duration // 0 is ValidOther; a certificate never outlives its CA
-	Force bool          // replace a pair that exists, and the CAs of the folder whatever they are
+	Valid time.Duration // default ValidOther; a certificate never outlives its CA
+	Force bool          // replace an existing pair, and the CAs of the folder whatever they are
 	Now   func() time.Time
 }
 
-// Issue makes a key and a certificate in a folder, which it makes if needed, and brings the CA's ca.crt there.
+// Issue makes a key and a certificate in a folder and copies the CA's ca.crt there. It creates the folder if needed.
 func Issue(dir string, o IssueOptions) (Info, error) {
 	if o.Role != RoleNode && o.Role != RoleClient {
 		return Info{}, fmt.Errorf("%w: %q gets no certificate", ErrRole, o.Role)
@@ -53,7 +53,7 @@ func Issue(dir string, o IssueOptions) (Info, error) {
 		return Info{}, err
 	}
 	old, err := readKeys(dir, o.Role)
-	if err != nil { // they are missing, or they are replaced because they can't be read
+	if err != nil { // they are missing, or are replaced because they can't be read
 		old = nil
 	}
 	if err := writePair(dir, o.Role, []*x509.Certificate{c}, key, others(old, key), nil); err != nil {
@@ -62,7 +62,7 @@ func Issue(dir string, o IssueOptions) (Info, error) {
 	return infoOf(certFile(o.Role), c)
 }
 
-// others returns keys without one.
+// others returns keys without the given one.
 func others(keys []crypto.Signer, but crypto.Signer) (left []crypto.Signer) {
 	for _, k := range keys {
 		if !samePublic(k.Public(), but.Public()) {
@@ -72,7 +72,7 @@ func others(keys []crypto.Signer, but crypto.Signer) (left []crypto.Signer) {
 	return left
 }
 
-// checkHosts reports a host that no certificate can have.
+// checkHosts returns an error for a host that no certificate can have.
 func checkHosts(hosts []string) error {
 	for _, h := range hosts {
 		ok := h != "" && len(h) <= 253
@@ -86,7 +86,7 @@ func checkHosts(hosts []string) error {
 	return nil
 }
 
-// mayTrust reports whether ca.crt of a folder may be replaced by the authority's: there is none, or they have a CA in common.
+// mayTrust returns an error unless ca.crt of a folder may be replaced by the authority's: it does not exist, or both have a CA in common.
 func (a *authority) mayTrust(dir string, force bool) error {
 	if has, err := exists(dir, caCert); err != nil || !has || force {
 		return err
@@ -108,7 +108,7 @@ func (a *authority) mayTrust(dir string, force bool) error {
 	return fmt.Errorf("%w: %s has another CA of %q", ErrExists, filepath.Join(dir, caCert), cluster)
 }
 
-// bringTrusted gives a folder the authority's ca.crt.
+// bringTrusted copies the authority's ca.crt to a folder.
 func (a *authority) bringTrusted(dir string) error {
 	text := encodeCerts(a.trusted...)
 	if has, err := readFile(dir, caCert); err == nil && bytes.Equal(has, text) {
@@ -120,22 +120,22 @@ func (a *authority) bringTrusted(dir string) error {
 // RenewOptions say which certificates [Renew] renews.
 type RenewOptions struct {
 	CA     string        // the CA's folder
-	Within time.Duration // renew what ends within this time
-	Valid  time.Duration // 0 is as long as the old one was
-	NewKey bool          // make a new key, too; otherwise the key stays
+	Within time.Duration // renew certificates that end within this time
+	Valid  time.Duration // default: the validity of the old certificate
+	NewKey bool          // also make a new key
 	Now    func() time.Time
 }
 
 // Renewed is what [Renew] did with one certificate.
 type Renewed struct {
-	Info           // the certificate that is in the folder now
+	Info           // the certificate that is now in the folder
 	Reason  string // why it was renewed, as "it …"; "" if it was not
 	OldEnds time.Time
-	WithCA  bool // it was cut to end with its CA
+	WithCA  bool // its time was cut to end with its CA
 }
 
-// Renew renews the certificates of a folder that end soon or that another CA signed than the one which signs now, and brings the
-// folder the CA's ca.crt. Names and hosts stay. A certificate that no CA of the authority has signed is refused, expired ones are not.
+// Renew renews the certificates of a folder that end soon or were signed by a CA other than the one that signs now. It also copies the CA's
+// ca.crt there. Names and hosts stay. Renew refuses a certificate that no CA of the authority has signed, but not an expired one.
 func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	a, err := openAuthority(o.CA)
 	if err != nil {
@@ -173,7 +173,7 @@ func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	return done, nil
 }
 
-// pair is a certificate that was read, and its keys.
+// pair is a certificate and its keys, as read.
 type pair struct {
 	id   Identity
 	cert *x509.Certificate
@@ -181,7 +181,7 @@ type pair struct {
 	keys []crypto.Signer
 }
 
-// readPair reads a pair that the authority, or one before it, has signed.
+// readPair reads a pair signed by the authority or one before it.
 func (a *authority) readPair(dir string, role Role) (p pair, err error) {
 	path := filepath.Join(dir, certFile(role))
 	text, err := readFile(dir, certFile(role))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Info is what a certificate says.
+// Info describes a certificate.
 type Info struct {
 	File     string // in its folder
 	Identity Identity
@@ -18,10 +18,10 @@ type Info struct {
 	Ends     time.Time
 	Print    string // the first 16 hex digits of the SHA-256 of the certificate
 	Issuer   string // Print of the CA in the folder's ca.crt that signed it, "" if none did
-	Key      bool   // the folder has the key that fits
+	Key      bool   // the folder has the matching key
 }
 
-// Show returns the certificates of a folder, the CAs first. A folder without ca.crt is an error, one without pairs is not.
+// Show returns the certificates of a folder, the CAs first. A missing ca.crt is an error, missing pairs are not.
 func Show(dir string) (all []Info, err error) {
 	trusted, _, err := readTrusted(dir)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"bigset/server/peer"
 )
 
-// Backend is a door.Backend over the cluster: what any member answers to clients.
+// Backend is a door.Backend over the cluster: the answers of any member to clients.
 type Backend struct{ m *Member }
 
 var _ door.Backend = (*Backend)(nil)
@@ -25,10 +25,10 @@ var _ door.Backend = (*Backend)(nil)
 // Remote implements door.Backend.
 func (*Backend) Remote() bool { return true }
 
-// Backend returns what answers clients through this member.
+// Backend returns the backend that answers clients through this member.
 func (m *Member) Backend() *Backend { return &Backend{m} }
 
-// ready returns the routes of the moment, or why there are none.
+// ready returns the current routes, or an error that says what this member waits for.
 func (b *Backend) ready() (*live, error) {
 	l := b.m.live.Load()
 	if l == nil {
@@ -37,7 +37,7 @@ func (b *Backend) ready() (*live, error) {
 	return l, nil
 }
 
-// tokens makes and opens the tokens of a set: those of the cluster, which every member knows.
+// tokens makes and opens the tokens of a set. Its keys are those of the cluster, which every member knows.
 func (l *live) tokens(set []byte) *bigset.Tokens {
 	k := keyscheme.Keyring{}
 	copy(k.Current[:], l.view.Record.Seal)
@@ -45,11 +45,12 @@ func (l *live) tokens(set []byte) *bigset.Tokens {
 	return bigset.NewTokens(k, set)
 }
 
-// triesMax is how often an operation is begun again because the epoch has changed.
+// triesMax is how often an operation is tried if the epoch keeps changing.
 const triesMax = 8
 
-// again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of what may be
-// repeated, the same. An error that comes after a try that may have done something is a *door.UnknownError, whatever the last try says.
+// again does an operation and repeats it if members refused it because they are at another epoch. A refused operation has done nothing
+// there; repeat says whether it may be repeated. If an earlier try may have done something, an error is a *door.UnknownError, whatever the
+// last try says.
 func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live) (T, error)) (r T, err error) {
 	var begun error // of the first try that may have done something
 	for range triesMax {
@@ -69,8 +70,8 @@ func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, 
 	return r, failureSince(begun, err)
 }
 
-// failureSince is failure of the last try of an operation. begun is the error of a try before that may have done something, or nil. That a filter was dropped
-// decides all the same: nothing of it is left.
+// failureSince is failure for the last try of an operation. begun is the error of an earlier try that may have done something, or nil. An
+// error that the filter was dropped is returned unchanged: nothing of the filter is left.
 func failureSince(begun, err error) error {
 	err = failure(err)
 	if err == nil || begun == nil || errors.Is(err, door.ErrUnknown) || errors.Is(err, bigset.ErrNoFilter) {
@@ -83,7 +84,7 @@ func failureSince(begun, err error) error {
 
 func always(error) bool { return true }
 
-// await waits until requests are routed by another epoch, for some time.
+// await waits until requests are routed by another epoch, but at most about half a second.
 func (m *Member) await(ctx context.Context, l *live) {
 	for range 100 {
 		if now := m.live.Load(); now != nil && now.epoch != l.epoch {
@@ -97,7 +98,7 @@ func (m *Member) await(ctx context.Context, l *live) {
 	}
 }
 
-// failure gives an error of the coordinator the kind that doors know.
+// failure turns an error of the coordinator into one that doors know.
 func failure(err error) error {
 	var u *coord.UnknownError
 	switch {
@@ -115,7 +116,7 @@ func failure(err error) error {
 	return err
 }
 
-// quorum returns what a request asks for, as the coordinator takes it.
+// quorum returns the quorum of a request in the form for the coordinator.
 func (b *Backend) quorum(l *live, q door.Quorum, r int) (coord.Quorum, error) {
 	n := l.view.Record.Settings.N
 	if q.W < 0 || q.DW < door.NotDurable || r < 0 {
@@ -207,7 +208,7 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 	})
 }
 
-// Read implements door.Backend. One that meets another epoch in its middle goes on from the last element.
+// Read implements door.Backend. If the epoch changes during a read, the read continues after the last element.
 func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
 	return func(yield func(door.Part, error) bool) {
 		if err := r.Check(); err != nil {
@@ -248,17 +249,17 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 	}
 }
 
-// page is a read that is under way.
+// page is a read in progress.
 type page struct {
 	door.Page
 	done bool
-	room []door.Element // for the elements of a part
+	room []door.Element // reused for the elements of each part
 }
 
-// partBytesMax is about how many bytes a part has, beside those of its last element.
+// partBytesMax is about the largest size of a part in bytes, without its last element.
 const partBytesMax = 1 << 20
 
-// options returns what replicas are asked for.
+// options returns the options for the replicas.
 func (p *page) options() (o bigset.ReadOptions, err error) {
 	r := p.Read
 	o = bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: p.Ask()}
@@ -268,9 +269,9 @@ func (p *page) options() (o bigset.ReadOptions, err error) {
 	return o, err
 }
 
-// parts gives what a result holds to the client, in parts of its size.
+// parts passes the contents of a result to the client, in parts of the requested size.
 func (p *page) parts(r *readcore.Result, give func(door.Part) bool) error {
-	defer p.Keep() // the result's memory is used again
+	defer p.Keep() // the result's memory is reused
 	out, bytes := door.Part{Elements: p.room[:0]}, 0
 	if r.Context != nil {
 		if err := p.Begin(&out, r.Context); err != nil {
@@ -305,7 +306,7 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) error {
 	return nil
 }
 
-// Count implements door.Backend. One that meets another epoch begins again.
+// Count implements door.Backend. If the epoch changes during a count, the count starts again.
 func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 	if err := r.Check(); err != nil {
 		return door.Count{}, err
@@ -362,7 +363,8 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 	})
 }
 
-// Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen; where there is none, what one replica has.
+// Drop implements door.Backend. The number left counts the dots that the context has not seen, as a read quorum knows them; without a read
+// quorum, as one replica does.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
 	return again(ctx, b, always, func(l *live) (left uint64, err error) {
 		q, err := b.change(l, d.Quorum)
@@ -390,7 +392,8 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 	})
 }
 
-// state asks the nearest replica that answers and counts for reads what it knows of a set: nothing, if it has never heard of it.
+// state asks the nearest replica that answers and may serve reads for the state of a set. The state is empty if the replica has never heard
+// of the set.
 func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
 	var errs []error
 	for _, i := range l.readers(l.holders(keyscheme.SetSlot(set))) {
@@ -398,7 +401,7 @@ func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State,
 		switch {
 		case err != nil && !errors.Is(err, bigset.ErrNotFound):
 			errs = append(errs, err)
-		case by.State != peer.Normal: // it may lack most of the set
+		case by.State != peer.Normal: // most of the set may be missing
 			errs = append(errs, fmt.Errorf("%w: %v", peer.ErrJoining, by))
 		default:
 			return s, nil
@@ -407,7 +410,7 @@ func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State,
 	return bigset.State{}, errors.Join(errs...)
 }
 
-// live asks the nearest replica that answers how many dots of a set are live, and how many events there were.
+// live asks the nearest replica that answers how many dots of a set are live, and how many events it has seen.
 func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uint64, err error) {
 	s, err := b.state(ctx, l, set)
 	if err != nil || s.Seen.Empty() {
@@ -416,8 +419,8 @@ func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uin
 	return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
 }
 
-// Names implements door.Backend: each range is asked of one member that holds it. What the others have in addition, for some seconds, is not in the
-// list.
+// Names implements door.Backend. Each range is listed by one member that holds it. Sets that only other members know, for some seconds, are
+// not in the list.
 func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
 	return func(yield func(door.Name, error) bool) {
 		l, err := b.ready()
@@ -445,7 +448,7 @@ func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[d
 	}
 }
 
-// namesOf lists the sets of a range that come after one, if that has a name, by the nearest member that answers.
+// namesOf lists the sets of a range, by the nearest member that answers. If after has a name, the list begins after that set.
 func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after bigset.SetDigest, yield func(door.Name) bool) (stopped bool, err error) {
 	var errs []error
 	begun := len(after.Name) > 0
@@ -460,7 +463,7 @@ func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after b
 				errs, failed = append(errs, err), true
 				break
 			}
-			if begun && compareSets(&d, &after) <= 0 { // another one has listed it
+			if begun && compareSets(&d, &after) <= 0 { // already listed by another member
 				continue
 			}
 			n := door.Name{Set: slices.Clone(d.Name)}

@@ -17,18 +17,18 @@ import (
 	"bigset/bloomslice"
 )
 
-// FilterState is what has become of a filter. It is on disk and on the wire.
+// FilterState is the state of a filter. It is on disk and on the wire.
 type FilterState byte
 
-// The states of a filter. Of two changes with one number the later state in this order holds.
+// The states of a filter. If two changes have one number, the state that is later in this order prevails.
 const (
 	FilterActive  FilterState = 1
-	FilterCleared FilterState = 2 // it keeps what it has, and its name is not served until it is created again
-	FilterDropped FilterState = 3 // for good, in this generation and those before
+	FilterCleared FilterState = 2 // its contents stay; its name is not served until the filter is created again
+	FilterDropped FilterState = 3 // for good, in this generation and earlier ones
 )
 
-// FilterEntry says what all members know of a filter. Entries of one name are in an order, and the last one holds: members that give each other their entries, in
-// whatever order and however often, come to have the same.
+// FilterEntry is what all members know about a filter. Entries of one name are totally ordered and the greatest prevails. So members that
+// exchange their entries, in any order and however often, end up with equal ones.
 type FilterEntry struct {
 	Name       Hex         `json:"name"`
 	Generation uint64      `json:"generation"`
@@ -44,19 +44,19 @@ type FilterEntry struct {
 	Durability  bigset.FilterDurability `json:"durability"`
 }
 
-// newEntry returns the entry of a filter that is active.
+// newEntry returns the entry of an active filter.
 func newEntry(name []byte, generation uint64, o bigset.FilterOptions) FilterEntry {
 	return FilterEntry{Name: bytes.Clone(name), Generation: generation, State: FilterActive, Capacity: o.Capacity, Probability: o.Probability, Scale: o.Scale,
 		Reduction: o.Reduction, Slices: o.Slices, Owners: o.Owners, Durability: o.Durability}
 }
 
-// options returns what the filter was made with.
+// options returns the options that the filter was made with.
 func (e *FilterEntry) options() bigset.FilterOptions {
 	return bigset.FilterOptions{Options: bloomslice.Options{Capacity: e.Capacity, Probability: e.Probability, Scale: e.Scale, Reduction: e.Reduction,
 		Slices: e.Slices, Owners: e.Owners}, Durability: e.Durability}
 }
 
-// check returns what is wrong with an entry: ErrRecord.
+// check returns an ErrRecord if an entry is invalid.
 func (e *FilterEntry) check() error {
 	o := e.options()
 	err := errors.Join(bigset.CheckFilterName(e.Name), o.Check())
@@ -69,7 +69,7 @@ func (e *FilterEntry) check() error {
 	return nil
 }
 
-// compare orders entries of one name. A drop is the last word on its generation.
+// compare orders entries of one name. A drop is the greatest of its generation.
 func (e *FilterEntry) compare(o *FilterEntry) int {
 	final := func(e *FilterEntry) int {
 		if e.State == FilterDropped {
@@ -84,28 +84,28 @@ func (e *FilterEntry) compare(o *FilterEntry) int {
 func (e *FilterEntry) encode() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		panic(fmt.Sprintf("cluster: an entry that can't be encoded: %v", err)) // it was checked: no number is infinite
+		panic(fmt.Sprintf("cluster: an entry that can't be encoded: %v", err)) // check has ruled out infinite numbers
 	}
 	return b
 }
 
-// catalogue is what this member knows of all filters of the cluster. It is on disk, in pages, each a part of the names: a change writes one of them. Its methods may be called
-// by any number of goroutines.
+// catalogue is what this member knows about all filters of the cluster. It is kept on disk in pages, each with a part of the names: a
+// change writes one page. Its methods may be called by any number of goroutines.
 type catalogue struct {
 	disk Disk
 
-	saving sync.Mutex // of who changes it
+	saving sync.Mutex // held by the goroutine that changes the catalogue
 
 	mu      sync.RWMutex
-	entries map[string]*FilterEntry // by name. They are not changed
+	entries map[string]*FilterEntry // by name; entries are immutable
 	active  int
-	names   []string // of those that are active, in order; nil until they are asked for
-	sum     uint64   // of all entries: equal ones mean equal catalogues
-	listed  bool     // whether it has all that was acknowledged
+	names   []string // of active filters, in order; nil until they are asked for
+	sum     uint64   // of all entries: equal sums mean equal catalogues
+	listed  bool     // whether it contains everything acknowledged
 }
 
 const (
-	keyFilters      = "cluster/filters" // whose catalogue is whole
+	keyFilters      = "cluster/filters" // the disk whose catalogue is whole
 	cataloguePages  = 256
 	entryBytesLeast = 64
 )
@@ -114,12 +114,13 @@ func pageOf(name []byte) byte { return byte(xxhash.Sum64(name)) }
 
 func pageKey(page byte) string { return fmt.Sprintf("%s/%02x", keyFilters, page) }
 
-// listedBy is kept on disk once the catalogue has all that was acknowledged. In a folder that was copied or put back it counts for nothing.
+// listedBy is kept on disk after the catalogue has everything acknowledged. In a folder that was copied or restored from a backup it has no
+// effect.
 type listedBy struct {
 	Identity Hex `json:"identity"`
 }
 
-// openCatalogue reads what the disk has.
+// openCatalogue reads the catalogue from disk.
 func openCatalogue(d Disk) (*catalogue, error) {
 	c := &catalogue{disk: d, entries: map[string]*FilterEntry{}}
 	for page := range cataloguePages {
@@ -150,7 +151,7 @@ func openCatalogue(d Disk) (*catalogue, error) {
 	return c, nil
 }
 
-// decodeEntries reads entries and checks them.
+// decodeEntries decodes entries and checks them.
 func decodeEntries(b []byte) (entries []FilterEntry, err error) {
 	if err := json.Unmarshal(b, &entries); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
@@ -163,7 +164,7 @@ func decodeEntries(b []byte) (entries []FilterEntry, err error) {
 	return entries, nil
 }
 
-// put takes an entry in memory. It is called with mu held, or before anybody else knows the catalogue.
+// put adds an entry in memory. The caller holds mu, or is the only one that knows the catalogue.
 func (c *catalogue) put(e *FilterEntry) {
 	name := string(e.Name)
 	if was := c.entries[name]; was != nil {
@@ -181,7 +182,7 @@ func (c *catalogue) count(e *FilterEntry, n int) {
 	}
 }
 
-// merge takes entries, and returns those that were news. They are on disk when it returns.
+// merge merges entries and returns those that were new. They are on disk when it returns.
 func (c *catalogue) merge(ctx context.Context, entries []FilterEntry) (news []FilterEntry, err error) {
 	c.saving.Lock()
 	defer c.saving.Unlock()
@@ -213,7 +214,7 @@ func (c *catalogue) merge(ctx context.Context, entries []FilterEntry) (news []Fi
 	return news, nil
 }
 
-// save writes a page as it is with some entries changed.
+// save writes a page with some entries changed.
 func (c *catalogue) save(ctx context.Context, page byte, changed map[string]*FilterEntry) error {
 	var all []*FilterEntry
 	for _, e := range changed {
@@ -236,14 +237,14 @@ func (c *catalogue) save(ctx context.Context, page byte, changed map[string]*Fil
 	return c.disk.Save(context.WithoutCancel(ctx), pageKey(page), b)
 }
 
-// get returns what is known of a name, or nil.
+// get returns the entry of a name, or nil.
 func (c *catalogue) get(name []byte) *FilterEntry {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.entries[string(name)]
 }
 
-// whole notes, on disk, that the catalogue has all that was acknowledged.
+// whole records on disk that the catalogue has everything acknowledged.
 func (c *catalogue) whole(ctx context.Context) error {
 	b, err := json.Marshal(listedBy{c.disk.Identity()})
 	if err == nil {
@@ -265,7 +266,7 @@ func (c *catalogue) state() (listed bool, sum uint64) {
 	return c.listed, c.sum
 }
 
-// activeNames returns the names that are served, in order. The list belongs to the catalogue.
+// activeNames returns the names that are served, in order. The catalogue owns the list.
 func (c *catalogue) activeNames() []string {
 	c.mu.RLock()
 	names := c.names
@@ -287,7 +288,7 @@ func (c *catalogue) activeNames() []string {
 	return c.names
 }
 
-// after returns entries with names after one, in order, of at most so many bytes, but one at least where there is one.
+// after returns entries whose names come after a name, in order. They take at most most bytes, but at least one is returned if one exists.
 func (c *catalogue) after(name []byte, most int) (entries []FilterEntry) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -308,7 +309,7 @@ func (c *catalogue) after(name []byte, most int) (entries []FilterEntry) {
 	return entries
 }
 
-// dropped returns the entries of filters that were dropped.
+// dropped returns the entries of dropped filters.
 func (c *catalogue) dropped() (entries []FilterEntry) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -320,7 +321,7 @@ func (c *catalogue) dropped() (entries []FilterEntry) {
 	return entries
 }
 
-// lastGeneration returns the largest generation that is known.
+// lastGeneration returns the largest known generation.
 func (c *catalogue) lastGeneration() (last uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -8,45 +8,45 @@ import (
 	"bigset/server/wire"
 )
 
-// Verbs by which members agree on records. They are on the wire. Bodies are JSON: they are small, rare, and read by people.
+// Verbs by which members agree on records. They are on the wire. Bodies are JSON: they are small and rare, and people read them.
 const (
 	verbState    wire.Verb = 240 // State of a member
-	verbPropose  wire.Verb = 241 // a record: agree to it, durably
-	verbWithdraw wire.Verb = 242 // the ID of the sender: forget what it has proposed
+	verbPropose  wire.Verb = 241 // a record: agree to it durably
+	verbWithdraw wire.Verb = 242 // the ID of the sender: forget its proposal
 	verbCommit   wire.Verb = 243 // a record that is committed
 )
 
-// Control reports whether a verb is one of those by which members agree on records.
+// Control reports whether members agree on records by a verb.
 func Control(v wire.Verb) bool { return v >= verbState && v <= verbCommit }
 
-// Proposes reports whether a verb is the one that asks a member to agree to a record.
+// Proposes reports whether a verb asks a member to agree to a record.
 func Proposes(v wire.Verb) bool { return v == verbPropose }
 
-// State is what a member says of itself.
+// State is what a member reports about itself.
 type State struct {
 	ID        string  `json:"id"`
 	Identity  Hex     `json:"identity"` // of its disk
 	Boot      uint64  `json:"boot"`     // drawn at each start
 	Committed *Record `json:"committed,omitempty"`
 	Prepared  *Record `json:"prepared,omitempty"`
-	Restoring bool    `json:"restoring,omitempty"` // its folder is to be a member of the next generation
+	Restoring bool    `json:"restoring,omitempty"` // its folder is to join the next generation
 	HasData   bool    `json:"has_data"`            // sets or filters from before the cluster was born
-	Born      uint64  `json:"born"`                // the microsecond at which it looked
+	Born      uint64  `json:"born"`                // the member's clock when it answered, in microseconds
 	// Sets and Filters say whether the member answers reads of them.
 	Sets    bool   `json:"sets"`
 	Filters bool   `json:"filters"`
-	Waits   string `json:"waits,omitempty"`  // what it waits for; empty where it serves
-	Failed  bool   `json:"failed,omitempty"` // whether its store takes no writes until it is started again; then it waits for that
-	// Listed says whether the member knows all filters whose creation was acknowledged, and Filtered is the sum of what it knows.
+	Waits   string `json:"waits,omitempty"`  // what it waits for; empty if it serves
+	Failed  bool   `json:"failed,omitempty"` // whether its store takes no writes until the node restarts; then it waits for the restart
+	// Listed says whether the member knows all filters whose creation was acknowledged. Filtered is the sum of its catalogue.
 	Listed   bool   `json:"listed"`
 	Filtered uint64 `json:"filtered,string"`
-	// Tokens is the sum of the list of tokens that it knows; empty where it keeps none.
+	// Tokens is the sum of its list of tokens; empty if it keeps none.
 	Tokens string `json:"tokens,omitempty"`
-	Seal   Hex    `json:"seal,omitempty"` // the keys of its tokens, until the cluster is born
+	Seal   Hex    `json:"seal,omitempty"` // the keys for tokens of contexts, until the cluster is born
 	Domain Hex    `json:"domain,omitempty"`
 }
 
-// ask sends a control request to a member and reads its answer into a value, which may be nil.
+// ask sends a control request to a member and decodes its answer into answer, which may be nil.
 func ask(ctx context.Context, to wire.Caller, verb wire.Verb, request, answer any) error {
 	b, err := json.Marshal(request)
 	if err != nil {
@@ -62,10 +62,10 @@ func ask(ctx context.Context, to wire.Caller, verb wire.Verb, request, answer an
 	return nil
 }
 
-// Control answers a request by which members agree on records. Only nodes may send one; who sends it is by its certificate.
+// Control answers a request by which members agree on records. Only nodes may send one; the sender is known by its certificate.
 func (m *Membership) Control(ctx context.Context, r *wire.Request) ([]byte, error) {
 	if r.From.Role != wire.RoleNode || m.conf.index(r.From.Name) < 0 {
-		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+		return nil, fmt.Errorf("%w: %v %q is not a member", ErrForeign, r.From.Role, r.From.Name)
 	}
 	switch r.Verb {
 	case verbState:

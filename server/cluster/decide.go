@@ -18,23 +18,23 @@ import (
 	"bigset/server/wire"
 )
 
-// Verbs about which filters there are. They are on the wire. Bodies are JSON.
+// Verbs about filters. They are on the wire. Bodies are JSON.
 const (
 	verbEntries wire.Verb = 244 // a name: the entries after it
 	verbReady   wire.Verb = 245 // whether a change may be decided
-	verbDecide  wire.Verb = 246 // a decision that the first member is to make
-	verbChanged wire.Verb = 247 // an entry that the first member has decided on
+	verbDecide  wire.Verb = 246 // a decision for the first member to make
+	verbChanged wire.Verb = 247 // an entry decided by the first member
 	verbOrder   wire.Verb = 248 // an order
-	verbFigures wire.Verb = 249 // names of filters: what is known of them
+	verbFigures wire.Verb = 249 // names of filters; answered by what is known about them
 )
 
 // Decides reports whether a verb asks the first member for a change. Simulations send one at a time.
 func Decides(v wire.Verb) bool { return v == verbDecide }
 
-// aboutFilters reports whether a verb is one of those.
+// aboutFilters reports whether a verb is about filters.
 func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbFigures }
 
-// What is decided, and what is ordered. They are on the wire.
+// Decisions and orders. They are on the wire.
 const (
 	doCreate = "create"
 	doDrop   = "drop"
@@ -43,50 +43,50 @@ const (
 	doFlush  = "flush"
 )
 
-// decision asks the first member to change which filters there are.
+// decision asks the first member to create, drop or clear a filter.
 type decision struct {
 	Do    string       `json:"do"`
-	Entry *FilterEntry `json:"entry"` // of create with a generation that does not count
+	Entry *FilterEntry `json:"entry"` // for create, its generation has no effect
 }
 
-// decided is what has become of it.
+// decided is the outcome of a decision.
 type decided struct {
 	Created bool `json:"created"`
 }
 
-// order has all members close or flush a filter, or flush all.
+// order asks all members to close or flush a filter, or to flush all filters.
 type order struct {
 	Do   string `json:"do"`
 	Name Hex    `json:"name,omitempty"`
 }
 
-// decree is what the first member has decided on.
+// decree is a decision of the first member.
 type decree struct {
-	Generation uint64      `json:"generation"` // of the cluster, and the epoch of its restore: one of another generation decides nothing
+	Generation uint64      `json:"generation"` // of the cluster, with the epoch of its restore: a decree of another generation decides nothing
 	Restored   uint64      `json:"restored"`
 	Entry      FilterEntry `json:"entry"`
 }
 
-// readiness is what a member says before a change is decided.
+// readiness is a member's answer before a change is decided.
 type readiness struct {
-	Listed     bool   `json:"listed"`     // it has all that was acknowledged
+	Listed     bool   `json:"listed"`     // it has everything acknowledged
 	Sum        uint64 `json:"sum,string"` // of its catalogue
-	Generation uint64 `json:"generation"` // the largest that its store or its catalogue has met
-	Open       bool   `json:"open"`       // the filter that it was asked about is in memory
+	Generation uint64 `json:"generation"` // the largest one in its store or its catalogue
+	Open       bool   `json:"open"`       // the filter in question is in memory
 }
 
-// question asks what is known of filters.
+// question asks what is known about filters.
 type question struct {
 	Names []Hex    `json:"names"`
-	Asked []string `json:"asked"` // members that are asked: the first that holds a slice has its figures
-	// Exact asks each member for every slice that it holds: one that is behind the others does not count then.
+	Asked []string `json:"asked"` // members that are asked: the first of them that holds a slice reports its figures
+	// Exact asks each member about every slice that it holds: a member that lags has no effect then.
 	Exact bool `json:"exact"`
 }
 
-// filterFigures are what a member knows of a filter.
+// filterFigures is what a member knows about a filter.
 type filterFigures struct {
-	door.FilterInfo                // of its slices, and what its clients have asked
-	Slices          []sliceFigures `json:"slices,omitempty"` // of an exact question
+	door.FilterInfo                // of its slices, and of its clients' requests
+	Slices          []sliceFigures `json:"slices,omitempty"` // for an exact question
 }
 
 // sliceFigures are the figures of one slice.
@@ -95,10 +95,10 @@ type sliceFigures struct {
 	bloomslice.Figures
 }
 
-// first returns the member that decides.
+// first returns the ID of the member that decides.
 func (f *Filters) first() string { return f.m.conf.Peers[0].ID }
 
-// decide has the first member decide on a change.
+// decide asks the first member to decide on a change.
 func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error) {
 	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
@@ -121,12 +121,12 @@ func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error)
 	return r, err
 }
 
-// takesAll is the error for a change while members are away.
+// takesAll is the error of a change while members are away.
 func (f *Filters) takesAll(do string, away ...string) error {
 	return fmt.Errorf("%w: to %s a filter takes all members: %s can't be reached", door.ErrUnavailable, do, strings.Join(away, ", "))
 }
 
-// decideHere decides on a change, at the first member. Of two at the same moment one comes after the other.
+// decideHere decides on a change. It runs on the first member, one decision at a time.
 func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err error) {
 	if d.Entry == nil {
 		return r, fmt.Errorf("%w: a decision without a filter", ErrRecord)
@@ -143,7 +143,7 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	was := f.list.get(d.Entry.Name)
 	next, refused := f.next(&d, was, all)
 	if next == nil {
-		if was != nil && differ { // what is said of it has to be so everywhere
+		if was != nil && differ { // all members must know what the answer says
 			if err := f.announce(ctx, was); err != nil {
 				return r, err
 			}
@@ -162,7 +162,7 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	return decided{Created: d.Do == doCreate}, nil
 }
 
-// announce sends all other members what was decided.
+// announce sends a decision to all other members.
 func (f *Filters) announce(ctx context.Context, e *FilterEntry) error {
 	r := f.m.View().Record
 	if _, errs := toAll[struct{}](ctx, f.m, nil, verbChanged, decree{r.Generation, r.Restored, *e}); len(errs) > 0 {
@@ -174,7 +174,7 @@ func (f *Filters) announce(ctx context.Context, e *FilterEntry) error {
 	return nil
 }
 
-// serves returns an error while this member is none of the cluster's.
+// serves returns an error unless this member serves.
 func (f *Filters) serves() error {
 	if v := f.m.View(); !v.Serves {
 		return fmt.Errorf("%w: node %s waits for %s", door.ErrUnavailable, f.m.conf.Node, f.m.membership.Waits())
@@ -182,13 +182,13 @@ func (f *Filters) serves() error {
 	return nil
 }
 
-// next returns the entry that a decision comes to; nil changes nothing.
+// next returns the entry that follows from a decision; nil means no change.
 func (f *Filters) next(d *decision, was *FilterEntry, all readiness) (*FilterEntry, error) {
 	e := *d.Entry
 	switch {
 	case d.Do == doCreate && was != nil && was.State == FilterActive:
 		return nil, nil
-	case d.Do == doCreate && was != nil && was.State == FilterCleared: // it comes back, with all that it had
+	case d.Do == doCreate && was != nil && was.State == FilterCleared: // it comes back with all its contents
 		e = *was
 		e.Change, e.State = was.Change+1, FilterActive
 	case d.Do == doCreate:
@@ -209,8 +209,8 @@ func (f *Filters) next(d *decision, was *FilterEntry, all readiness) (*FilterEnt
 	return &e, nil
 }
 
-// ready asks all members whether a change may be decided, and learns what they know: a first member that has lost its disk has it from them.
-// differ says that not all know the same filters.
+// ready asks all members whether a change may be decided, and learns what they know: so a first member that has lost its disk learns it
+// from the others. differ reports that not all members know the same filters.
 func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ bool, err error) {
 	name := d.Entry.Name
 	if d.Do != doClear {
@@ -236,7 +236,7 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 		a := answers[id]
 		switch {
 		case !a.Listed:
-			return all, false, fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, id)
+			return all, false, fmt.Errorf("%w: node %s does not know yet which filters exist", door.ErrUnavailable, id)
 		case a.Sum != own:
 			differ = true
 			if err := f.learn(ctx, id); err != nil {
@@ -249,7 +249,7 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	return all, differ, nil
 }
 
-// readiness is what this member says before a change. With a name it says whether that filter is in memory.
+// readiness is this member's answer before a change. With a name, it says whether that filter is in memory.
 func (f *Filters) readiness(name []byte) (r readiness, err error) {
 	if err := f.serves(); err != nil {
 		return r, err
@@ -265,9 +265,9 @@ func (f *Filters) readiness(name []byte) (r readiness, err error) {
 	return r, err
 }
 
-// take takes entries: what they say is done here, and on disk, when it returns.
+// take merges entries. When it returns, they are on disk and have taken effect here.
 func (f *Filters) take(ctx context.Context, entries []FilterEntry) error {
-	f.taking.Lock() // who has nothing new to say waits until what others said is done
+	f.taking.Lock() // a caller with nothing new waits until earlier entries have taken effect
 	defer f.taking.Unlock()
 	if _, err := f.list.merge(ctx, entries); err != nil {
 		return err
@@ -276,20 +276,20 @@ func (f *Filters) take(ctx context.Context, entries []FilterEntry) error {
 	for i := range entries {
 		held := f.list.get(entries[i].Name)
 		f.serve(held, true)
-		if held.State == FilterDropped { // again, where it failed before; to drop twice changes nothing
+		if held.State == FilterDropped { // again, in case it failed before; a second drop changes nothing
 			errs = append(errs, f.drop(ctx, held))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// drop has this member's store drop a filter.
+// drop drops a filter in this member's store.
 func (f *Filters) drop(ctx context.Context, e *FilterEntry) error {
 	_, err := f.m.local.DropGeneration(context.WithoutCancel(ctx), e.Name, e.Slices, e.Generation)
 	return err
 }
 
-// toAll asks the other members, side by side: some of them, or, with nil, all.
+// toAll asks the other members in parallel: those in ids, or all if ids is nil.
 func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, request any) (answers map[string]A, errs map[string]error) {
 	var mu sync.Mutex
 	all := tasks{run: m.run}
@@ -302,7 +302,7 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 		all.Go(func() {
 			var a A
 			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
-			if m.reached(ctx, link) { // or it would be dialed for seconds
+			if m.reached(ctx, link) { // otherwise dialing could take seconds
 				err = ask(ctx, m.stats.caller(id, link), v, request, &a)
 			}
 			mu.Lock()
@@ -318,10 +318,10 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 	return answers, errs
 }
 
-// reachTime is how long a member that is not connected is waited for.
+// reachTime is how long to wait for a member that is not connected.
 const reachTime = 200 * time.Millisecond
 
-// reached waits until a member is connected, for a short time.
+// reached waits a short time until a member is connected, and reports whether it is.
 func (m *Member) reached(ctx context.Context, link Way) bool {
 	link.Wake()
 	for end := m.run.Now().Add(reachTime); !link.Up(); pause(m.run, 2*time.Millisecond) {
@@ -345,7 +345,7 @@ func unreachable(err error) bool {
 	return errors.Is(err, wire.ErrNotSent) || errors.Is(err, wire.ErrLost) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// everywhere has all members that can be reached follow an order. It returns those that can't.
+// everywhere sends an order to all members and follows it here. It returns the members that can't be reached.
 func (f *Filters) everywhere(ctx context.Context, o order) (away []string, err error) {
 	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
@@ -364,7 +364,7 @@ func (f *Filters) everywhere(ctx context.Context, o order) (away []string, err e
 	return away, err
 }
 
-// follow does at this member what all are ordered.
+// follow carries out an order on this member.
 func (f *Filters) follow(ctx context.Context, o order) error {
 	switch {
 	case o.Do == doClose && len(o.Name) > 0:
@@ -382,7 +382,7 @@ func (f *Filters) follow(ctx context.Context, o order) error {
 	return fmt.Errorf("%w: no order %q", ErrRecord, o.Do)
 }
 
-// askFigures asks members what they know of filters. Each answer has all filters, in the order of the names.
+// askFigures asks members what they know about filters. Each answer contains all filters, in the order of the names.
 func (f *Filters) askFigures(ctx context.Context, names []Hex, absolute bool) ([][]filterFigures, error) {
 	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
@@ -412,7 +412,7 @@ func (f *Filters) askFigures(ctx context.Context, names []Hex, absolute bool) ([
 			case !unreachable(errs[id]) || ctx.Err() != nil || absolute:
 				return nil, errs[id]
 			default:
-				again = true // without it another one answers for its slices
+				again = true // without this member, another one reports its slices
 			}
 		}
 		if !again {
@@ -422,7 +422,7 @@ func (f *Filters) askFigures(ctx context.Context, names []Hex, absolute bool) ([
 	}
 }
 
-// answer answers a question: with the figures of the slices that this member is to answer for, and with what its clients have asked.
+// answer answers a question with the figures of the slices that this member has to report and of its clients' requests.
 func (f *Filters) answer(q question) ([]filterFigures, error) {
 	all := make([]filterFigures, len(q.Names))
 	for i, name := range q.Names {
@@ -444,13 +444,13 @@ func (f *Filters) answer(q question) ([]filterFigures, error) {
 	return all, nil
 }
 
-// entriesBytes is how much of the catalogue is told at a time.
+// entriesBytes is how much of the catalogue one answer contains.
 const entriesBytes = 1 << 20
 
 // control answers another member.
 func (f *Filters) control(ctx context.Context, r *wire.Request) ([]byte, error) {
 	if r.From.Role != wire.RoleNode || f.m.membership.conf.index(r.From.Name) < 0 {
-		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+		return nil, fmt.Errorf("%w: %v %q is not a member", ErrForeign, r.From.Role, r.From.Name)
 	}
 	switch r.Verb {
 	case verbEntries:

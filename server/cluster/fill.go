@@ -13,15 +13,15 @@ import (
 	"bigset/server/transfer"
 )
 
-// fill copies into this member what it may lack: of each range from so many owners that every write which was acknowledged before this member joined
-// was at one of them. They have adopted the epoch before, so that no such write is still on its way.
+// fill copies into this member what it may lack. It copies each range from enough owners that every write acknowledged before this member
+// joined was at one of them. The owners have adopted the epoch before, so no such write is still on its way.
 func (m *Member) fill(_ context.Context, v View) error {
 	l := m.live.Load()
 	if l == nil || l.epoch != v.Epoch() {
 		return errors.New("cluster: the epoch has changed")
 	}
-	if listed, _ := m.filters.list.state(); !listed { // what was dropped must not come back, and filters that were made alone are to be adopted before they are copied
-		return errors.New("cluster: it is not known yet which filters there are")
+	if listed, _ := m.filters.list.state(); !listed { // dropped filters must not come back, and filters made without a cluster must be adopted before they are copied
+		return errors.New("cluster: it is not known yet which filters exist")
 	}
 	e := v.Record.Members[v.Self]
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
@@ -62,18 +62,18 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, r run, sets bool) error
 	}
 	err := fmt.Errorf("copied from %d of %d members that it takes: %w", len(got), needed, errors.Join(errs...))
 	if l.origin >= 0 || !slices.ContainsFunc(errs, func(err error) bool { return !passes(err) }) {
-		return err // to be tried again: what is united comes without what the others keep of requests
+		return err // a later try may succeed, and uniting does not copy the request ids that the others keep
 	}
 	return m.unite(l, r, sets, got, err)
 }
 
-// passes reports whether an error of a copy says that its sender could not be reached: none that it has lost anything.
+// passes reports whether an error of a copy says only that the sender could not be reached, not that it has lost anything.
 func passes(err error) bool {
 	return unreachable(err) || errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, peer.ErrJoining)
 }
 
-// unite has this member and the others unite what they have of a range, where too many may have lost what they acknowledged in one crash of all: too few
-// of them are sources for the others. What all have together is then all that there is. Got are those that were sources.
+// unite exchanges a range with all its other owners. It runs if too many owners may have lost acknowledged writes in one crash of all, so
+// that too few of them may be sources for the others. Then the owners together have all that is left. got are the owners that were sources.
 func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error {
 	var names []string
 	for _, i := range r.owners {
@@ -81,8 +81,8 @@ func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error 
 			continue
 		}
 		e := l.view.Record.Members[i]
-		// Another disk that was not filled since: what it had is gone, and no power cut explains it. Where the cluster was restored with that disk, the loss
-		// is accepted.
+		// This is a new disk that has not been filled: the old contents are gone, and a power cut does not explain that. If the cluster was
+		// restored with that disk, the loss is accepted.
 		if !slices.Contains(got, i) && e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != l.view.Record.Restored {
 			return cause
 		}
@@ -96,7 +96,7 @@ func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error 
 		}
 		names = append(names, e.ID)
 	}
-	if err := m.conf.Filters.FlushAll(m.life); err != nil { // what an exchange has brought of them is in memory, and this member is about to count
+	if err := m.conf.Filters.FlushAll(m.life); err != nil { // the exchange has brought marks that are only in memory, and this member is about to serve reads
 		return err
 	}
 	m.conf.Log.Warn("cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing",

@@ -19,25 +19,28 @@ import (
 	"bigset/server/door"
 )
 
-// LocalFilters are the filters of the store in this process: what a member asks of it beside what is asked of a replica.
+// LocalFilters are the filters of the store in this process, as far as a member needs more than a replica offers.
 type LocalFilters interface {
 	// LastGeneration returns the largest generation that the store has met.
 	LastGeneration() uint64
-	// List lists the filters that the store has, each with slice 0, and leaves out those that no other member could hold: in memory only, or damaged.
+	// List lists the filters of the store, each with slice 0. It leaves out filters that no other member could hold: those in memory only,
+	// and damaged ones.
 	List() ([]bigset.SliceSpec, error)
-	// Adopt has a filter that was made alone be one of so many owners.
+	// Adopt turns a filter that was made without a cluster into one with the given number of owners.
 	Adopt(ctx context.Context, name []byte, owners uint32) error
-	// MayCreate returns why a filter with such options, beside so many others, is refused: bloomslice.ErrOptions, or a fault.
+	// MayCreate returns why a filter with these options is refused when filters others exist: bloomslice.ErrOptions, or a fault.
 	MayCreate(name []byte, o bigset.FilterOptions, filters int) error
-	// Figures returns what the store has of some slices of a filter: its figures, and whether it is in memory. Of one that it has nothing of they are zero.
+	// Figures returns the store's figures for some slices of a filter, and whether the filter is in memory. They are zero if the store has
+	// none of the slices.
 	Figures(name []byte, wanted func(slice uint32) bool) (door.FilterInfo, error)
-	// Close takes a filter's bits out of memory, and Flush makes what was marked durable. A filter that the store has nothing of is no error.
+	// Close removes a filter's bits from memory, and Flush makes its marks durable. Neither fails for a filter of which the store has
+	// nothing.
 	Close(ctx context.Context, name []byte) error
 	Flush(ctx context.Context, name []byte) error
 	FlushAll(ctx context.Context) error
 }
 
-// addFigures adds what another member has.
+// addFigures adds the figures of another member.
 func addFigures(sum, part *door.FilterInfo) {
 	sum.Capacity += part.Capacity
 	sum.Size += part.Size
@@ -51,21 +54,21 @@ func addFigures(sum, part *door.FilterInfo) {
 	sum.SetMisses += part.SetMisses
 }
 
-// Filters are the filters of the cluster, as every member serves them: a door.Filters. Which ones there are every member knows; to create, drop or clear one takes all
-// members, and the first of them decides. Its methods may be called by any number of goroutines.
+// Filters are the filters of the cluster as every member serves them: a door.Filters. Every member knows which filters exist. Creating,
+// dropping or clearing one needs all members, and the first of them decides. The methods may be called by any number of goroutines.
 type Filters struct {
 	m        *Member
 	local    LocalFilters
-	defaults bigset.FilterOptions // of what create is not told
+	defaults bigset.FilterOptions // for options that create does not name
 	list     *catalogue
 
-	deciding sync.Mutex // of the member that decides
-	taking   sync.Mutex // while what was decided is done here
+	deciding sync.Mutex // held by the member that decides
+	taking   sync.Mutex // held while decisions take effect here
 
 	mu     sync.RWMutex
-	served map[string]*Filter // those that are active
+	served map[string]*Filter // the active filters
 
-	learning atomic.Bool // the entries of others are being asked for
+	learning atomic.Bool // the entries of other members are being fetched
 }
 
 var (
@@ -80,19 +83,19 @@ type Filter struct {
 	checks *coord.FilterBatches
 	marks  *coord.FilterBatches
 
-	announced                                  atomic.Bool   // all members know of it, as far as the one that decides has heard
-	open                                       atomic.Bool   // since it was created, or asked, it was not closed
-	pageIns, pageOuts                          atomic.Uint64 // how often it was opened with what it had, and closed
+	announced                                  atomic.Bool   // all members know the filter, as far as the deciding member has heard
+	open                                       atomic.Bool   // it has not been closed since it was created or used
+	pageIns, pageOuts                          atomic.Uint64 // how often it was opened with its contents, and closed
 	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
 }
 
-// Spec returns what a coordinator is told of the filter.
+// Spec returns the coordinator's description of the filter.
 func (x *Filter) Spec() coord.Filter { return x.spec }
 
-// slicedLeast is how many keys a slice is made for at least, where a filter is split.
+// slicedLeast is the least number of keys that a slice is made for, if a filter is split into slices.
 const slicedLeast = 4096
 
-// newFilters reads what the disk has.
+// newFilters reads the filters from disk.
 func newFilters(m *Member) (*Filters, error) {
 	f := &Filters{m: m, local: m.conf.Filters, defaults: m.conf.FilterDefaults, served: map[string]*Filter{}}
 	var err error
@@ -105,7 +108,7 @@ func newFilters(m *Member) (*Filters, error) {
 	return f, f.settle(m.life)
 }
 
-// serve has an entry take effect on what is served. One that comes to be is open, as bloomd's is.
+// serve applies an entry to what is served. A new filter is open, as in bloomd.
 func (f *Filters) serve(e *FilterEntry, open bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,14 +120,14 @@ func (f *Filters) serve(e *FilterEntry, open bool) {
 		spec := coord.Filter{Name: e.Name, Generation: e.Generation, Options: e.options()}
 		x := &Filter{of: f, spec: spec, checks: f.m.co.CheckBatches(spec), marks: f.m.co.MarkBatches(spec)}
 		x.open.Store(open)
-		if open && e.Change > 0 { // with what it had before it was cleared
+		if open && e.Change > 0 { // with the contents that it had before it was cleared
 			x.pageIns.Store(1)
 		}
 		f.served[string(e.Name)] = x
 	}
 }
 
-// Find implements door.Filters: a filter whose creation was acknowledged is known to every member.
+// Find implements door.Filters. Every member knows all filters whose creation was acknowledged.
 func (f *Filters) Find(_ context.Context, name []byte) (door.Filter, error) {
 	if err := f.unlisted(); err != nil {
 		return nil, err
@@ -138,10 +141,10 @@ func (f *Filters) Find(_ context.Context, name []byte) (door.Filter, error) {
 	return found, nil
 }
 
-// unlisted returns an error while it is not known which filters there are.
+// unlisted returns an error while this member does not know which filters exist.
 func (f *Filters) unlisted() error {
 	if listed, _ := f.list.state(); !listed {
-		return fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, f.m.conf.Node)
+		return fmt.Errorf("%w: node %s does not know yet which filters exist", door.ErrUnavailable, f.m.conf.Node)
 	}
 	return nil
 }
@@ -149,7 +152,7 @@ func (f *Filters) unlisted() error {
 // FindsWait implements door.Filters.
 func (f *Filters) FindsWait() bool { return false }
 
-// find returns a filter as it is.
+// find is Find with the type of this package.
 func (f *Filters) find(name []byte) (*Filter, error) {
 	found, err := f.Find(context.Background(), name)
 	if err != nil {
@@ -158,7 +161,7 @@ func (f *Filters) find(name []byte) (*Filter, error) {
 	return found.(*Filter), nil
 }
 
-// options returns what a filter is made with, of what create was given.
+// options returns the options for a new filter, from those that create names.
 func (f *Filters) options(given *door.FilterCreate) (bigset.FilterOptions, error) {
 	o := f.defaults
 	if given.Capacity != nil {
@@ -184,10 +187,11 @@ func (f *Filters) options(given *door.FilterCreate) (bigset.FilterOptions, error
 	return o, o.Check()
 }
 
-// Create implements door.Filters. Where it fails after the first member has decided, the filter comes to be all the same, as soon as the others hear of it.
+// Create implements door.Filters. If it fails after the first member has decided, the filter is created all the same, as soon as the others
+// learn of it.
 func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCreate) (created bool, err error) {
 	if x, err := f.find(name); err == nil && (x.announced.Load() || f.first() != f.m.conf.Node) {
-		return false, nil // another member knows of it too
+		return false, nil // another member knows it too
 	}
 	o, err := f.options(&given)
 	if err != nil {
@@ -201,7 +205,7 @@ func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCrea
 	return d.Created, err
 }
 
-// Drop implements door.Filters. When it returns all members have dropped the filter, on disk.
+// Drop implements door.Filters. When it returns, all members have dropped the filter on disk.
 func (f *Filters) Drop(ctx context.Context, name []byte) error { return f.change(ctx, doDrop, name) }
 
 // Clear implements door.Filters.
@@ -218,7 +222,7 @@ func (f *Filters) change(ctx context.Context, do string, name []byte) error {
 	return err
 }
 
-// Close implements door.Filters: at all members that are up. One that is down has nothing in memory.
+// Close implements door.Filters. It closes the filter on all members that are up. A member that is down has nothing in memory.
 func (f *Filters) Close(ctx context.Context, name []byte) error {
 	if _, err := f.find(name); err != nil {
 		return err
@@ -227,8 +231,8 @@ func (f *Filters) Close(ctx context.Context, name []byte) error {
 	return err
 }
 
-// Flush implements door.Filters. A member that is down has flushed when it stopped, or has marks in its log; that so many are down that an acknowledged mark
-// may be at none of the others is an error.
+// Flush implements door.Filters. A member that is down has flushed when it stopped, or has marks in its log. If so many members are down
+// that an acknowledged mark may be at none of the others, Flush returns an error.
 func (f *Filters) Flush(ctx context.Context, name []byte) error {
 	if _, err := f.find(name); err != nil {
 		return err
@@ -251,7 +255,7 @@ func (f *Filters) flush(ctx context.Context, o order) error {
 	return nil
 }
 
-// List implements door.Filters. Names are known here; figures are added up over the members.
+// List implements door.Filters. This member knows the names; the figures are summed over the members.
 func (f *Filters) List(ctx context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
 	if err := f.unlisted(); err != nil {
 		return nil, err
@@ -263,7 +267,7 @@ func (f *Filters) List(ctx context.Context, l door.FilterListing) ([]door.Filter
 		if !strings.HasPrefix(name, string(l.Prefix)) || len(part) == l.Most {
 			break
 		}
-		if x, err := f.find([]byte(name)); err == nil { // or it went since
+		if x, err := f.find([]byte(name)); err == nil { // otherwise it has been dropped since
 			part = append(part, x)
 		}
 	}
@@ -282,8 +286,9 @@ func (x *Filter) Info(ctx context.Context, absolute bool) (door.FilterInfo, erro
 	return infos[0], nil
 }
 
-// infos asks members what they know of filters. The figures of a slice are those of one member that holds it; what clients have asked is added up over all. With absolute
-// all members have to answer, and of each slice those count of the member that has most of it; else those count that answer.
+// infos asks members what they know about filters. The figures of a slice come from one member that holds it; counts of clients' requests
+// are summed over all members. With absolute, all members must answer, and for each slice the largest figures are used. Otherwise the
+// members that can be reached are enough.
 func (f *Filters) infos(ctx context.Context, list []*Filter, absolute bool) (all []door.FilterInfo, err error) {
 	for len(list) > 0 {
 		n, slices := 0, uint32(0)
@@ -300,7 +305,7 @@ func (f *Filters) infos(ctx context.Context, list []*Filter, absolute bool) (all
 	return all, nil
 }
 
-// exactSlices is of how many slices members tell at once, where each tells of each.
+// exactSlices bounds the slices of one exact question, where each member reports each of its slices.
 const exactSlices = 1 << 13
 
 func (f *Filters) infosOf(ctx context.Context, list []*Filter, absolute bool) ([]door.FilterInfo, error) {
@@ -328,7 +333,7 @@ func (f *Filters) infosOf(ctx context.Context, list []*Filter, absolute bool) ([
 	return infos, nil
 }
 
-// largest adds up the figures of a filter's slices, each as the member has it that has most of it.
+// largest sums the figures of a filter's slices, each taken from the member that has most of it.
 func largest(answers [][]filterFigures, filter int) (sum bloomslice.Figures) {
 	most := map[uint32]bloomslice.Figures{}
 	for j := range answers {
@@ -345,7 +350,8 @@ func largest(answers [][]filterFigures, filter int) (sum bloomslice.Figures) {
 	return sum
 }
 
-// least returns the figures of the first layers of all owners in all slices: they are made when a key comes, and belong to the filter from the beginning.
+// least returns the figures of the first layers of all owners in all slices. A layer is made when its first key arrives, but counts as part
+// of the filter from its creation.
 func (x *Filter) least() bloomslice.Figures {
 	o := &x.spec.Options
 	shape, err := o.Shape(0)
@@ -370,7 +376,7 @@ func (x *Filter) Check(ctx context.Context, keys [][]byte, present []bool) error
 
 // Set implements door.Filter.
 func (x *Filter) Set(ctx context.Context, keys [][]byte, added []bool) error {
-	var before []bool // keys that an earlier try has marked, and found new
+	var before []bool // keys that an earlier try has marked and found new
 	news, err := x.keys(ctx, func() ([]bool, error) {
 		news, err := x.marks.Do(ctx, keys)
 		for i, isNew := range before {
@@ -401,8 +407,8 @@ func copyCount(dst, src []bool) (n int) {
 	return n
 }
 
-// partlyDone returns the error of a mark, with coord.ErrUnknown in it where some of the keys are marked and others are not. That a filter was dropped decides: nothing of it
-// is left.
+// partlyDone returns the error of a mark. It adds coord.ErrUnknown if some of the keys are marked and others are not. An error that the
+// filter was dropped is returned unchanged: nothing of the filter is left.
 func partlyDone(err error) error {
 	var p *coord.FilterError
 	if !errors.As(err, &p) || len(p.Keys) >= p.Of || errors.Is(err, coord.ErrUnknown) || errors.Is(err, bigset.ErrNoFilter) {
@@ -411,7 +417,7 @@ func partlyDone(err error) error {
 	return fmt.Errorf("%w: %d of %d keys are marked: %w", coord.ErrUnknown, p.Of-len(p.Keys), p.Of, err)
 }
 
-// keys does a request on keys, and again where the epoch has changed.
+// keys does a request on keys and repeats it if the epoch has changed.
 func (x *Filter) keys(ctx context.Context, do func() ([]bool, error)) ([]bool, error) {
 	if !x.open.Load() && !x.open.Swap(true) {
 		x.pageIns.Add(1)
@@ -419,7 +425,7 @@ func (x *Filter) keys(ctx context.Context, do func() ([]bool, error)) ([]bool, e
 	return again(ctx, &Backend{x.of.m}, always, func(*live) ([]bool, error) { return do() })
 }
 
-// CheckNow implements door.Filter: another member is asked for every check.
+// CheckNow implements door.Filter. It checks no key: every check asks another member.
 func (x *Filter) CheckNow([][]byte, []bool) (int, error) { return 0, nil }
 
 // SetNow implements door.Filter.
@@ -431,7 +437,8 @@ func (x *Filter) ChecksWait() bool { return true }
 // SetsWait implements door.Filter.
 func (x *Filter) SetsWait() bool { return true }
 
-// figures returns what this member's store has of the slices that it is to tell of: those of which it is the first, among the members asked, to hold them.
+// figures returns this member's figures for the slices that it has to report: those for which it is the first holder among the members
+// asked.
 func (f *Filters) figures(name []byte, asked []string) (door.FilterInfo, error) {
 	e := f.list.get(name)
 	l := f.m.live.Load()
@@ -449,7 +456,7 @@ func (f *Filters) figures(name []byte, asked []string) (door.FilterInfo, error) 
 	})
 }
 
-// slices returns the figures of each slice that this member's store has of a filter.
+// slices returns the figures of each slice of a filter that this member's store holds.
 func (f *Filters) slices(name []byte) (all []sliceFigures, err error) {
 	e := f.list.get(name)
 	if e == nil {
@@ -467,5 +474,5 @@ func (f *Filters) slices(name []byte) (all []sliceFigures, err error) {
 	return all, nil
 }
 
-// orderTime is how long the others may take for what all are asked.
+// orderTime is how long the other members may take to answer a request to all.
 const orderTime = 10 * time.Second

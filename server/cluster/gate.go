@@ -7,19 +7,19 @@ import (
 	"bigset/server/peer"
 )
 
-// gate lets requests of the current epoch in, and no others. A change of the epoch waits for the writes that are inside: what has passed the check
-// under the former epoch is done before anything is done under the next one, so that a copy that is taken under the next one has it.
+// gate lets in requests of the current epoch and no others. A change of the epoch waits for the writes inside: writes that were let in
+// under the former epoch finish before anything is done under the next one, so a copy made under the next epoch contains them.
 type gate struct {
 	mu    sync.Mutex
-	epoch uint64 // 0 lets nobody in
+	epoch uint64 // 0 lets nothing in
 	room  *room
 }
 
-// room is where writes of one epoch are.
+// room contains the writes of one epoch.
 type room struct {
-	ready  chan struct{} // closed when those of the room before have left
+	ready  chan struct{} // closed when the writes of the room before have left
 	inside int
-	empty  chan struct{} // closed when it was left for good and nobody is inside
+	empty  chan struct{} // closed when left is set and nothing is inside
 	left   bool
 }
 
@@ -29,7 +29,7 @@ func newGate() *gate {
 	return &gate{room: &room{ready: ready, empty: make(chan struct{})}}
 }
 
-// refuse returns why a request under an epoch is not served: it wraps peer.ErrUnavailable, for nothing has happened.
+// refuse returns why a request under an epoch is not served. The error wraps peer.ErrUnavailable, because nothing has happened.
 func refuse(asked, own uint64) error {
 	if own == 0 {
 		return fmt.Errorf("%w: this member does not serve yet", peer.ErrUnavailable)
@@ -47,7 +47,7 @@ func (g *gate) check(epoch uint64) error {
 	return nil
 }
 
-// enter lets a write of the current epoch in, until leave is called.
+// enter lets in a write of the current epoch until leave is called.
 func (g *gate) enter(epoch uint64) (leave func(), err error) {
 	g.mu.Lock()
 	if epoch != g.epoch || g.epoch == 0 {
@@ -67,7 +67,7 @@ func (g *gate) enter(epoch uint64) (leave func(), err error) {
 	}, nil
 }
 
-// turn lets in requests of another epoch from now on, 0 for none, and returns when the writes of the former one have left.
+// turn changes the epoch, 0 for none, and returns when the writes of the former epoch have left.
 func (g *gate) turn(epoch uint64) {
 	g.mu.Lock()
 	if g.epoch == epoch {
@@ -82,7 +82,7 @@ func (g *gate) turn(epoch uint64) {
 		close(old.empty)
 	}
 	g.mu.Unlock()
-	<-old.ready // the one before it
+	<-old.ready // the writes of the room before old
 	<-old.empty
 	close(next.ready)
 }

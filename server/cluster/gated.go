@@ -12,7 +12,8 @@ import (
 	"bigset/server/peer"
 )
 
-// gated is the replica in this process under one epoch: it answers as one elsewhere does. Two of the same epoch are one value.
+// gated is the replica in this process under one epoch. It answers as a remote replica does. Two values with the same epoch are equal in
+// effect.
 type gated struct {
 	to    Local
 	gate  *gate
@@ -24,7 +25,7 @@ var (
 	_ peer.SlicesNow = (*gated)(nil)
 )
 
-// change does what changes the replica within the gate.
+// change runs f inside the gate; f changes the replica.
 func change[T any](g *gated, f func() (T, peer.Member, error)) (T, peer.Member, error) {
 	leave, err := g.gate.enter(g.epoch)
 	if err != nil {
@@ -35,7 +36,7 @@ func change[T any](g *gated, f func() (T, peer.Member, error)) (T, peer.Member, 
 	return f()
 }
 
-// look does what only reads, if the epoch is the current one.
+// look runs f, which only reads, if the epoch is the current one.
 func look[T any](g *gated, f func() (T, peer.Member, error)) (T, peer.Member, error) {
 	if err := g.gate.check(g.epoch); err != nil {
 		var none T
@@ -44,7 +45,7 @@ func look[T any](g *gated, f func() (T, peer.Member, error)) (T, peer.Member, er
 	return f()
 }
 
-// looks is look for a stream: each part is of the current epoch.
+// looks is look for a stream: it checks the epoch at each part.
 func looks[T any](g *gated, parts iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

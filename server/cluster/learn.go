@@ -12,12 +12,12 @@ import (
 	"bigset/bloomslice"
 )
 
-// learn takes all entries of another member.
+// learn merges all entries of another member.
 func (f *Filters) learn(ctx context.Context, id string) error {
 	for after := (Hex)(nil); ; {
 		var entries []FilterEntry
 		if err := ask(ctx, f.m.links[id], verbEntries, after, &entries); err != nil {
-			return fmt.Errorf("node %s tells which filters there are: %w", id, err)
+			return fmt.Errorf("node %s, asked which filters exist: %w", id, err)
 		}
 		if len(entries) == 0 {
 			return nil
@@ -39,14 +39,14 @@ func (f *Filters) learn(ctx context.Context, id string) error {
 	}
 }
 
-// heard learns what other members know that this one does not. It is called after each round, and returns at once.
+// heard learns what other members know that this one does not. It is called after each round and returns at once.
 func (f *Filters) heard(states map[string]State) {
 	if !f.learning.CompareAndSwap(false, true) {
 		return
 	}
 	f.m.ended.Go(func() {
 		defer f.learning.Store(false)
-		err := f.m.learnTokens(f.m.life, states) // before this member counts as one that has all that was acknowledged
+		err := f.m.learnTokens(f.m.life, states) // before this member counts as one that has everything acknowledged
 		if err == nil {
 			err = f.learnFrom(f.m.life, states)
 		}
@@ -54,13 +54,13 @@ func (f *Filters) heard(states map[string]State) {
 		case err == nil:
 			f.m.tokensLearned()
 		case f.m.life.Err() == nil:
-			f.m.conf.Log.Warn("cluster: which filters and tokens there are could not be learned, it is tried again", "cause", err)
+			f.m.conf.Log.Warn("cluster: it could not be learned which filters and tokens exist, it is tried again", "cause", err)
 		}
 	})
 }
 
-// learnFrom takes what the others know. A member that has come with another disk has all that was acknowledged when it has learned from one that has; one that is there since birth
-// begins with the filters of its own folder.
+// learnFrom learns what the others know. A member with a new disk has everything acknowledged after it has learned from a member that has.
+// A member since birth starts with the filters of its own folder.
 func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error {
 	v := f.m.membership.View()
 	if !v.Serves {
@@ -72,7 +72,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	for _, id := range ids {
 		s := states[id]
 		if s.Committed == nil || !s.Committed.of(v.Record) {
-			return nil // one of another generation, or before it has heard
+			return nil // this member is of another generation or has not heard the current record
 		}
 		same = same && s.Filtered == sum
 		if !s.Listed || s.Filtered == sum && listed {
@@ -95,9 +95,9 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		self := v.Record.Members[v.Self]
 		if !old(self) {
 			if len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old) || !kept(self) && slices.ContainsFunc(v.Record.Members, kept) {
-				return nil // it waits for one that knows
+				return nil // wait for a member that knows
 			}
-			for _, id := range ids { // all together know all that there is
+			for _, id := range ids { // the members together know everything
 				if err := f.learn(ctx, id); err != nil {
 					return err
 				}
@@ -113,7 +113,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	return f.list.whole(ctx)
 }
 
-// allAnnounced notes that all members know the filters that are served.
+// allAnnounced records that all members know the filters that are served.
 func (f *Filters) allAnnounced() {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -131,7 +131,7 @@ func anyListed(states map[string]State) bool {
 	return false
 }
 
-// adopt takes the filters that this member's store has from before the cluster was born.
+// adopt takes over the filters that this member's store had before the cluster was born.
 func (f *Filters) adopt(ctx context.Context) error {
 	own, err := f.local.List()
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *Filters) adopt(ctx context.Context) error {
 	return f.take(ctx, entries)
 }
 
-// settle has the store drop what was dropped: a crash may have come between, and a disk that was put back may have it again.
+// settle drops in the store what the catalogue says is dropped: a crash may have prevented it, or a restored disk may contain it again.
 func (f *Filters) settle(ctx context.Context) error {
 	own, err := f.local.List()
 	if err != nil {

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// ledger is what one member holds of the records. It is a value: each change returns another one, which is made durable before anybody learns of
-// it. The rules that make one record of each epoch:
+// ledger contains the records that one member holds. It is a value: each change returns another one, which is made durable before anyone learns of
+// it. These rules make one record of each epoch:
 //
 //   - A proposer asks all members, itself first, and commits when all have agreed.
-//   - A member that has agreed to a record agrees to no other one, unless the same proposer makes it, or has taken the former one back.
-//   - A proposer that meets another one which comes before it in the list takes its own proposal back.
-//   - Nobody but its proposer commits a record; the others learn it as committed.
+//   - A member that has agreed to a record agrees to no other, unless the same proposer makes it or has withdrawn the former one.
+//   - A proposer that meets another proposer that comes before it in the list withdraws its own proposal.
+//   - Only its proposer commits a record; the others learn it as committed.
 //
-// So a record that is committed anywhere was agreed to by everyone, and the one slot of each member excludes every other record of its epoch.
+// So every member has agreed to any committed record, and the one slot of each member excludes every other record of its epoch.
 type ledger struct {
 	Committed *Record `json:"committed,omitempty"`
 	Prepared  *Record `json:"prepared,omitempty"`
-	// Restore says that this folder is to be a member of the cluster's next generation: what it holds counts, whoever has written it, and what others held
-	// besides is given up.
+	// Restore says that this folder is to join the cluster's next generation: its contents count, whoever has written them, and what only
+	// other folders contained is given up.
 	Restore bool `json:"restore,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func decodeLedger(b []byte) (l ledger, err error) {
 	return l, nil
 }
 
-// epoch returns the epoch of what is committed, 0 for nothing.
+// epoch returns the epoch of the committed record, or 0.
 func (l ledger) epoch() uint64 {
 	if l.Committed == nil {
 		return 0
@@ -55,7 +55,7 @@ func (l ledger) epoch() uint64 {
 	return l.Committed.Epoch
 }
 
-// propose agrees to a record, or says why not.
+// propose agrees to a record, or returns why not.
 func (l ledger) propose(r *Record) (ledger, error) {
 	if err := r.check(); err != nil {
 		return l, err
@@ -82,7 +82,7 @@ func (l ledger) propose(r *Record) (ledger, error) {
 	return l, nil
 }
 
-// withdraw forgets what a proposer has proposed.
+// withdraw forgets the proposal of a proposer.
 func (l ledger) withdraw(proposer string) ledger {
 	if l.Prepared != nil && l.Prepared.Proposer == proposer {
 		l.Prepared = nil
@@ -90,7 +90,7 @@ func (l ledger) withdraw(proposer string) ledger {
 	return l
 }
 
-// commit takes a record that was committed elsewhere, or, by its proposer, agreed to by all.
+// commit takes a record that was committed elsewhere, or that all members have agreed to and its proposer commits.
 func (l ledger) commit(r *Record) (ledger, error) {
 	if err := r.check(); err != nil {
 		return l, err
@@ -101,13 +101,13 @@ func (l ledger) commit(r *Record) (ledger, error) {
 		l.Committed = r
 	case string(r.Cluster) != string(c.Cluster):
 		return l, fmt.Errorf("%w: this folder is of cluster %x, and the record of cluster %x", ErrForeign, []byte(c.Cluster), []byte(r.Cluster))
-	case l.Restore && r.Generation <= c.Generation: // that of before counts no more
+	case l.Restore && r.Generation <= c.Generation: // a record from before the restore has no effect
 	case l.Restore:
 		l.Committed, l.Restore = r, false
 	case r.Generation > c.Generation:
 		return l, fmt.Errorf("%w: this folder is of generation %d of the cluster, which was restored as generation %d without it: start this node with an empty folder",
 			ErrForeign, c.Generation, r.Generation)
-	case r.Generation < c.Generation: // of one that has not heard
+	case r.Generation < c.Generation: // from a member that has not heard of the restore
 	case r.Restored != c.Restored:
 		return l, fmt.Errorf("%w: this folder and the record are of two restores of the cluster: start this node with an empty folder, or restore all again", ErrForeign)
 	case r.Epoch > c.Epoch:

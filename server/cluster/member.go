@@ -35,9 +35,10 @@ type Local interface {
 	peer.SlicesNow
 	transfer.Receiver
 	transfer.RequestReceiver
-	// SetStates says whether the replica answers reads of sets and of filters.
+	// SetStates sets whether the replica answers reads of sets and of filters.
 	SetStates(sets, filters peer.MemberState)
-	// SetSeats says from which seat the replica fills the slices of filters in a slot, and whether it has one there.
+	// SetSeats sets the function that returns from which seat the replica fills the slices of filters in a slot, and whether it has a seat
+	// there.
 	SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool))
 	// Removed returns elements that dead dots of a set had, as far as this process remembers them.
 	Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error)
@@ -49,45 +50,46 @@ type Config struct {
 	Name     string // of the cluster
 	Peers    []Peer // all members, in the same order everywhere
 	Settings ring.Settings
-	// Dial opens a connection to a peer, and makes sure by its certificate that it is that peer.
+	// Dial opens a connection to a peer and verifies by the certificate that the other end is that peer.
 	Dial func(ctx context.Context, p Peer) (net.Conn, error)
-	// Way returns the way to a peer. Default nil: connections that Dial opens.
+	// Way returns the way to a peer. Nil means connections that Dial opens.
 	Way func(p Peer) Way
-	// Hints is where hints are kept.
+	// Hints is the folder of hints.
 	Hints coord.Folder
-	// Filters are those of the store in this process, and FilterDefaults what create is not told.
+	// Filters are those of the store in this process. FilterDefaults are the options that create does not name.
 	Filters        LocalFilters
 	FilterDefaults bigset.FilterOptions
-	// CopyBytesPerSecond bounds what copies into this member take; 0 is no bound.
+	// CopyBytesPerSecond bounds the rate of copies into this member; 0 means no bound.
 	CopyBytesPerSecond int64
-	// Unsynced has changes of sets that name no DW wait for no disk.
+	// Unsynced makes changes of sets without a DW not wait for any disk.
 	Unsynced bool
-	// Tokens are those of clients, as this member knows them; nil is none, and none are learned.
+	// Tokens are the clients' tokens that this member knows; nil means that it keeps and learns none.
 	Tokens *tokens.List
-	// CopyChunkBytes is about how much of a set a copy asks for at a time; 0 is the default of package transfer.
+	// CopyChunkBytes is about how much of a set a copy requests at a time; 0 means the default of package transfer.
 	CopyChunkBytes int
-	// ExchangeInterval is how long it is between two exchanges of what members should have the same of; 0 is the default of package coord, negative is never.
+	// ExchangeInterval is the time between two exchanges of what members should both have; 0 means the default of package coord, a negative
+	// value means never.
 	ExchangeInterval time.Duration
 	Log              *slog.Logger
-	// Wire are options of connections to peers.
+	// Wire contains the options of connections to peers.
 	Wire wire.Options
 	// Interval is how often the others are asked for their state; default 1 s.
 	Interval time.Duration
-	// Runner is where the member's concurrency and its time come from; default coord.Goroutines. With another one Start may not be called: the caller does
-	// each Round, and asks for one at a time of those changes of filters that take all members.
+	// Runner is the source of the member's concurrency and time; default coord.Goroutines. With another Runner, Start must not be called:
+	// the caller calls Round, and asks for only one at a time of the changes of filters that need all members.
 	Runner coord.Runner
-	// Events is called with what goes on in the background, beside the log; default nobody. It must not block or call the member.
+	// Events is called with events of the background work, in addition to the log; default nil. It must not block or call the member.
 	Events func(coord.Event)
 }
 
 // Way is the way to another member: a *wire.Link. Its methods may be called by any number of goroutines.
 type Way interface {
 	wire.Caller
-	// Start begins to connect; Wake tries at once; Close ends it.
+	// Start begins to connect; Wake tries again at once; Close ends the way.
 	Start()
 	Wake()
 	Close() error
-	// Up reports whether the member is connected, and Remote returns what it said of itself, or why it is not.
+	// Up reports whether the member is connected. Remote returns what it said about itself, or why it is not connected.
 	Up() bool
 	Remote() (*wire.Remote, error)
 }
@@ -113,10 +115,10 @@ type Member struct {
 	cancel context.CancelFunc
 	ended  tasks
 	run    coord.Runner
-	copied atomic.Pointer[transfer.Report] // of the copy into this member that goes on
+	copied atomic.Pointer[transfer.Report] // of the copy into this member in progress
 }
 
-// NewMember returns a member that serves nothing before Start.
+// NewMember returns a member, which serves nothing before Start.
 func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -166,7 +168,8 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	return m, nil
 }
 
-// hintBytesMax is how many bytes of hints a member keeps, in equal parts for the others: one that is away takes no room from another.
+// hintBytesMax is how many bytes of hints a member keeps, divided equally among the others: a member that is away takes no room from
+// another.
 const hintBytesMax = 256 << 20
 
 // seat returns the seat of this member among the owners of a slot.
@@ -177,7 +180,7 @@ func (m *Member) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
 	return 0, false
 }
 
-// placeSet is the placement of a set under the current epoch. Without one there are no replicas, and so no quorum.
+// placeSet returns the placement of a set under the current epoch. Without an epoch it has no replicas, and so no quorum.
 func (m *Member) placeSet(set []byte) coord.Placement[peer.Replica] {
 	if l := m.live.Load(); l != nil {
 		return place(l, keyscheme.SetSlot(set), l.moment().sets)
@@ -233,7 +236,7 @@ func (m *Member) link(p Peer) *wire.Link {
 		}})
 }
 
-// Start begins to look for the others.
+// Start begins to contact the other members.
 func (m *Member) Start() {
 	for _, l := range m.links {
 		l.Start()
@@ -241,10 +244,10 @@ func (m *Member) Start() {
 	m.ended.Go(func() { m.membership.Run(m.life) })
 }
 
-// Round asks the others for their state and does what follows from it, as Start does again and again.
+// Round asks the others for their state and acts on it, as Start does repeatedly.
 func (m *Member) Round(ctx context.Context) { m.membership.Round(ctx) }
 
-// Close ends what goes on: what has not reached its replica becomes a hint. Requests are to be ended before.
+// Close ends the background work. Writes that have not reached a replica become hints. All requests must have ended before.
 func (m *Member) Close(ctx context.Context) error {
 	m.cancel()
 	m.ended.Wait()
@@ -265,7 +268,7 @@ func (m *Member) close() error {
 	return errors.Join(errs...)
 }
 
-// changed has a view take effect: it returns when nothing is done under the former one any more.
+// changed makes a view take effect. It returns when nothing is done under the former view any more.
 func (m *Member) changed(v View) {
 	state := func(whole bool) peer.MemberState {
 		if whole {
@@ -280,7 +283,7 @@ func (m *Member) changed(v View) {
 		return
 	}
 	if l := m.live.Load(); l != nil && l.epoch == v.Epoch() {
-		return // only its own state has changed, which it answers with
+		return // only its own state has changed, which the replica reports in its answers
 	}
 	m.gate.turn(v.Epoch())
 	l, err := newLive(v, m.replicas(v), m.near, m.run.Now)
@@ -292,14 +295,14 @@ func (m *Member) changed(v View) {
 	m.live.Store(l)
 }
 
-// say adds to what this member says of itself.
+// say adds to what this member reports about itself.
 func (m *Member) say(s *State) {
 	s.Listed, s.Filtered = m.filters.list.state()
 	s.Tokens = m.tokensText()
-	s.Listed = s.Listed && m.membership.view.Serves // who is asked for its state holds the lock
+	s.Listed = s.Listed && m.membership.view.Serves // the caller, which asks for the state, holds the lock
 }
 
-// heard takes what the other members say of themselves.
+// heard handles the reports of the other members.
 func (m *Member) heard(states map[string]State) {
 	for _, s := range states {
 		m.stands(s)
@@ -307,7 +310,7 @@ func (m *Member) heard(states map[string]State) {
 	m.filters.heard(states)
 }
 
-// stands has the replica of another member be in the state that it says it is in.
+// stands sets the state of another member's replica to what the member reports.
 func (m *Member) stands(s State) {
 	l := m.live.Load()
 	if l == nil || s.Committed == nil || s.Committed.Epoch != l.epoch {
@@ -335,7 +338,7 @@ func (m *Member) replicas(v View) (all []replica) {
 			continue
 		}
 		state := peer.Normal
-		if max(e.Sets, e.Filters) == epoch { // until it says otherwise
+		if max(e.Sets, e.Filters) == epoch { // until it reports otherwise
 			state = peer.Joining
 		}
 		rep, err := remote.New(remote.Options{Member: peer.Member{Node: e.ID, Incarnation: clock.Actor(e.Incarnation), State: state},
@@ -348,7 +351,7 @@ func (m *Member) replicas(v View) (all []replica) {
 	return all
 }
 
-// near says how far a member is: here, reachable, joining, or not reachable.
+// near returns how far a member is: here, reachable, not reachable, or joining.
 func (m *Member) near(member int) int {
 	l := m.live.Load()
 	p := m.conf.Peers[member]
@@ -363,7 +366,7 @@ func (m *Member) near(member int) int {
 	return 1 + m.stats.latency(p.ID)
 }
 
-// event logs what goes on in the background.
+// event logs an event of the background work.
 func (m *Member) event(e coord.Event) {
 	m.stats.event(e)
 	if m.conf.Events != nil {
@@ -375,7 +378,7 @@ func (m *Member) event(e coord.Event) {
 	}
 }
 
-// greeting is what members say of themselves when they meet.
+// greeting is what members report about themselves when they connect.
 type greeting struct {
 	Name     string        `json:"name"`
 	Node     string        `json:"node"`
@@ -412,7 +415,7 @@ func (m *Member) greeting() greeting {
 	return g
 }
 
-// Hello judges another member, or a client, and returns what this one says. The address stands for this disk in this cluster.
+// Hello checks another member or a client, and returns the greeting of this one. The address identifies this disk in this cluster.
 func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err error) {
 	own := m.greeting()
 	if from.Role == wire.RoleNode {
@@ -424,13 +427,13 @@ func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err er
 			return nil, 0, err
 		}
 		if l := m.links[from.Name]; l != nil {
-			l.Wake() // who can reach this member can be reached
+			l.Wake() // a member that reaches this one can be reached
 		}
 	}
 	return own.encode(), xxhash.Sum64(append(append([]byte(own.Name+"/"+own.Node+"/"), own.Identity...), own.Cluster...)), nil
 }
 
-// refuses returns why another one is no member of this cluster, with the difference.
+// refuses returns why another node is not a member of this cluster, with the difference.
 func (g *greeting) refuses(o *greeting, name string) error {
 	switch {
 	case o.Node != name:
@@ -449,7 +452,7 @@ func (g *greeting) refuses(o *greeting, name string) error {
 	return nil
 }
 
-// Handler serves other members: verbs of replicas, and those by which members agree.
+// Handler serves other members: verbs of replicas, and the verbs by which members agree.
 func (m *Member) Handler() wire.Handler {
 	replicas := remote.Handler(m.local, (*peersGate)(m.gate))
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
@@ -465,7 +468,7 @@ func (m *Member) Handler() wire.Handler {
 	}
 }
 
-// peersGate is the gate as package remote wants it.
+// peersGate is the gate in the form that package remote needs.
 type peersGate gate
 
 func (d *peersGate) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epoch uint64) (leave func(), err error) {
@@ -484,15 +487,15 @@ func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyschem
 	return leave, nil
 }
 
-// Errors is how errors cross between members.
+// Errors encodes errors between members.
 var Errors = peer.Errors{More: []peer.CodedError{{Code: 1000, Err: ErrConfig}, {Code: 1001, Err: ErrRecord}, {Code: 1002, Err: ErrForeign},
 	{Code: 1003, Err: door.ErrUnavailable}, {Code: 1004, Err: door.ErrUnknown}}}
 
 // Filters returns the filters of the cluster.
 func (m *Member) Filters() *Filters { return m.filters }
 
-// Coordinator returns what does clients' operations.
+// Coordinator returns the coordinator of clients' operations.
 func (m *Member) Coordinator() *coord.Coordinator { return m.co }
 
-// View returns what this member is now.
+// View returns the current view.
 func (m *Member) View() View { return m.membership.View() }

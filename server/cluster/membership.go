@@ -16,26 +16,25 @@ import (
 	"bigset/server/wire"
 )
 
-// Disk is what a member keeps of its membership, and what it knows of the promises that it has given: an engine.Store, by package node.
+// Disk stores a member's records, and knows whether acknowledged writes may be lost: an engine.Store, adapted by package server.
 type Disk interface {
-	// Identity is who the disk is: it is another one after the folder was wiped, copied or put back from an older copy.
+	// Identity identifies the disk. It changes if the folder is wiped, copied or restored from an older copy.
 	Identity() []byte
-	// Load returns what is kept under a key, or nil. Save keeps it, on disk when it returns.
+	// Load returns the value of a key, or nil. Save stores a value; it is on disk when Save returns.
 	Load(key string) ([]byte, error)
 	Save(ctx context.Context, key string, value []byte) error
-	// MayLack says whether sets or filters may lack what was acknowledged, because a crash has taken it back. Certified says that they do not any
-	// more.
+	// MayLack reports whether sets or filters may lack acknowledged writes because of a crash. Certified records that they no longer do.
 	MayLack() (sets, filters bool)
 	Certified(ctx context.Context, sets, filters bool) error
-	// HasData reports whether there is any set or filter.
+	// HasData reports whether the store contains any set or filter.
 	HasData(ctx context.Context) (bool, error)
 	// Failed returns why the store takes no writes until it is opened again, or nil.
 	Failed() error
-	// Seal returns the key of the tokens of this disk, and their domain.
+	// Seal returns this disk's key for tokens of contexts, and their domain.
 	Seal() (key, domain []byte)
 }
 
-// Peer is a member by the configuration: its ID, and where it is dialed.
+// Peer is a member in the configuration: its ID and the address to dial.
 type Peer struct {
 	ID      string
 	Address string
@@ -46,24 +45,25 @@ type MembershipConfig struct {
 	Node     string        // the ID of this member, one of the peers
 	Name     string        // of the cluster
 	Peers    []Peer        // all members, in the same order everywhere
-	Settings ring.Settings // zero fields are the default
-	// Callers has the way to each other member, by ID.
+	Settings ring.Settings // zero fields mean the default
+	// Callers are the ways to the other members, by ID.
 	Callers map[string]wire.Caller
 	Disk    Disk
-	// Changed is called after each change of what this member is, by one goroutine at a time. The view is valid until the next call. It returns when
-	// nothing is done under the former view any more.
+	// Changed is called after each change of the view, by one goroutine at a time. The view is valid until the next call. Changed must
+	// return only when nothing is done under the former view any more.
 	Changed func(View)
-	// Heard is told what the other members that answered said of themselves, at each round.
+	// Heard is called at each round with the reports of the other members that answered.
 	Heard func(map[string]State)
-	// Say adds to what this member says of itself.
+	// Say adds to what this member reports about itself.
 	Say func(*State)
-	// Fill copies what this member may lack from the others, under the view. It is called again after it failed.
+	// Fill copies from the others what this member may lack, under the view. It is called again if it fails.
 	Fill func(ctx context.Context, v View) error
 	Log  *slog.Logger
 	// Interval is how often the others are asked for their state; default 1 s, and every 100 ms until this member serves.
 	Interval time.Duration
 	Now      func() time.Time
-	// Runner is where its concurrency and its time come from; default coord.Goroutines. Run needs that one: with another one the caller does each Round.
+	// Runner is the source of concurrency and time; default coord.Goroutines, which Run requires. With another Runner the caller calls
+	// Round.
 	Runner coord.Runner
 }
 
@@ -79,7 +79,7 @@ func (c *MembershipConfig) ids() (ids []string) {
 	return ids
 }
 
-// Check returns what is wrong with a configuration.
+// Check returns an error if a configuration is invalid.
 func (c *MembershipConfig) Check() error {
 	seen := map[string]bool{}
 	for _, p := range c.Peers {
@@ -101,17 +101,17 @@ func (c *MembershipConfig) Check() error {
 	return err
 }
 
-// View is what a member is at one moment.
+// View is the role of a member at one moment.
 type View struct {
 	Record *Record // nil until the cluster is born
 	Self   int     // this member's place in the record
-	// Serves says whether this disk is the member that the record names. While it is not, no request is served or made.
+	// Serves says whether this disk is the member that the record names. If it is not, the member serves and makes no requests.
 	Serves bool
-	// Sets and Filters say whether this member has all that it has acknowledged, so that it may answer reads.
+	// Sets and Filters say whether this member has everything it has acknowledged and so may answer reads.
 	Sets, Filters bool
 }
 
-// Epoch returns the epoch of the view, 0 where no request is served.
+// Epoch returns the epoch of the view, or 0 if the member does not serve.
 func (v *View) Epoch() uint64 {
 	if !v.Serves {
 		return 0
@@ -124,22 +124,22 @@ type Membership struct {
 	conf MembershipConfig
 	boot uint64
 
-	mu     sync.Mutex // guards what follows, and is held while it is made durable
+	mu     sync.Mutex // guards the fields below; held while they are made durable
 	ledger ledger
 	filled filled
 	view   View
-	waits  string // what it waits for
+	waits  string // what this member waits for
 	others map[string]other
 
-	// lacks is what this disk may lack, as it was opened, until the member has joined under a new epoch for it.
+	// lacks is what this disk may lack since it was opened, until the member has joined under a new epoch.
 	lacks struct{ sets, filters bool }
 
 	superseded bool // the cluster was restored without this disk
 
-	asking  bool // a proposal of this member is under way
-	yielded bool // to another one
+	asking  bool // a proposal of this member is in progress
+	yielded bool // the proposal was withdrawn for another one
 
-	turn   sync.Mutex // of rounds
+	turn   sync.Mutex // held during a round
 	wake   chan struct{}
 	filler struct {
 		mu      sync.Mutex
@@ -149,16 +149,16 @@ type Membership struct {
 	}
 }
 
-// other is what is known of another member.
+// other is what is known about another member.
 type other struct {
 	state State
 	at    time.Time
 	err   error // of the last try
 }
 
-// filled is under which epochs this member has been filled. It is kept on disk.
+// filled contains the epochs under which this member has been filled. It is kept on disk.
 type filled struct {
-	Identity Hex    `json:"identity"` // of the disk that was: what a copied folder says counts for nothing
+	Identity Hex    `json:"identity"` // of the filled disk: in a copied folder the value has no effect
 	Sets     uint64 `json:"sets"`
 	Filters  uint64 `json:"filters"`
 }
@@ -168,7 +168,7 @@ const (
 	keyFilled = "cluster/filled"
 )
 
-// NewMembership reads what the disk says. It serves nothing until Run has found the others.
+// NewMembership reads the records from disk. The member serves nothing until Run has found the others.
 func NewMembership(c MembershipConfig) (*Membership, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 	return m, nil
 }
 
-// differs says how a record differs from the configuration, or "".
+// differs returns how a record differs from the configuration, or "".
 func (m *Membership) differs(r *Record) string {
 	var ids []string
 	for _, e := range r.Members {
@@ -240,29 +240,30 @@ func (m *Membership) differs(r *Record) string {
 	return ""
 }
 
-// View returns what this member is now.
+// View returns the current view.
 func (m *Membership) View() View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view
 }
 
-// Waits says what this member waits for, or "".
+// Waits returns what this member waits for, or "".
 func (m *Membership) Waits() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.waits
 }
 
-// Boot returns the number of this start of the process.
+// Boot returns the number drawn at this start of the process.
 func (m *Membership) Boot() uint64 { return m.boot }
 
-// look works out the view from what is held. It is called with mu held, and tells Changed where the view is another one.
+// look computes the view from the fields. It calls Changed if the view has changed. The caller holds mu.
 func (m *Membership) look() {
 	v := View{Record: m.ledger.Committed, Self: m.conf.index(m.conf.Node)}
 	if r := v.Record; r != nil {
 		e := r.Members[v.Self]
-		// A disk that may lack something has to join under a new epoch first: what it has acknowledged under this one may still count somewhere.
+		// A disk that may lack something must first join under a new epoch: writes that it has acknowledged under this one may still be
+		// counted somewhere.
 		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters && !m.ledger.Restore && !m.superseded
 		v.Sets = v.Serves && m.filled.Sets >= e.Sets
 		v.Filters = v.Serves && m.filled.Filters >= e.Filters
@@ -276,7 +277,7 @@ func (m *Membership) look() {
 	}
 }
 
-// save makes a ledger durable and holds it. It is called with mu held.
+// save makes a ledger durable and then current. The caller holds mu.
 func (m *Membership) save(ctx context.Context, l ledger) error {
 	if err := m.conf.Disk.Save(context.WithoutCancel(ctx), keyLedger, l.encode()); err != nil {
 		return err
@@ -286,12 +287,12 @@ func (m *Membership) save(ctx context.Context, l ledger) error {
 	return nil
 }
 
-// restart is what a member waits for whose store has failed.
+// restart is what a member waits for after its store has failed.
 func restart(err error) string {
 	return "a restart: its store takes no writes any more: " + err.Error()
 }
 
-// State returns what this member says of itself.
+// State returns what this member reports about itself.
 func (m *Membership) State(ctx context.Context) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -316,7 +317,7 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 	return s, nil
 }
 
-// agree agrees to what another member proposes, durably.
+// agree agrees durably to a proposal of another member.
 func (m *Membership) agree(ctx context.Context, r *Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -336,9 +337,9 @@ func (m *Membership) agree(ctx context.Context, r *Record) error {
 			return fmt.Errorf("%w: node %s holds generation %d of the cluster, and its folder was not restored: run `bigset cluster restore` there too, or start it with an empty folder",
 				ErrForeign, m.conf.Node, c.Generation)
 		}
-		l.Committed = nil // a disk that is no member holds nothing that could contradict
+		l.Committed = nil // a disk that is not a member holds nothing that could contradict
 	}
-	if m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node) { // this one yields
+	if m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node) { // this member yields
 		l = l.withdraw(m.conf.Node)
 		m.yielded = true
 	}
@@ -349,10 +350,10 @@ func (m *Membership) agree(ctx context.Context, r *Record) error {
 	return m.save(ctx, l)
 }
 
-// cloneTime is how long a disk counts as alive after it was heard.
+// cloneTime is how long a disk counts as alive after it was last heard.
 const cloneTime = 2 * time.Second
 
-// commit takes a record that is committed elsewhere.
+// commit takes a record that was committed elsewhere.
 func (m *Membership) commit(ctx context.Context, r *Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -374,20 +375,20 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 		}
 	}
 	if c := own.Committed; c != nil && !own.Restore && r.Generation > c.Generation && !c.names(m.conf.Node, m.conf.Disk.Identity()) {
-		own.Committed = nil // a disk that was no member
+		own.Committed = nil // a disk that was not a member
 	}
 	l, err := own.commit(r)
 	if err != nil {
 		return err
 	}
 	if l.epoch() == m.ledger.epoch() {
-		return nil // an older one
+		return nil // an older record
 	}
 	m.conf.Log.Info("cluster: epoch", "epoch", r.Epoch, "by", r.Proposer)
 	return m.save(ctx, l)
 }
 
-// forget takes back what a member has proposed.
+// forget withdraws the proposal of a member.
 func (m *Membership) forget(ctx context.Context, proposer string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

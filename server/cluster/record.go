@@ -12,7 +12,7 @@ import (
 	"bigset/internal/ring"
 )
 
-// Settings returns the settings of a cluster with so many members, where zero is the default.
+// Settings returns the settings of a cluster with the given number of members. Zero fields get their defaults.
 func Settings(s ring.Settings, members int) (ring.Settings, error) {
 	s.N = cmp.Or(s.N, min(3, members))
 	s.W = cmp.Or(s.W, s.N/2+1)
@@ -29,7 +29,7 @@ func Settings(s ring.Settings, members int) (ring.Settings, error) {
 	return s, nil
 }
 
-// Hex is bytes that are printed as hexadecimal digits.
+// Hex is bytes printed as hexadecimal digits.
 type Hex []byte
 
 // MarshalText implements encoding.TextMarshaler.
@@ -42,53 +42,55 @@ func (h *Hex) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Entry is one member of a record.
+// Entry is one member in a record.
 type Entry struct {
 	ID string `json:"id"`
 	// Incarnation is the identity of the disk that is this member: engine.Store.Identity.
 	Incarnation Hex `json:"incarnation"`
-	// Sets and Filters are the epochs under which the member joined for sets and for filters: what it has acknowledged before may be lost. It
-	// answers reads again after it has been filled under this epoch or a later one; that it notes for itself. 0 is a member since birth.
+	// Sets and Filters are the epochs under which the member joined for sets and for filters: writes that it has acknowledged before may be
+	// lost. It answers reads again after it has been filled under this epoch or a later one, which it records by itself. 0 means a member
+	// since birth.
 	Sets    uint64 `json:"sets,omitempty"`
 	Filters uint64 `json:"filters,omitempty"`
-	// Disk is the epoch under which this disk came, with nothing that the member has acknowledged before.
+	// Disk is the epoch under which this disk joined, without anything that the member had acknowledged before.
 	Disk uint64 `json:"disk,omitempty"`
 }
 
-// Record is what all members of a cluster agree on. There is one for each epoch; a later one takes the place of an earlier one.
+// Record is what all members of a cluster agree on. Each epoch has one record; a later record replaces an earlier one.
 type Record struct {
 	Cluster    Hex    `json:"cluster"` // 16 bytes, drawn at birth
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"` // rises when the cluster is restored from backups
 	Epoch      uint64 `json:"epoch"`
-	// Proposer is the member that had the others agree. One epoch has one record, because it alone may commit what it has proposed.
+	// Proposer is the member that proposed the record. An epoch has one record because only the proposer may commit its proposal.
 	Proposer string        `json:"proposer"`
 	Settings ring.Settings `json:"settings"`
 	Members  []Entry       `json:"members"` // in the order of the peer list
-	// Born is the microsecond of birth: generations of the cluster's filters are above it.
+	// Born is the microsecond of birth; generations of the cluster's filters are larger.
 	Born uint64 `json:"born"`
-	// Restored is the epoch under which the cluster was restored last: what disks that came under it had held is given up.
+	// Restored is the epoch under which the cluster was last restored: the earlier contents of disks that joined under it are given up.
 	Restored uint64 `json:"restored,omitempty"`
-	// Origin is the member that held data at birth. Until the others have copied a range from it, it alone answers reads, and every write needs it.
+	// Origin is the member that held data at birth. Until the others have copied a range from it, only it answers reads, and every write
+	// needs it.
 	Origin string `json:"origin,omitempty"`
-	// Seal is the key of the tokens, and Domain what they are of: those of the origin, so that its tokens stay valid.
+	// Seal is the key for tokens of contexts, and Domain their domain: both are those of the origin, so that its tokens stay valid.
 	Seal   Hex `json:"seal"`
 	Domain Hex `json:"domain"`
 }
 
-// recordBytesMax is the largest record that is read.
+// recordBytesMax is the size of the largest record that is read.
 const recordBytesMax = 1 << 20
 
-// encode returns the bytes of a record, which are the same for equal records.
+// encode returns the encoding of a record. Equal records have equal encodings.
 func (r *Record) encode() []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic(fmt.Sprintf("cluster: a record that can't be encoded: %v", err)) // it has no types that fail
+		panic(fmt.Sprintf("cluster: a record that can't be encoded: %v", err)) // the record has no types that fail
 	}
 	return b
 }
 
-// decodeRecord reads a record and checks it.
+// decodeRecord decodes a record and checks it.
 func decodeRecord(b []byte) (*Record, error) {
 	if len(b) > recordBytesMax {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrRecord, len(b), recordBytesMax)
@@ -100,7 +102,7 @@ func decodeRecord(b []byte) (*Record, error) {
 	return r, r.check()
 }
 
-// check returns what is wrong with a record: ErrRecord.
+// check returns an ErrRecord if a record is invalid.
 func (r *Record) check() error {
 	if len(r.Cluster) != 16 || len(r.Seal) != 16 || len(r.Domain) != 8 || r.Epoch == 0 || r.Epoch > epochMax || r.Born == 0 || len(r.Members) == 0 || len(r.Members) > membersMax {
 		return fmt.Errorf("%w: cluster %x, epoch %d, %d members", ErrRecord, []byte(r.Cluster), r.Epoch, len(r.Members))
@@ -132,7 +134,7 @@ func (r *Record) entry(id string) int {
 	return slices.IndexFunc(r.Members, func(m Entry) bool { return m.ID == id })
 }
 
-// same reports whether two records say the same.
+// same reports whether two records are equal.
 func (r *Record) same(o *Record) bool { return bytes.Equal(r.encode(), o.encode()) }
 
 // clone returns a copy that may be changed.
@@ -142,7 +144,8 @@ func (r *Record) clone() *Record {
 	return &c
 }
 
-// rejoined returns the record of the next epoch, in which a member may lack what it has acknowledged: of sets, of filters, or, on another disk, all.
+// rejoined returns the record of the next epoch, in which a member may lack acknowledged writes: of sets, of filters or, with another disk,
+// of both.
 func (r *Record) rejoined(id string, incarnation []byte, sets, filters bool) *Record {
 	next := r.clone()
 	next.Epoch++
@@ -160,8 +163,9 @@ func (r *Record) rejoined(id string, incarnation []byte, sets, filters bool) *Re
 	return next
 }
 
-// restored returns the record of the cluster's next generation: all members join with the disks that they have, and the named ones bring what they hold.
-// Its epoch is far above all that the former generation can have come to, and another one than that of any other restore.
+// restored returns the record of the cluster's next generation. All members join with the disks that they have, and the members in bring
+// contribute their contents. Its epoch is far above any that the former generation can have reached, and differs from that of any other
+// restore.
 func (r *Record) restored(proposer string, epoch uint64, disks map[string]Hex, bring map[string]bool) *Record {
 	next := r.clone()
 	next.Generation, next.Epoch, next.Restored, next.Proposer, next.Origin = r.Generation+1, epoch, epoch, proposer, ""
@@ -175,7 +179,7 @@ func (r *Record) restored(proposer string, epoch uint64, disks map[string]Hex, b
 	return next
 }
 
-// restores returns what is wrong with a record as the one of the next generation.
+// restores returns an error unless a record is valid as the first of the generation after before.
 func (r *Record) restores(before *Record) error {
 	same := r.Generation == before.Generation+1 && r.Epoch > before.Epoch+restoreGap/2 && r.Restored == r.Epoch && r.Origin == "" && bytes.Equal(r.Cluster, before.Cluster) &&
 		r.Name == before.Name && r.Settings == before.Settings && len(r.Members) == len(before.Members)
@@ -188,10 +192,10 @@ func (r *Record) restores(before *Record) error {
 	return nil
 }
 
-// restoreGap is how far the epoch of a restore is above the one before, at least.
+// restoreGap is the least distance of the epoch of a restore from the epoch before it.
 const restoreGap = 1 << 32
 
-// of reports whether two records are of the same generation of a cluster: two restores of the same backups are not.
+// of reports whether two records are of the same generation of a cluster. Two restores of the same backups are different generations.
 func (r *Record) of(o *Record) bool { return r.Generation == o.Generation && r.Restored == o.Restored }
 
 // names reports whether a disk is the member that the record names.
@@ -200,18 +204,18 @@ func (r *Record) names(id string, identity []byte) bool {
 	return i >= 0 && bytes.Equal(r.Members[i].Incarnation, identity)
 }
 
-// follows returns what is wrong with a record as the one after another: only the proposer's own entry may change.
+// follows returns an error unless a record is valid as the successor of before: only the proposer's own entry may change.
 func (r *Record) follows(before *Record) error {
 	if r.Epoch != before.Epoch+1 {
 		return fmt.Errorf("%w: epoch %d after %d", ErrRecord, r.Epoch, before.Epoch)
 	}
 	at := before.entry(r.Proposer)
 	if at < 0 || r.entry(r.Proposer) != at {
-		return fmt.Errorf("%w: proposed by %q, who is no member", ErrRecord, r.Proposer)
+		return fmt.Errorf("%w: proposed by %q, which is not a member", ErrRecord, r.Proposer)
 	}
 	want := before.clone()
 	want.Epoch, want.Proposer, want.Members[at] = r.Epoch, r.Proposer, r.Members[at]
-	if r.Proposer == before.Origin { // all others have copied what it had
+	if r.Proposer == before.Origin { // all others have copied the origin's data
 		want.Origin = r.Origin
 	}
 	if !want.same(r) {
@@ -220,7 +224,7 @@ func (r *Record) follows(before *Record) error {
 	return nil
 }
 
-// checkID returns what is wrong with the ID of a node.
+// checkID returns an error if the ID of a node is invalid.
 func checkID(id string) error {
 	if id == "" || len(id) > idBytesMax {
 		return fmt.Errorf("%w: a node's name of %d bytes: 1 to %d", ErrConfig, len(id), idBytesMax)
@@ -235,9 +239,9 @@ func checkID(id string) error {
 
 // Errors.
 var (
-	// ErrConfig is returned for a configuration that can't be.
+	// ErrConfig is returned for an invalid configuration.
 	ErrConfig = errors.New("cluster: bad configuration")
-	// ErrRecord is returned for a record of members that can't be, or that may not follow the one that is held.
+	// ErrRecord is returned for an invalid record of members, or one that may not follow the current record.
 	ErrRecord = errors.New("cluster: bad record of members")
 	// ErrForeign is returned for a member of another cluster, or one that was started with other settings.
 	ErrForeign = errors.New("cluster: not of this cluster")

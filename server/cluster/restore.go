@@ -41,8 +41,8 @@ func (m *Membership) restore(ctx context.Context, states map[string]State) (next
 	return newest.restored(m.conf.Node, newest.Epoch+restoreGap+uint64(mrand.Uint32()), disks, bring), "", nil
 }
 
-// PrepareRestore has the folder of a member that does not run be restored when it starts: together with the other folders that are restored it is the cluster's next
-// generation. It returns the record that the folder holds.
+// PrepareRestore marks the folder of a stopped member for a restore at its next start. All folders that are restored together are the
+// cluster's next generation. It returns the record that the folder holds.
 func PrepareRestore(ctx context.Context, d Disk) (*Record, error) {
 	value, err := d.Load(keyLedger)
 	if err != nil {

@@ -33,7 +33,7 @@ func (m *Membership) Run(ctx context.Context) {
 	}
 }
 
-// Wake has the next round begin at once: a request has met another epoch.
+// Wake makes the next round begin at once: a request has met another epoch.
 func (m *Membership) Wake() {
 	select {
 	case m.wake <- struct{}{}:
@@ -44,7 +44,7 @@ func (m *Membership) Wake() {
 // roundTime is how long the others may take to answer in a round.
 const roundTime = 2 * time.Second
 
-// Round asks the others for their state, and does what follows from it.
+// Round asks the others for their state and acts on it.
 func (m *Membership) Round(ctx context.Context) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -108,7 +108,7 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 	return states
 }
 
-// missing names the members that have not answered.
+// missing returns the IDs of the members that have not answered.
 func (m *Membership) missing(states map[string]State) string {
 	var ids []string
 	for _, p := range m.conf.Peers {
@@ -119,10 +119,10 @@ func (m *Membership) missing(states map[string]State) string {
 	return strings.Join(ids, ", ")
 }
 
-// step does what follows from the states of the others, and says what this member waits for.
+// step acts on the states of the others, and returns what this member waits for.
 func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
 	ids := slices.Sorted(maps.Keys(states))
-	for _, id := range ids { // what is committed anywhere holds everywhere
+	for _, id := range ids { // a record committed on any member is valid on all
 		s := states[id]
 		if s.Committed != nil {
 			if err := m.commit(ctx, s.Committed); err != nil {
@@ -138,16 +138,16 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 			return "", err
 		}
 	}
-	for _, id := range ids { // a proposal of this member's earlier life
+	for _, id := range ids { // proposals of this member from before its restart
 		if s := states[id]; s.Prepared != nil && s.Prepared.Proposer == m.conf.Node {
 			if err := ask(ctx, m.conf.Callers[id], verbWithdraw, m.conf.Node, nil); err != nil {
 				return "", err
 			}
 		}
 	}
-	for _, id := range ids { // who has missed the last commit
+	for _, id := range ids { // members that missed the last commit
 		if s := states[id]; l.Committed != nil && (s.Committed == nil || s.Committed.Epoch < l.epoch()) {
-			_ = ask(ctx, m.conf.Callers[id], verbCommit, l.Committed, nil) // it asks too
+			_ = ask(ctx, m.conf.Callers[id], verbCommit, l.Committed, nil) // on failure the member learns it by asking
 		}
 	}
 	var next *Record
@@ -191,7 +191,7 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 	return "", m.propose(ctx, next)
 }
 
-// propose has all members agree to a record, and commits it.
+// propose asks all members to agree to a record, and commits it.
 func (m *Membership) propose(ctx context.Context, r *Record) error {
 	m.mu.Lock()
 	l, err := m.ledger.withdraw(m.conf.Node).propose(r)
@@ -228,7 +228,7 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
 				m.lacks.sets, m.lacks.filters = false, false
 			}
-			err = m.save(ctx, l) // first of all here: the others may still be asked under the former epoch, and this member may not answer them
+			err = m.save(ctx, l) // here first: the others may still be asked under the former epoch, under which this member must not answer
 		}
 	}
 	m.mu.Unlock()
@@ -238,18 +238,18 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 	m.conf.Log.Info("cluster: epoch", "epoch", r.Epoch, "by", r.Proposer)
 	for _, p := range m.conf.Peers {
 		if p.ID != m.conf.Node {
-			_ = ask(ctx, m.conf.Callers[p.ID], verbCommit, r, nil) // who misses it learns of it in its next round
+			_ = ask(ctx, m.conf.Callers[p.ID], verbCommit, r, nil) // a member that misses it learns it in its next round
 		}
 	}
 	return nil
 }
 
-// takeBack has all members forget what this one has proposed.
+// takeBack withdraws this member's proposal from all members.
 func (m *Membership) takeBack(ctx context.Context) error {
 	err := m.forget(ctx, m.conf.Node)
 	for _, p := range m.conf.Peers {
 		if to := m.conf.Callers[p.ID]; to != nil {
-			_ = ask(ctx, to, verbWithdraw, m.conf.Node, nil) // who misses it is told in the next round
+			_ = ask(ctx, to, verbWithdraw, m.conf.Node, nil) // a member that misses it hears of it in the next round
 		}
 	}
 	return err
@@ -293,7 +293,7 @@ func (m *Membership) birth(ctx context.Context, states map[string]State) (*Recor
 	return r, nil
 }
 
-// fill has this member filled, unless that is under way.
+// fill starts to fill this member, unless a fill is in progress.
 func (m *Membership) fill(v View) {
 	f := &m.filler
 	f.mu.Lock()
@@ -321,12 +321,12 @@ func (m *Membership) fill(v View) {
 	})
 }
 
-// certify notes that this member has been filled under a view.
+// certify records that this member has been filled under a view.
 func (m *Membership) certify(ctx context.Context, v View) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.view.Epoch() != v.Epoch() {
-		return nil // under another one it is done again, from where it was
+		return nil // under another epoch, fill runs again and continues where it was
 	}
 	f := filled{m.conf.Disk.Identity(), v.Record.Epoch, v.Record.Epoch}
 	b, err := json.Marshal(f)

@@ -12,7 +12,7 @@ import (
 	"bigset/server/wire"
 )
 
-// peerStats counts what goes to each other member, and what happens in the background.
+// peerStats counts calls to each other member, and events of the background work.
 type peerStats struct {
 	mu     sync.Mutex
 	peers  map[string]*PeerStats
@@ -24,13 +24,13 @@ type peerStats struct {
 type PeerStats struct {
 	Verbs [256]VerbStats
 
-	average atomic.Int64 // nanoseconds that a call takes, of late
+	average atomic.Int64 // recent average of the nanoseconds that a call takes
 }
 
 // VerbStats counts calls of one verb.
 type VerbStats struct {
 	Calls, Failed, Busy atomic.Uint64
-	Nanoseconds         atomic.Uint64 // of those that were answered
+	Nanoseconds         atomic.Uint64 // of calls that were answered
 }
 
 func (s *peerStats) of(node string) *PeerStats {
@@ -56,7 +56,7 @@ func (s *peerStats) event(e coord.Event) {
 	s.events[e.Kind] += uint64(max(1, e.Count))
 }
 
-// latency is how long calls to a member take of late, in steps that double: what differs by less is as near.
+// latency returns the recent latency of calls to a member in doubling steps: members within one step count as equally near.
 func (s *peerStats) latency(node string) (steps int) {
 	for us := s.of(node).average.Load() / 1000; us > 500; us /= 2 {
 		steps++
@@ -64,7 +64,7 @@ func (s *peerStats) latency(node string) (steps int) {
 	return steps
 }
 
-// caller counts what goes over a way to a member.
+// caller returns a caller that counts the calls over a way to a member.
 func (s *peerStats) caller(node string, to wire.Caller) wire.Caller {
 	return &counted{to, s.of(node), s.now}
 }

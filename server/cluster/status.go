@@ -11,29 +11,29 @@ import (
 	"bigset/server/wire"
 )
 
-// VerbStatus asks a member for its Status, as JSON. Clients may ask. It is on the wire.
+// VerbStatus asks a member for its Status, as JSON. Clients may ask for it. It is on the wire.
 const VerbStatus wire.Verb = 90
 
-// Status is what a member knows of itself and of the others.
+// Status is what a member knows about itself and the others.
 type Status struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
 	Epoch   uint64 `json:"epoch"` // 0 before the cluster is born
-	// Generation is how often the cluster was started again from backups, and once for its birth.
+	// Generation is 1 at the cluster's birth and rises with each restore from backups.
 	Generation uint64         `json:"generation"`
 	Settings   ring.Settings  `json:"settings"`
 	Serves     bool           `json:"serves"`
 	Sets       bool           `json:"sets"`    // whether this member answers reads of sets
-	Filters    bool           `json:"filters"` // and of filters
-	Listed     bool           `json:"listed"`  // whether this member knows which filters there are
-	Named      int            `json:"named"`   // how many
+	Filters    bool           `json:"filters"` // whether this member answers reads of filters
+	Listed     bool           `json:"listed"`  // whether this member knows which filters exist
+	Named      int            `json:"named"`   // number of filters
 	Waits      string         `json:"waits,omitempty"`
-	Copied     uint64         `json:"copied_bytes,omitempty"`          // of the copy into this member that goes on
-	CopyLimit  int64          `json:"copy_bytes_per_second,omitempty"` // that copies into this member take at most; 0 is no bound
+	Copied     uint64         `json:"copied_bytes,omitempty"`          // of the copy into this member in progress
+	CopyLimit  int64          `json:"copy_bytes_per_second,omitempty"` // bound on the rate of copies into this member; 0 means none
 	Members    []MemberStatus `json:"members"`
 }
 
-// MemberStatus is what a member knows of one member.
+// MemberStatus is what a member knows about one member.
 type MemberStatus struct {
 	ID          string `json:"id"`
 	Address     string `json:"address"`
@@ -43,17 +43,17 @@ type MemberStatus struct {
 	Sets        bool   `json:"sets"`
 	Filters     bool   `json:"filters"`
 	Waits       string `json:"waits,omitempty"`
-	StoreFailed bool   `json:"store_failed,omitempty"` // it takes no writes until it is started again
-	Hints       int    `json:"hints"`                  // of this member, for that one
+	StoreFailed bool   `json:"store_failed,omitempty"` // its store takes no writes until the node restarts
+	Hints       int    `json:"hints"`                  // hints that this member keeps for that one
 	HintBytes   int64  `json:"hint_bytes"`
-	HintSeconds int64  `json:"hint_seconds"` // age of the oldest of them
-	// Compared is since when all that this member and that one both hold has been compared. It is the zero time before the first whole
-	// comparison, and at one of the two members: the one that comes first in the record compares.
+	HintSeconds int64  `json:"hint_seconds"` // age of the oldest hint
+	// Compared is the time since which all data that this member and that one both hold has been compared. It is zero before the first
+	// complete comparison. Of two members, only the one that comes first in the record compares, and the other reports the zero time.
 	Compared     time.Time `json:"compared,omitzero"`
 	Calls        uint64    `json:"calls"`
 	Failed       uint64    `json:"failed"`
 	Busy         uint64    `json:"busy"`
-	Milliseconds float64   `json:"milliseconds"` // that a call takes, of late
+	Milliseconds float64   `json:"milliseconds"` // recent latency of a call
 }
 
 // Status returns what this member knows.
@@ -109,7 +109,7 @@ func (m *Member) Status() Status {
 	return s
 }
 
-// other returns what another member said last.
+// other returns the last report of another member.
 func (m *Membership) other(id string) (State, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +117,7 @@ func (m *Membership) other(id string) (State, bool) {
 	return o.state, ok && o.err == nil
 }
 
-// NotReady says why clients should not be sent to this member.
+// NotReady returns why clients should not be sent to this member.
 func (m *Member) NotReady() (reasons []string) {
 	s := m.Status()
 	switch {
@@ -127,12 +127,12 @@ func (m *Member) NotReady() (reasons []string) {
 		reasons = append(reasons, "cluster: this member is joining: it answers no reads by itself before it is filled")
 	}
 	if !s.Listed {
-		reasons = append(reasons, "cluster: this member has not learned yet which filters there are")
+		reasons = append(reasons, "cluster: this member does not know yet which filters exist")
 	}
 	return append(reasons, m.short()...)
 }
 
-// Met reports whether this member is ready, all others can be reached, and it has heard of the tokens that they know.
+// Met reports whether this member is ready, reaches all others, and has learned the tokens that they know.
 func (m *Member) Met() bool {
 	for _, l := range m.links {
 		if !l.Up() {
@@ -142,7 +142,7 @@ func (m *Member) Met() bool {
 	return (m.tokensMet.Load() || m.conf.Tokens == nil) && len(m.NotReady()) == 0
 }
 
-// short says for which ranges too few members are whole and answer.
+// short reports the ranges for which too few members are whole and answer.
 func (m *Member) short() (reasons []string) {
 	l := m.live.Load()
 	if l == nil {
@@ -184,7 +184,7 @@ func (m *Member) short() (reasons []string) {
 	return reasons
 }
 
-// storeFailed reports whether the store of a member takes no writes until it is started again.
+// storeFailed reports whether the store of a member takes no writes until the node restarts.
 func (m *Member) storeFailed(i int) bool {
 	if m.conf.Peers[i].ID == m.conf.Node {
 		return m.disk.Failed() != nil
@@ -196,7 +196,7 @@ func (m *Member) storeFailed(i int) bool {
 // status answers VerbStatus.
 func (m *Member) status(context.Context) ([]byte, error) { return json.Marshal(m.Status()) }
 
-// Clients adds what this package answers to clients to the handler of their verbs.
+// Clients adds the verbs of this package for clients to a handler.
 func (m *Member) Clients(next wire.Handler) wire.Handler {
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if r.Verb == VerbStatus {

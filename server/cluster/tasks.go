@@ -8,16 +8,16 @@ import (
 	"bigset/server/coord"
 )
 
-// tasks are functions that run beside each other and can be waited for. Where they run is the Runner's: simulations run one at a time.
+// tasks are functions that run concurrently and can be waited for. The Runner runs them: in a simulation, one at a time.
 type tasks struct {
 	run coord.Runner
 
 	mu      sync.Mutex
 	running int
-	ended   coord.Signal // set when none runs; nil while nobody waits
+	ended   coord.Signal // set when none runs; nil while nothing waits
 }
 
-// Go runs f beside its caller.
+// Go runs f concurrently with its caller.
 func (t *tasks) Go(f func()) {
 	t.mu.Lock()
 	t.running++
@@ -37,7 +37,7 @@ func (t *tasks) end() {
 	}
 }
 
-// Wait returns when none runs.
+// Wait returns when no task runs.
 func (t *tasks) Wait() {
 	t.mu.Lock()
 	if t.running == 0 {

@@ -15,14 +15,16 @@ import (
 	"bigset/server/wire"
 )
 
-// verbTokens gives a member a list of tokens, which it merges with its own. The answer is the list that it has then. Bodies are those of package tokens. It is on the wire.
+// verbTokens sends a member a list of tokens, which it merges with its own. The answer is the merged list. Bodies are those of package
+// tokens. The verb is on the wire.
 const verbTokens wire.Verb = 250
 
-// Tokens returns the tokens that were not removed, as far as this member knows.
+// Tokens returns the tokens that have not been removed, as far as this member knows.
 func (m *Member) Tokens() []tokens.Entry { return m.conf.Tokens.Active() }
 
-// ChangeToken adds a token, or removes one, for good, where the entry is Removed. It is on this member's disk when it returns, and on those of the others, but for the ones
-// that are away. These learn of it from any other member, within a second or two after they are back.
+// ChangeToken adds a token or, if the entry is Removed, removes one for good. When it returns, the change is on this member's disk and on
+// the disks of the others, except members that are away. These learn the change from any other member, within a second or two after they
+// are back.
 func (m *Member) ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error) {
 	if listed, _ := m.filters.list.state(); !listed {
 		return nil, fmt.Errorf("%w: node %s: %w", door.ErrUnavailable, m.conf.Node, tokens.ErrUnlearned)
@@ -36,7 +38,7 @@ func (m *Member) ChangeToken(ctx context.Context, e tokens.Entry) (away []string
 	return slices.Sorted(maps.Keys(failed)), nil
 }
 
-// giveTokens exchanges lists with all other members but one, side by side. It returns why some have not.
+// giveTokens exchanges lists with all other members except but, in parallel. It returns the errors by member.
 func (m *Member) giveTokens(ctx context.Context, but string) map[string]error {
 	all := tasks{run: m.run}
 	var mu sync.Mutex
@@ -61,7 +63,7 @@ func (m *Member) giveTokens(ctx context.Context, but string) map[string]error {
 	return failed
 }
 
-// swapTokens gives another member the list, and takes what that one has.
+// swapTokens sends another member the list and merges its answer.
 func (m *Member) swapTokens(ctx context.Context, id string) error {
 	got, err := m.stats.caller(id, m.links[id]).Do(ctx, wire.Call{Verb: verbTokens, Body: tokens.Append(nil, m.conf.Tokens.Entries())})
 	if err == nil {
@@ -73,7 +75,8 @@ func (m *Member) swapTokens(ctx context.Context, id string) error {
 	return nil
 }
 
-// mergeTokens takes the list of another member. What was news goes on to the others: one of them may not reach the member where it comes from.
+// mergeTokens merges the list of another member. New entries are passed on to the others: one of them may not reach the member that sent
+// them.
 func (m *Member) mergeTokens(ctx context.Context, list []byte, from string) error {
 	entries, err := tokens.Decode(list)
 	if err != nil {
@@ -84,7 +87,7 @@ func (m *Member) mergeTokens(ctx context.Context, list []byte, from string) erro
 		m.ended.Go(func() {
 			ctx, cancel := coord.Deadline(m.life, m.run, roundTime)
 			defer cancel()
-			m.giveTokens(ctx, from) // who is away learns in a round
+			m.giveTokens(ctx, from) // a member that is away learns them in a round
 		})
 	}
 	return err
@@ -93,7 +96,7 @@ func (m *Member) mergeTokens(ctx context.Context, list []byte, from string) erro
 // answerTokens answers another member.
 func (m *Member) answerTokens(ctx context.Context, r *wire.Request) ([]byte, error) {
 	if r.From.Role != wire.RoleNode || m.membership.conf.index(r.From.Name) < 0 {
-		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+		return nil, fmt.Errorf("%w: %v %q is not a member", ErrForeign, r.From.Role, r.From.Name)
 	}
 	if m.conf.Tokens == nil {
 		return nil, fmt.Errorf("%w: node %s keeps no tokens", ErrRecord, m.conf.Node)
@@ -107,7 +110,7 @@ func (m *Member) answerTokens(ctx context.Context, r *wire.Request) ([]byte, err
 	return tokens.Append(nil, m.conf.Tokens.Entries()), nil
 }
 
-// tokensText is what a member says of its list: equal ones mean equal lists.
+// tokensText is the sum that a member reports of its list: equal sums mean equal lists.
 func (m *Member) tokensText() string {
 	if m.conf.Tokens == nil {
 		return ""
@@ -115,8 +118,8 @@ func (m *Member) tokensText() string {
 	return strconv.FormatUint(m.conf.Tokens.Sum(), 16)
 }
 
-// learnTokens exchanges lists with the members whose list is another one. Members of an older program have none. Once it has done so with all others at a time, this member is one
-// that has met them.
+// learnTokens exchanges lists with the members whose list differs. Members of an older program have no list. After one exchange with all
+// others, this member has met them.
 func (m *Member) learnTokens(ctx context.Context, states map[string]State) error {
 	v := m.membership.View()
 	if m.conf.Tokens == nil || !v.Serves {
@@ -128,7 +131,7 @@ func (m *Member) learnTokens(ctx context.Context, states map[string]State) error
 		s := states[id]
 		switch {
 		case s.Committed == nil || !s.Committed.of(v.Record):
-			met = false // it has not heard yet, or is no member any more
+			met = false // it has not heard the record yet, or is no longer a member
 		case s.Tokens != "" && s.Tokens != m.tokensText():
 			errs = append(errs, m.swapTokens(ctx, id))
 		}
@@ -142,7 +145,7 @@ func (m *Member) learnTokens(ctx context.Context, states map[string]State) error
 	return nil
 }
 
-// tokensLearned has the list count once this member has learned all that was acknowledged.
+// tokensLearned puts the list into effect if this member has learned everything acknowledged.
 func (m *Member) tokensLearned() {
 	if listed, _ := m.filters.list.state(); listed && m.conf.Tokens != nil {
 		m.conf.Tokens.Learned()

@@ -21,35 +21,36 @@ type replica interface {
 	peer.RequestLister
 }
 
-// live is what requests are routed by under one epoch. It is never changed, but for the order in which members are asked.
+// live contains the routes of requests under one epoch. It is immutable except for the cached order in which members are asked.
 type live struct {
 	view     View
 	epoch    uint64
 	self     int
-	bits     int                  // slots are split into 1 << bits buckets
-	owners   [][]int              // of each bucket, in the order of the map: places in the record
-	replicas []replica            // by place in the record: the one here is gated
-	origin   int                  // the member that alone answers reads, or -1
+	bits     int                  // slots are divided into 1 << bits buckets
+	owners   [][]int              // of each bucket, in the order of the map: positions in the record
+	replicas []replica            // by position in the record: the local one is gated
+	origin   int                  // the only member that answers reads, or -1
 	near     func(member int) int // how far a member is: the nearest are asked first
 	now      func() time.Time
 	pairs    []coord.Share // what this member compares with others
 
-	classes [][]int                   // the different lists of owners
+	classes [][]int                   // the distinct lists of owners
 	class   []int                     // of each bucket: its list
-	placed  atomic.Pointer[placedAll] // placements of the moment
+	placed  atomic.Pointer[placedAll] // the current placements
 }
 
-// placedAll are the placements of all lists of owners at one moment, as far as they were asked for. Requests on many slices ask for thousands a second.
+// placedAll contains the placements of all lists of owners at one moment, as far as they have been needed. Requests on many slices need
+// thousands a second.
 type placedAll struct {
 	at     time.Time
 	sets   []atomic.Pointer[coord.Placement[peer.Replica]]
 	slices []atomic.Pointer[coord.Placement[peer.SliceReplica]]
 }
 
-// placedTime is how long a placement is good: a member that has come, or gone, is asked first, or last, that much later.
+// placedTime is how long a placement is used: a change in which members are near takes effect that much later.
 const placedTime = 20 * time.Millisecond
 
-// newLive works out who holds what.
+// newLive computes which member holds which range.
 func newLive(v View, replicas []replica, near func(int) int, now func() time.Time) (*live, error) {
 	r := v.Record
 	l := &live{view: v, epoch: v.Epoch(), self: v.Self, replicas: replicas, origin: -1, near: near, now: now}
@@ -57,7 +58,7 @@ func newLive(v View, replicas []replica, near func(int) int, now func() time.Tim
 		l.origin = r.entry(r.Origin)
 	}
 	var nodes []ring.Node
-	for _, e := range r.Members { // which disk a member has does not move ranges
+	for _, e := range r.Members { // a member's disk does not affect its ranges
 		nodes = append(nodes, ring.Node{Member: ring.Member{Node: e.ID}})
 	}
 	m, err := ring.Static(ring.ID(r.Cluster), r.Settings, nodes, nil)
@@ -84,7 +85,7 @@ func newLive(v View, replicas []replica, near func(int) int, now func() time.Tim
 	return l, nil
 }
 
-// moment returns the placements of the moment.
+// moment returns the current placements.
 func (l *live) moment() *placedAll {
 	all := l.placed.Load()
 	if now := l.now(); all == nil || now.Sub(all.at) > placedTime {
@@ -94,7 +95,7 @@ func (l *live) moment() *placedAll {
 	return all
 }
 
-// place returns who holds a slot: what was kept, or what is worked out now.
+// place returns the placement of a slot: a kept one, or one computed now.
 func place[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot, kept []atomic.Pointer[coord.Placement[R]]) coord.Placement[R] {
 	at := &kept[l.class[uint64(s)>>(32-l.bits)]]
 	if p := at.Load(); p != nil {
@@ -108,9 +109,9 @@ func place[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot, kept 
 // holders returns the owners of a slot.
 func (l *live) holders(s keyscheme.Slot) []int { return l.owners[uint64(s)>>(32-l.bits)] }
 
-// seat returns the seat of this member among the owners of a slot: its place in the map, which whoever takes the place has as well. A member that
-// had data before the others, and is no owner, has that of the first owner until the owners have copied it: filters that were made alone
-// are filled from seat 0, and the first owner decides on no marks before.
+// seat returns the seat of this member among the owners of a slot: its position in the map, which any member that takes the position has as
+// well. The origin, if it is not an owner, has the seat of the first owner until the owners have copied its data: filters made without a
+// cluster are filled from seat 0, and the first owner mints no marks before then.
 func (l *live) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
 	if at := slices.Index(l.holders(s), l.self); at >= 0 {
 		return bloomslice.Seat(at), at < bloomslice.OwnersMax
@@ -118,15 +119,15 @@ func (l *live) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
 	return 0, l.origin == l.self
 }
 
-// ordered returns owners with the nearest first.
+// ordered returns owners, the nearest first.
 func (l *live) ordered(owners []int) []int {
 	out := slices.Clone(owners)
 	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(l.near(a), l.near(b)) })
 	return out
 }
 
-// readers returns the members that answer reads of what some owners hold, with the nearest first: these or, until they have copied it, the one that
-// had data before the others.
+// readers returns the members that answer reads of what some owners hold, the nearest first. These are the owners or, until they have
+// copied its data, the origin.
 func (l *live) readers(owners []int) []int {
 	if l.origin >= 0 {
 		return []int{l.origin}
@@ -134,7 +135,7 @@ func (l *live) readers(owners []int) []int {
 	return l.ordered(owners)
 }
 
-// placement returns who holds a slot, for a coordinator.
+// placement returns the placement of a slot for a coordinator.
 func placement[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot) (p coord.Placement[R]) {
 	pick := func(members []int) (list []R) {
 		for _, i := range members {
@@ -150,8 +151,8 @@ func placement[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot) (
 	return coord.Placement[R]{Read: old, Write: [][]R{old, owners}}
 }
 
-// shares returns the ranges that this member and another one should have the same of, each pair once in the cluster: the one that comes first in
-// the record sees to it.
+// shares returns the ranges that this member and another one both hold. Each pair of members occurs once in the cluster, at the member that
+// comes first in the record.
 func (l *live) shares() (all []coord.Share) {
 	for other := l.self + 1; other < len(l.replicas); other++ {
 		first := -1
@@ -177,7 +178,7 @@ func (l *live) lastOf(bucket int) keyscheme.Slot {
 	return keyscheme.Slot(uint64(bucket+1)<<(32-l.bits) - 1)
 }
 
-// run is neighbouring ranges with the same owners.
+// run is a sequence of adjacent ranges with the same owners.
 type run struct {
 	first, last keyscheme.Slot
 	owners      []int
@@ -188,7 +189,7 @@ func (l *live) runs() []run {
 	return slices.DeleteFunc(l.ranges(), func(r run) bool { return !slices.Contains(r.owners, l.self) })
 }
 
-// ranges returns all ranges, with those who hold them.
+// ranges returns all ranges with their holders.
 func (l *live) ranges() (all []run) {
 	for b, owners := range l.owners {
 		if n := len(all) - 1; n >= 0 && all[n].last+1 == l.firstOf(b) && sameMembers(all[n].owners, owners) {

@@ -9,13 +9,13 @@ import (
 	"bigset/server/peer"
 )
 
-// ask asks as many replicas as have to answer, the first ones, and another one for each that fails, or that has not answered after Options.HedgeTime; where that is not set it
-// asks all at once. It returns the first answers when there are enough of them.
+// ask asks the first enough replicas, and one more for each that fails or does not answer within Options.HedgeTime. If HedgeTime is not
+// set, ask asks all replicas at once. It returns the first answers when there are enough of them.
 func ask[R interface{ Member() peer.Member }, T any](ctx context.Context, c *Coordinator, name []byte, enough int, replicas []R, f func(context.Context, R) (T, error)) ([]T, error) {
 	return askOthers(ctx, c, name, enough, nil, replicas, f)
 }
 
-// askOthers does what ask does where some have answered already: they count to those that have to, and are none of the replicas.
+// askOthers is ask when some replicas have answered already: have counts towards enough, and those replicas are not in replicas.
 func askOthers[R interface{ Member() peer.Member }, T any](ctx context.Context, c *Coordinator, name []byte, enough int, have []T, replicas []R, f func(context.Context, R) (T, error)) ([]T, error) {
 	if len(have) >= enough {
 		return have, nil
@@ -49,7 +49,7 @@ func askOthers[R interface{ Member() peer.Member }, T any](ctx context.Context, 
 	return a.answers[:enough:enough], nil
 }
 
-// asking is a question that is under way.
+// asking is a question in progress.
 type asking[R interface{ Member() peer.Member }, T any] struct {
 	c       *Coordinator
 	ctx     context.Context
@@ -59,12 +59,12 @@ type asking[R interface{ Member() peer.Member }, T any] struct {
 	settled Signal
 
 	mu      sync.Mutex
-	left    []R // that were not asked
+	left    []R // not asked yet
 	answers []T
 	errs    []error
 }
 
-// more asks some more replicas, where there are any. It is called with mu held.
+// more asks n more replicas, or as many as are left. It is called with mu held.
 func (a *asking[R, T]) more(n int) {
 	for ; n > 0 && len(a.left) > 0; n-- {
 		rep := a.left[0]

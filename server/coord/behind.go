@@ -10,9 +10,9 @@ import (
 	"bigset/server/peer"
 )
 
-// catchUp brings to a replica what it has not seen of the wide contexts of operations: the keys or deaths of those dots, from
-// replicas that know them. A death brings all keys that are live where it comes from. Its error is bigset.ErrBehind when nobody knows
-// a dot. The facts need not be durable for themselves: what is written after them, synced, is behind them in the log.
+// catchUp sends a replica what it has not seen of the wide contexts of operations: the keys or deaths of those dots, from replicas that
+// know them. A death carries all keys that are live at its source. The error is bigset.ErrBehind when no replica knows a dot. The facts
+// need no sync of their own: the operation itself is written after them in the log, and synced.
 func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigset.Op) error {
 	missing, sent := &clock.Clock{}, &clock.Clock{}
 	for i := range ops {
@@ -35,7 +35,7 @@ func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigs
 		missing.Subtract(sent)
 	}
 	if !missing.Empty() {
-		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", bigset.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
+		return fmt.Errorf("%w: %v got no answer about %d dots of %q: %w", bigset.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
 	}
 	return nil
 }

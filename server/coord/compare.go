@@ -14,57 +14,57 @@ import (
 	"bigset/server/peer"
 )
 
-// Equal Seen and Dead say nothing about rot. So, on demand, the keys of replicas are compared: two of them hash (element, dot) by parts of
-// the set, of smaller parts where the hashes differ, and there at last of single elements.
+// Equal Seen and Dead clocks say nothing about rot. Compare therefore compares the keys of replicas on demand. Two replicas hash (element,
+// dot) over parts of the set, then over smaller parts where the hashes differ, and finally over single elements.
 //
 //	State of both ─ common = what both have seen and neither knows to be dead ─ hashes of the keys with those dots
 //	          where they differ: hashes of smaller parts ... of elements ─ DotStatus, of both: live, dead, lost
 //
-// Only dots of the common clock are hashed, for each of which both must have a key: a delta that one of them lacks is none of these. What
-// differs although is judged by each replica at one moment, its clocks included: a dot that has died meanwhile is explained, one that was
-// seen, is not dead, and is not under the element is damage.
+// Only dots of the common clock are hashed. Both replicas must have a key for each of these, so a delta that one of them has missed does
+// not count. If hashes still differ, each replica reports on the dots as of one moment, with its clocks: a dot that has since died is
+// explained; a dot that was seen, is not dead, and is not under the element is damage.
 
-// DamageKind says what is wrong with a key of a replica.
+// DamageKind says what is wrong with a key at a replica.
 type DamageKind string
 
-// What a comparison finds.
+// The kinds of damage.
 const (
-	DamageLost       DamageKind = "lost"       // the replica has no key of the dot, which belongs to Element
+	DamageLost       DamageKind = "lost"       // the replica has no key for the dot, which belongs to Element
 	DamageWrong      DamageKind = "wrong"      // the replica has the dot under Element; most others have it under Right
-	DamageUndecided  DamageKind = "undecided"  // the replica has the dot under Element, as many others under other elements
-	DamageUnreadable DamageKind = "unreadable" // the replica can't read all of the set: there is no element
+	DamageUndecided  DamageKind = "undecided"  // the replica has the dot under Element, and as many replicas have it under other elements
+	DamageUnreadable DamageKind = "unreadable" // the replica can't read all of the set; Element is nil
 )
 
-// Damage is one thing that is wrong at one replica of a set.
+// Damage is one defect of a set at one replica.
 type Damage struct {
 	Kind    DamageKind
 	Node    string
 	Element []byte
-	Right   []byte // the element of the dot, by most replicas; of DamageWrong
+	Right   []byte // for DamageWrong: the element of the dot at most replicas
 	Dot     clock.Dot
-	Err     error // of DamageUnreadable
+	Err     error // for DamageUnreadable
 	at      peer.Replica
 }
 
-// Comparison is what a comparison of a set's replicas has found.
+// Comparison is the result of comparing the replicas of a set.
 type Comparison struct {
-	Elements  uint64 // that were compared, of all pairs of replicas
-	Differ    int    // times that the keys of an element differed between two of them
-	Explained int    // of these, times that the clocks explain it: something has died meanwhile
+	Elements  uint64 // compared, summed over all pairs of replicas
+	Differ    int    // how often the keys of an element differed between two replicas
+	Explained int    // how many of these differences the clocks explain: a dot has died since
 	Damage    []Damage
-	More      bool // there is more damage: it stopped at DamageMax
-	Healed    int  // keys that were put back or taken away
+	More      bool // there is more damage: the comparison stopped at DamageMax
+	Healed    int  // keys that were put back or removed
 }
 
-// DamageMax is how many damaged keys one comparison finds at most.
+// DamageMax is the maximum number of damaged keys that one comparison reports.
 const DamageMax = 10_000
 
-// compareMeans are how many elements there are in a part, about, in each step of a comparison.
+// compareMeans are the mean numbers of elements in a part, for each step of a comparison.
 var compareMeans = []int{1024, 32, 1}
 
-// Compare compares the keys of a set's replicas, each with each, and names those that are damaged. It changes nothing, and may run beside
-// writers, who explain what differs for a moment. Replicas that are joining are left out. It can't see what all have lost alike: Verify
-// does. The error has the pairs that could not be compared.
+// Compare compares the keys of a set's replicas pairwise, and returns those that are damaged. It changes nothing, and may run while the set
+// is written: a passing difference is explained. Replicas that are joining are left out. Compare can't see what all replicas have lost
+// alike; Verify can. The error names the pairs that could not be compared.
 func Compare(ctx context.Context, set []byte, replicas ...peer.Replica) (Comparison, error) {
 	c := comparing{set: set, claims: map[clock.Dot][][]byte{}, unreadable: map[peer.Replica]bool{}}
 	for _, r := range replicas {
@@ -96,11 +96,11 @@ type comparing struct {
 	set        []byte
 	all        []peer.Replica
 	sum        Comparison
-	claims     map[clock.Dot][][]byte // elements under which one replica has a dot and another does not, of dots that one has lost
+	claims     map[clock.Dot][][]byte // elements under which one replica has a dot and another does not, for dots that one of them has lost
 	unreadable map[peer.Replica]bool
 }
 
-// leaveUnreadable reports whether an error says that a replica can't read what it has, and notes that.
+// leaveUnreadable reports whether an error says that a replica can't read its data, and records that.
 func (c *comparing) leaveUnreadable(err error) bool {
 	var e *replicaError
 	if !errors.As(err, &e) || !errors.Is(e.err, bigset.ErrCorrupt) {
@@ -132,7 +132,7 @@ func (c *comparing) pair(ctx context.Context, a, b peer.Replica) error {
 	return c.parts(ctx, a, b, bigset.ElementRange{Within: common}, 0)
 }
 
-// parts compares a range in parts and goes on into those that differ.
+// parts compares a range in parts, and descends into those that differ.
 func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r bigset.ElementRange, step int) error {
 	r.Mean = compareMeans[step]
 	as, bs := &digestStream{at: a, set: c.set, r: r}, &digestStream{at: b, set: c.set, r: r}
@@ -144,7 +144,7 @@ func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r bigset.Eleme
 	if err != nil {
 		return err
 	}
-	var sumA, sumB bigset.ElementDigest // from the last bound that both have
+	var sumA, sumB bigset.ElementDigest // since the last bound that both have
 	part := r
 	for okA || okB {
 		order := 0
@@ -182,7 +182,7 @@ func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r bigset.Eleme
 	return c.part(ctx, a, b, part, step, &sumA, &sumB)
 }
 
-// part compares one part. Of single elements a part is one, that with which it ends.
+// part compares one part. At the step of single elements, a part is the element at its end.
 func (c *comparing) part(ctx context.Context, a, b peer.Replica, r bigset.ElementRange, step int, sumA, sumB *bigset.ElementDigest) error {
 	if step == 0 {
 		c.sum.Elements += max(sumA.Elements, sumB.Elements)
@@ -196,7 +196,7 @@ func (c *comparing) part(ctx context.Context, a, b peer.Replica, r bigset.Elemen
 	return c.element(ctx, a, b, r.UpTo)
 }
 
-// element judges an element whose keys differ.
+// element compares an element whose keys differ.
 func (c *comparing) element(ctx context.Context, a, b peer.Replica, element []byte) error {
 	c.sum.Differ++
 	ja, err := statusesAt(ctx, a, c.set, element, nil)
@@ -228,7 +228,7 @@ func (c *comparing) element(ctx context.Context, a, b peer.Replica, element []by
 	return nil
 }
 
-// lostOf returns those of some dots that a replica has lost.
+// lostOf returns those dots that a replica has lost.
 func lostOf(dots []clock.Dot, statuses []bigset.DotStatus) (lost []clock.Dot) {
 	for i, v := range statuses {
 		if v == bigset.Lost {
@@ -249,8 +249,8 @@ func statusesAt(ctx context.Context, at peer.Replica, set, element []byte, dots 
 	return j, nil
 }
 
-// decide says what is damaged of a dot that some replicas have under some elements. A dot is that of one element for ever: which one, most
-// replicas that have it must know.
+// decide determines the damage of a dot that some replicas have under some elements. A dot belongs to one element for ever, and the
+// majority of the replicas that have it decides which.
 func (c *comparing) decide(ctx context.Context, d clock.Dot, elements [][]byte) error {
 	has := make([][]peer.Replica, len(elements))
 	lost := map[peer.Replica]int{} // under how many of the elements
@@ -266,7 +266,7 @@ func (c *comparing) decide(ctx context.Context, d clock.Dot, elements [][]byte) 
 			}
 			switch j.Statuses[0] {
 			case bigset.Dead:
-				return nil // by now it does not matter
+				return nil // it no longer matters
 			case bigset.Live:
 				has[i] = append(has[i], r)
 				holders++
@@ -304,7 +304,7 @@ func (c *comparing) damage(d Damage) {
 	c.sum.Damage = append(c.sum.Damage, d)
 }
 
-// digestStream is the parts of a range at one replica, one after the other.
+// digestStream streams the parts of a range at one replica, in order.
 type digestStream struct {
 	at    peer.Replica
 	set   []byte
@@ -316,7 +316,7 @@ type digestStream struct {
 func (s *digestStream) next(ctx context.Context) (p bigset.ElementDigest, ok bool, err error) {
 	for len(s.parts) == 0 && !s.done {
 		d, _, err := s.at.ElementDigests(ctx, s.set, s.r)
-		if errors.Is(err, bigset.ErrNotFound) { // it was dropped meanwhile
+		if errors.Is(err, bigset.ErrNotFound) { // the set has been dropped since
 			d, err = bigset.ElementDigests{Done: true}, nil
 		}
 		for i := 0; i < len(d.Parts) && err == nil; i++ {
@@ -341,9 +341,9 @@ func (s *digestStream) next(ctx context.Context) (p bigset.ElementDigest, ok boo
 	return p, true, nil
 }
 
-// Compare compares the keys of a set's replicas, as the function Compare does, tells of what is damaged, and has it healed from the other
-// replicas: what is lost or can't be read is put back, what is wrong is put right. What they do not agree about is left, and told of by
-// EventHealLeft. The comparison is that of before.
+// Compare compares the keys of a set's replicas as the function Compare does, reports damage as events, and heals it from the other
+// replicas: a key that is lost or unreadable is put back, a wrong key is corrected. Where the replicas disagree without a majority, the
+// damage stays, and EventHealLeft reports it. The returned comparison is the one made before healing.
 func (c *Coordinator) Compare(ctx context.Context, set []byte) (Comparison, error) {
 	_, l, err := c.plan(set, Quorum{})
 	if err != nil {
@@ -367,7 +367,7 @@ func (c *Coordinator) Compare(ctx context.Context, set []byte) (Comparison, erro
 	return found, err
 }
 
-// healing is what a comparison heals at one replica.
+// healing is the healing of one replica after a comparison.
 type healing struct {
 	c      *Coordinator
 	set    []byte
@@ -410,7 +410,7 @@ func (h *healing) run(ctx context.Context) (healed int, err error) {
 	return healed, err
 }
 
-// wrong has a key put under its right element, and taken from the other.
+// wrong moves a key to its right element.
 func (h *healing) wrong(ctx context.Context, d *Damage) (healed int, err error) {
 	dots := []clock.Dot{d.Dot}
 	r, _, err := h.at.Heal(ctx, bigset.Facts{Set: h.set, Keys: []fold.Element{{Name: d.Right, Dots: dots}}},

@@ -9,8 +9,7 @@ import (
 	"bigset/server/peer"
 )
 
-// Coordinator does clients' operations on sets at a quorum of their replicas. Make one with New. It may be used by any number of
-// goroutines.
+// Coordinator runs clients' operations on sets at a quorum of their replicas. New makes one. It may be used by any number of goroutines.
 type Coordinator struct {
 	opt  Options
 	run  Runner
@@ -21,16 +20,16 @@ type Coordinator struct {
 
 	mu           sync.Mutex
 	closed       bool
-	running      int                               // what is under way in the background
-	left         map[*operation]context.CancelFunc // that were answered, while the replica that did them is still at work
-	sends        map[string]*load                  // of it, what goes to a node; those to which nothing goes are left out
+	running      int                               // tasks in progress in the background
+	left         map[*operation]context.CancelFunc // that were answered while their replica is still at work
+	sends        map[string]*load                  // the part of running that goes to each node; idle nodes are left out
 	drained      Signal
-	reads        int                  // that are under way
-	readsWaiting []Signal             // of those that wait for room, the oldest first
-	heals        map[string]time.Time // sets of replicas that are being healed, or were in vain, and since when
+	reads        int                  // in progress
+	readsWaiting []Signal             // reads that wait for room, the oldest first
+	heals        map[string]time.Time // sets of replicas that are being healed, or were healed in vain, and since when
 }
 
-// load is what is under way to a node.
+// load is what is in progress to a node.
 type load struct {
 	sends int
 	bytes int64
@@ -55,8 +54,7 @@ func New(o Options) (*Coordinator, error) {
 	return c, nil
 }
 
-// Close ends what is under way in the background, and waits for it, as long as ctx allows. What has not reached its replica
-// becomes a hint.
+// Close ends the background work, and waits for it until ctx ends. What has not reached its replica becomes a hint.
 func (c *Coordinator) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -71,7 +69,7 @@ func (c *Coordinator) Close(ctx context.Context) error {
 	return c.drained.Wait(ctx)
 }
 
-// plan returns the quorum of a request, and the replicas that take part.
+// plan returns the quorum of a request, and the replicas that take part in it.
 func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, placed[peer.Replica], error) {
 	q, err := c.quorum(q)
 	if err != nil {
@@ -81,7 +79,7 @@ func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, placed[peer.Replica], 
 	return q, l, nil
 }
 
-// quorum returns the quorum of a request. It is ErrClosed when there is nobody to do it.
+// quorum returns the quorum of a request, or ErrClosed if the coordinator is closed.
 func (c *Coordinator) quorum(q Quorum) (Quorum, error) {
 	q, err := q.withDefaults(c.opt.Quorum)
 	if err != nil {
@@ -95,10 +93,10 @@ func (c *Coordinator) quorum(q Quorum) (Quorum, error) {
 	return q, nil
 }
 
-// first returns the first n of a preflist, or all.
+// first returns the first n replicas of a preflist, or all if there are fewer.
 func first[R any](preflist []R, n int) []R { return preflist[:min(n, len(preflist))] }
 
-// enter begins something in the background, for which Close waits until leave. It reports false when the coordinator is closed.
+// enter begins a background task, for which Close waits until leave. It reports false when the coordinator is closed.
 func (c *Coordinator) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +112,7 @@ func (c *Coordinator) leave() {
 	c.leaveLocked()
 }
 
-// leaveOperation is leave of the task of an operation.
+// leaveOperation is leave for the task of an operation.
 func (c *Coordinator) leaveOperation(o *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +121,7 @@ func (c *Coordinator) leaveOperation(o *operation) {
 	c.leaveLocked()
 }
 
-// goesOn notes that the task of an operation goes on in the background, until Close ends it.
+// goesOn records that the task of an operation continues in the background, until Close ends it.
 func (c *Coordinator) goesOn(o *operation, end context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

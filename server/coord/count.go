@@ -14,29 +14,28 @@ import (
 	"bigset/server/peer"
 )
 
-// Count is what a set, or a part of it, comes to.
+// Count is the size of a set, or of a part of it.
 type Count struct {
-	// Elements is the number of elements that Read would have given.
+	// Elements is the number of elements that Read would return.
 	Elements uint64
-	// Context is what the replicas that were asked had seen of the whole set together when they were first asked: it covers nothing that was
-	// counted later, or not at all. It belongs to the caller.
+	// Context is what the replicas that were asked had seen of the whole set together when they were first asked. It covers nothing that
+	// was counted later or not at all. It belongs to the caller.
 	Context *clock.Clock
-	// Read is how many elements were read to count them, because replicas differ in them or do not know how to count.
+	// Read is how many elements had to be read to count them, because replicas differ in them or can't count.
 	Read uint64
 }
 
-// Count counts the elements that R replicas have together. Each replica counts its own, in parts whose ends the elements decide, and sends
-// of each part the number of its elements and a sum of them and their dots. A part of which R replicas sent the same sum counts as they say.
-// All others are read.
+// Count counts the elements that R replicas have together. Each replica counts its own elements in parts whose ends depend on the elements.
+// For each part, it sends the number of elements and a sum over them and their dots. If R replicas send the same sum for a part, their
+// count is taken. All other parts are read.
 //
-// That is exact, as Read is: R replicas that sent the same sum for a part have shown the same elements in it, by the same dots, each at a
-// moment of its own. A Read whose R streams show just that finds each dot live in all of them: it survives whatever the clocks say (package
-// readcore), and the elements are those of any one stream. Parts are disjoint and cover the range,
-// and each, as each part of a Read, may be of other moments and other replicas. Two different contents have the same sum with a
-// probability of 2^-64 at most.
+// That is exact, as Read is. R replicas that send the same sum for a part have the same elements in it, by the same dots, each at a moment
+// of its own. A Read whose R streams show exactly that finds each dot live in all of them: the dot survives whatever the clocks say
+// (package readcore), and the elements are those of any one stream. Parts are disjoint and cover the range. As in a Read, each part may be
+// of other moments and other replicas. Two different contents have the same sum with a probability of at most 2^-64.
 //
-// A question takes a replica a fraction of a second, however large the set is, and one that fails is replaced by another from one question to the next. A
-// count takes the room of one read: see Read for its errors.
+// A question takes a replica a fraction of a second, however large the set is. A replica that fails is replaced by another from one
+// question to the next. A count takes the room of one read; see Read for its errors.
 func (c *Coordinator) Count(ctx context.Context, r Read) (Count, error) {
 	if err := r.Options.Check(); err != nil {
 		return Count{}, err
@@ -61,7 +60,7 @@ func (c *Coordinator) Count(ctx context.Context, r Read) (Count, error) {
 	return n.Count, nil
 }
 
-// ascending returns the options of a read of the same elements without a limit, in ascending order.
+// ascending returns the options of an ascending read of the same elements without a limit.
 func ascending(o bigset.ReadOptions) bigset.ReadOptions {
 	out := bigset.ReadOptions{From: o.From, To: o.To, Prefix: o.Prefix, After: o.After}
 	if o.Reverse && o.After != nil {
@@ -73,7 +72,7 @@ func ascending(o bigset.ReadOptions) bigset.ReadOptions {
 	return out
 }
 
-// counting is a count that is under way.
+// counting is a count in progress.
 type counting struct {
 	Count
 	c     *Coordinator
@@ -82,10 +81,10 @@ type counting struct {
 	at    placed[peer.Replica]
 	limit uint64
 
-	after   []byte         // up to here all is counted; nil is nothing
+	after   []byte         // all elements up to here are counted; nil means none
 	found   bool           // a replica knows the set
-	unlike  int            // questions since the last one to which replicas mostly answered the same
-	current []*clock.Clock // of the last answers
+	unlike  int            // questions since the last one whose answers were mostly the same
+	current []*clock.Clock // of the latest answers
 
 	mu     sync.Mutex
 	clocks map[string]firstClock // by node
@@ -97,7 +96,7 @@ type firstClock struct {
 	clock *clock.Clock
 }
 
-// unlikeMax is after how many such questions the rest is read: the replicas have too little in common.
+// unlikeMax is the number of such questions after which the rest is read: the replicas have too little in common.
 const unlikeMax = 2
 
 func (n *counting) run(ctx context.Context) error {
@@ -110,7 +109,7 @@ func (n *counting) run(ctx context.Context) error {
 			return n.one(ctx, rep, r)
 		})
 		switch {
-		case errors.Is(err, peer.ErrFrameKind): // of a replica whose program is older
+		case errors.Is(err, peer.ErrFrameKind): // from a replica that runs an older program
 			return n.rest(ctx)
 		case err != nil:
 			return err
@@ -137,7 +136,7 @@ type counted struct {
 	found bool
 }
 
-// prefer has those that have answered asked first: one that has stopped, or does not know the question, is waited for once.
+// prefer puts the replicas that have answered first. So a replica that has stopped, or does not know the question, is waited for once.
 func (n *counting) prefer(answers []counted) {
 	var first, others []peer.Replica
 	for _, rep := range n.at.read {
@@ -150,7 +149,7 @@ func (n *counting) prefer(answers []counted) {
 	n.at.read = append(first, others...)
 }
 
-// question returns what is asked next.
+// question returns the next question.
 func (n *counting) question() bigset.CountRange {
 	o := &n.req.Options
 	r := bigset.CountRange{From: o.From, To: o.To, Prefix: o.Prefix, After: o.After, Mean: n.c.opt.CountMean}
@@ -176,12 +175,12 @@ func (n *counting) one(ctx context.Context, rep peer.Replica, r bigset.CountRang
 		case err != nil:
 			return counted{}, err
 		case !goesOn(&parts, r.After):
-			return counted{}, fmt.Errorf("%w: counts of no parts behind %.64q", peer.ErrAnswer, r.After)
+			return counted{}, fmt.Errorf("%w: counts of no parts after %.64q", peer.ErrAnswer, r.After)
 		case r.Clock:
 			n.mu.Lock()
 			n.clocks[by.Node] = firstClock{by, parts.Clock}
 			n.mu.Unlock()
-		case !first.by.Is(by): // it is another one by now, which may have seen less
+		case !first.by.Is(by): // the node is another replica now, which may have seen less
 			continue
 		default:
 			parts.Clock = first.clock
@@ -190,7 +189,7 @@ func (n *counting) one(ctx context.Context, rep peer.Replica, r bigset.CountRang
 	}
 }
 
-// goesOn reports whether counts are of elements behind one, and say how far they go.
+// goesOn reports whether counts are of elements after one, and say how far they go.
 func goesOn(c *bigset.PartCounts, after []byte) bool {
 	if len(c.Parts) == 0 {
 		return c.Done
@@ -198,7 +197,7 @@ func goesOn(c *bigset.PartCounts, after []byte) bool {
 	return after == nil || bytes.Compare(c.Parts[0].Bound, after) > 0
 }
 
-// saw takes what answers rest on into the context.
+// saw adds the clocks of answers to the context.
 func (n *counting) saw(answers []counted) {
 	union, same := &clock.Clock{}, len(n.current) == len(answers)
 	for _, a := range answers {
@@ -215,8 +214,8 @@ func (n *counting) saw(answers []counted) {
 	n.covers(union)
 }
 
-// covers makes the context one for what rests on seen, too: an element that was in no clock here was not counted, though a replica that
-// was asked elsewhere has it.
+// covers makes the context valid for what rests on seen, too: an element that is in none of these clocks was not counted, even if a replica
+// that was asked elsewhere has it.
 func (n *counting) covers(seen *clock.Clock) {
 	if n.Context == nil {
 		n.Context = seen.Clone()
@@ -225,10 +224,11 @@ func (n *counting) covers(seen *clock.Clock) {
 	n.Context.Intersect(seen)
 }
 
-// take counts what the answers agree on, reads what they differ in, and notes how far they have come. Done says that this was all.
+// take counts what the answers agree on, reads what they differ in, and records how far they reach. It reports done at the end of the
+// range.
 func (n *counting) take(ctx context.Context, answers []counted) (done bool, err error) {
 	var same, differ uint64
-	var unlike []stretch // none next to another
+	var unlike []stretch // no two are adjacent
 	from, common := n.after, false
 	for s := range stretches(answers) {
 		switch last := len(unlike) - 1; {
@@ -242,12 +242,12 @@ func (n *counting) take(ctx context.Context, answers []counted) (done bool, err 
 		}
 		from, done, common = s.end, s.last, true
 	}
-	if !common { // they have no end in common: go on after the first stop
+	if !common { // without an end in common, go on after the first stop
 		from = firstStop(answers)
 	}
 	if n.unlike++; common && differ <= same {
 		n.unlike = 0
-	} else { // one read for all of the question
+	} else { // one read for the whole question
 		same, unlike = 0, []stretch{{after: n.after, end: from, last: done}}
 	}
 	n.Elements += same
@@ -260,7 +260,7 @@ func (n *counting) take(ctx context.Context, answers []counted) (done bool, err 
 	return done, nil
 }
 
-// firstStop returns the first of the elements at which answers stop that are not done.
+// firstStop returns the least element at which an answer stops that is not done.
 func firstStop(answers []counted) (least []byte) {
 	for _, a := range answers {
 		if a.Done {
@@ -273,7 +273,7 @@ func firstStop(answers []counted) (least []byte) {
 	return least
 }
 
-// rest reads all that is not counted yet.
+// rest reads everything that is not counted yet.
 func (n *counting) rest(ctx context.Context) error {
 	return n.read(ctx, stretch{after: n.after, last: true})
 }
@@ -292,7 +292,7 @@ func (n *counting) read(ctx context.Context, s stretch) error {
 	}
 	for part, err := range n.c.read(ctx, r, n.q, n.at) {
 		switch {
-		case errors.Is(err, bigset.ErrNotFound) && n.found: // those that were asked do not know it
+		case errors.Is(err, bigset.ErrNotFound) && n.found: // the replicas that were asked do not know it
 			n.covers(&clock.Clock{})
 			return nil
 		case err != nil:
@@ -312,21 +312,21 @@ func (n *counting) read(ctx context.Context, s stretch) error {
 	return nil
 }
 
-// stretch is a run of elements at whose end all answers have ended a part.
+// stretch is a run of elements after which all answers have ended a part.
 type stretch struct {
-	after    []byte // the element before it; nil is none
-	end      []byte // the last one that it covers
-	last     bool   // it goes to the end of the range
+	after    []byte // the element before it; nil means none
+	end      []byte // the last element that it covers
+	last     bool   // it reaches the end of the range
 	same     bool   // all answers have the same elements in it, by the same dots
-	elements uint64 // of the answer that has most
+	elements uint64 // of the answer with the most elements
 }
 
-// stretches splits what all answers cover at the ends that they have in common. An answer that is done has no elements behind its last part, and so has an
-// end wherever another one has.
+// stretches splits what all answers cover at the ends they have in common. An answer that is done has no elements after its last part, so
+// it ends wherever another one ends.
 func stretches(answers []counted) iter.Seq[stretch] {
 	return func(yield func(stretch) bool) {
 		next := make([]int, len(answers))
-		parts := make([]bigset.ElementDigest, len(answers)) // since the last end in common
+		parts := make([]bigset.ElementDigest, len(answers)) // since the last common end
 		give := func(end []byte, last bool) bool {
 			s := stretch{end: end, last: last, same: true}
 			for i := range parts {

@@ -14,14 +14,14 @@ import (
 // Drop is a client's request to delete a whole set.
 type Drop struct {
 	Set []byte
-	// Seen is what the client had seen: just that is deleted. Nil is what R replicas have seen together.
+	// Seen is what the client had seen: exactly that is deleted. Nil means what R replicas have seen together.
 	Seen   *clock.Clock
 	Quorum Quorum
 }
 
-// Drop deletes a whole set: what the client, or what R replicas, had seen of it; adds concurrent with it live. It has no dot of its
-// own, so that doing it again, with the same clock, is the same. It answers as Write does; the result's delta holds the clock. A
-// set of which R replicas have never heard is bigset.ErrNotFound.
+// Drop deletes a whole set: what the client, or R replicas, had seen of it. Adds concurrent with it stay live. A drop has no dot of its
+// own, so repeating it with the same clock changes nothing. It answers as Write does; the result's delta contains the clock. The error is
+// bigset.ErrNotFound for a set of which R replicas have never heard.
 func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 	q, l, err := c.plan(d.Set, d.Quorum)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 	})
 }
 
-// Seen returns what R replicas have seen of a set together: the context of whoever has read all of it. A set of which they have never heard is
-// bigset.ErrNotFound.
+// Seen returns what R replicas have seen of a set together: the context of a client that has read the whole set. The error is
+// bigset.ErrNotFound for a set of which they have never heard.
 func (c *Coordinator) Seen(ctx context.Context, set []byte, q Quorum) (*clock.Clock, error) {
 	q, l, err := c.plan(set, q)
 	if err != nil {
@@ -60,8 +60,9 @@ func (c *Coordinator) Seen(ctx context.Context, set []byte, q Quorum) (*clock.Cl
 	return c.seen(ctx, set, q, l.read)
 }
 
-// State returns what R replicas know of a set together: what one has seen, and what one knows is dead. A dot that is live in it is one that Read would
-// show, each replica being asked at a moment of its own. A set of which they have never heard is bigset.ErrNotFound.
+// State returns what R replicas know of a set together: the dots that at least one has seen, and the dots that at least one knows to be
+// dead. A dot that is live in it is one that Read would show, with each replica asked at a moment of its own. The error is
+// bigset.ErrNotFound for a set of which they have never heard.
 func (c *Coordinator) State(ctx context.Context, set []byte, q Quorum) (bigset.State, error) {
 	q, l, err := c.plan(set, q)
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas [
 	return union, nil
 }
 
-// states asks R replicas what they know of a set: nothing, if they have never heard of it.
+// states asks R replicas what they know of a set; the state of a replica that has never heard of it is empty.
 func (c *Coordinator) states(ctx context.Context, set []byte, q Quorum, replicas []peer.Replica) ([]bigset.State, error) {
 	return ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (bigset.State, error) {
 		s, m, err := rep.State(ctx, set)

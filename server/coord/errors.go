@@ -13,25 +13,26 @@ import (
 
 // Errors of operations.
 var (
-	// ErrUnknown is returned for an operation that may have happened: *UnknownError says how far it came.
+	// ErrUnknown is returned for an operation that may have happened; *UnknownError says how far it got.
 	ErrUnknown = errors.New("coord: unknown, it may have happened")
-	// ErrNoQuorum is returned when too few replicas could be asked: nothing has happened. *QuorumError says who failed how.
+	// ErrNoQuorum is returned when too few replicas could be asked; nothing has happened. *QuorumError holds the cause at each replica.
 	ErrNoQuorum = errors.New("coord: too few replicas answer")
-	// ErrRequest is returned for a request that can't be, such as a W above N.
+	// ErrRequest is returned for an impossible request, such as a W above N.
 	ErrRequest = errors.New("coord: bad request")
-	// ErrClosed is returned by a coordinator that was closed, and by hints that were.
+	// ErrClosed is returned by a coordinator, or by hints, after Close.
 	ErrClosed = errors.New("coord: closed")
-	// ErrBusy says that so much is under way that a replica was not asked. A read that returns it has asked none: nothing has happened.
+	// ErrBusy is returned when a replica was not asked because too much is in progress. A read that returns it has asked no replica;
+	// nothing has happened.
 	ErrBusy = errors.New("coord: too much under way")
 )
 
-// UnknownError says how far an operation came that too few replicas have acknowledged in time. It may have happened, or happen
-// later. errors.Is finds ErrUnknown in it, and the causes.
+// UnknownError says how far an operation got that too few replicas have acknowledged in time. It may have happened, or may happen later.
+// errors.Is finds ErrUnknown in it, and the causes.
 type UnknownError struct {
 	Set        []byte // or filter
 	Acked      int    // replicas that have it
-	Durable    int    // those of them that have it on disk
-	W, DW      int    // how many there should have been
+	Durable    int    // how many of these have it on disk
+	W, DW      int    // how many were required
 	Unanswered int    // replicas that have not answered yet
 	Err        error
 }
@@ -49,11 +50,11 @@ func (e *UnknownError) Error() string {
 // Unwrap makes errors.Is find ErrUnknown and the causes.
 func (e *UnknownError) Unwrap() []error { return causes(ErrUnknown, e.Err) }
 
-// QuorumError says that fewer replicas than needed could do their part, and that nothing has happened. errors.Is finds
-// ErrNoQuorum in it, and the causes.
+// QuorumError says that fewer replicas than needed could do their part, and that nothing has happened. errors.Is finds ErrNoQuorum in it,
+// and the causes.
 type QuorumError struct {
 	Set          []byte // or filter
-	Answered, Of int    // how many answered, and how many had to
+	Answered, Of int    // how many answered, and how many were required
 	Err          error
 }
 
@@ -65,15 +66,15 @@ func (e *QuorumError) Error() string {
 // Unwrap makes errors.Is find ErrNoQuorum and the causes.
 func (e *QuorumError) Unwrap() []error { return causes(ErrNoQuorum, e.Err) }
 
-// FilterError says of which keys of a request on a filter there is no answer, and why. errors.Is finds the causes in it, and ErrUnknown
-// where some of the keys may be marked.
+// FilterError names the keys of a request on a filter that have no answer, and the causes. errors.Is finds the causes in it, and ErrUnknown
+// if some of the keys may be marked.
 type FilterError struct {
 	Name    []byte
-	Keys    []int // without an answer: their places in the request, ascending
-	Unknown int   // how many of them may be marked all the same, now or later
-	Of      int   // keys of the request
-	Slices  int   // that have failed
-	Err     error // why, of some of them: each is an *UnknownError, a *QuorumError, or a refusal
+	Keys    []int // indexes in the request of the keys without an answer, ascending
+	Unknown int   // how many of them may still be marked, now or later
+	Of      int   // number of keys in the request
+	Slices  int   // number of slices that failed
+	Err     error // some of the causes: each is an *UnknownError, a *QuorumError, or a refusal
 }
 
 // Error implements error.
@@ -90,14 +91,14 @@ func (e *FilterError) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// kinds are the errors that a caller may look for in those of many slices.
+// kinds are the errors that a caller may look for among those of many slices.
 var kinds = []error{
 	ErrUnknown, ErrNoQuorum, ErrRequest, ErrClosed, ErrBusy, peer.ErrUnavailable, peer.ErrJoining, peer.ErrFrame, bloomslice.ErrOptions,
 	bigset.ErrNoFilter, bigset.ErrCorrupt, bigset.ErrDiskFull, bigset.ErrFailed, bigset.ErrClosed, bigset.ErrLimit, bigset.ErrRequest,
 	context.Canceled, context.DeadlineExceeded,
 }
 
-// someErrors are some of many errors: the first, and one of each kind.
+// someErrors are a selection of many errors: the first few, and one of each kind.
 type someErrors []error
 
 func (s *someErrors) add(err error) {

@@ -12,22 +12,22 @@ import (
 	"bigset/server/peer"
 )
 
-// Exchanged is what two replicas have told each other.
+// Exchanged counts what two replicas have exchanged.
 type Exchanged struct {
-	Sets   int    // that either of them has
-	Differ int    // of which their digests differed
+	Sets   int    // that at least one of them has
+	Differ int    // whose digests differed
 	Keys   uint64 // that were new to one of them
 	Dead   uint64 // dots that were not dead at one of them
-	Lost   uint64 // dots that one lacks and the other has seen, but shows neither live nor dead: damage there
-	Left   int    // times that a set was left to the next exchange: it was written without a break, or its replica came back in another incarnation
+	Lost   uint64 // dots that one has not and the other has seen, but shows neither live nor dead: damage there
+	Left   int    // how often a set was left to the next exchange, because it was written continuously or its replica came back in another incarnation
 
-	Slices        int    // of bloom filters, that either of them has, or knows to be dropped
-	SlicesDiffer  int    // of which their digests differed; the note of a drop alone, of what the other does not have, is no difference
-	SlicesDropped int    // of those, that one has, and the other knew to be dropped
+	Slices        int    // of bloom filters, that at least one of them has or knows to be dropped
+	SlicesDiffer  int    // whose digests differed; a mere note of a drop, for a slice that the other does not have, does not count
+	SlicesDropped int    // how many of these one had and the other knew to be dropped
 	Pages         uint64 // of slices, that one did not have as the other has them
 }
 
-// add adds what was told of slices to what was told of sets.
+// add adds the counts of slices to the counts of sets.
 func (e *Exchanged) add(s Exchanged) {
 	e.Slices += s.Slices
 	e.SlicesDiffer += s.SlicesDiffer
@@ -35,22 +35,22 @@ func (e *Exchanged) add(s Exchanged) {
 	e.Pages += s.Pages
 }
 
-// The shape of a comparison: into how many parts a range is split at most, how many sets there are in a part of the last split, about, and
-// in a range that is not split any more.
+// The shape of a comparison: the maximum number of parts of a split, the approximate number of sets in a part of the last split, and the
+// number of sets in a range that is not split further.
 const (
 	splitsMax  = 64
 	splitSets  = 8
 	listedSets = 16
 )
 
-// Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
-// compare digests of parts of the range, of smaller parts where these differ, and there at last of sets; then, of sets whose digests
-// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is checked by its receiver, and no clock is
-// joined: so it may go on while both are written, be broken off, and be done again. What it brings is not synced of itself. Equal
-// digests say nothing about damage.
+// Exchange brings two replicas what they have missed of each other, for all sets in a range of slots, both ends included: anti-entropy.
+// They compare digests of parts of the range, then of smaller parts where these differ, and finally of sets. For sets whose digests differ,
+// they compare Seen and Dead. Then only the missing keys are sent, and after them the deaths. Each fact is checked by its receiver, and no
+// clock is joined: so an exchange may run while both replicas are written, may be interrupted, and may be repeated. It does not sync what
+// it sends. Equal digests say nothing about damage.
 //
-// What fails for one set is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
-// error has all that failed, up to a number.
+// If a set fails, the exchange continues with the others, unless a replica is unavailable or ctx ends, which end the exchange. The error
+// contains the failures, up to a maximum number.
 func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (Exchanged, error) {
 	e := &exchange{a: a, b: b, lost: func([]byte, peer.Replica, *clock.Clock) {}}
 	return e.run(ctx, first, last)
@@ -61,7 +61,7 @@ type exchange struct {
 	a, b peer.Replica
 	sum  Exchanged
 	errs []error // of sets that were left
-	// lost is told of dots of a set that a replica has lost. The set's name is not its to keep.
+	// lost is called with dots of a set that a replica has lost. It must not keep the set's name.
 	lost func(set []byte, at peer.Replica, dots *clock.Clock)
 }
 
@@ -70,10 +70,10 @@ func (e *exchange) run(ctx context.Context, first, last keyscheme.Slot) (Exchang
 	return e.sum, errors.Join(append(e.errs, err)...)
 }
 
-// errsMax is how many errors of sets are told.
+// errsMax is the maximum number of sets' errors that are reported.
 const errsMax = 8
 
-// ranges compares a range in parts and goes on into those that differ.
+// ranges compares a range in parts, and descends into those that differ.
 func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts int) error {
 	as, err := rangesOf(ctx, e.a, first, last, parts)
 	if err != nil {
@@ -123,7 +123,7 @@ func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
 			continue
 		}
 		set := d.a.Name
-		if len(set) == 0 { // only b has it
+		if len(set) == 0 { // only b has the set
 			set = d.b.Name
 		}
 		e.sum.Differ++
@@ -140,7 +140,7 @@ func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
 	return nil
 }
 
-// both has the two replicas tell each other what they know of a set.
+// both exchanges what the two replicas know of a set.
 func (e *exchange) both(ctx context.Context, set []byte) error {
 	sa, ma, err := stateOf(ctx, set, e.a)
 	if err != nil {
@@ -155,7 +155,7 @@ func (e *exchange) both(ctx context.Context, set []byte) error {
 		e.send(ctx, &sending{set: set, from: e.b, to: e.a, has: sb, by: mb, lacks: sa}))
 }
 
-// send tells one replica all that another knows of a set and it does not.
+// send sends one replica all that another knows of a set and it does not.
 func (e *exchange) send(ctx context.Context, t *sending) error {
 	t.sent = &clock.Clock{}
 	err := t.run(ctx, t.missing())

@@ -12,13 +12,14 @@ import (
 	"bigset/server/transfer"
 )
 
-// ExchangeSlices has two replicas tell each other what either lacks, of all slices of bloom filters in a range of slots, both ends
-// included: anti-entropy. They compare digests, and where these differ sums of pages; pages that differ go over, and layers with their
-// counts. What one knows to be dropped, or replaced by a later filter of the name, the other drops. Nothing else is taken away, so it may
-// go on while both are marked, be broken off, and be done again. What it brings is as durable as what comes by marks, at the next flush.
+// ExchangeSlices brings two replicas what they have missed of each other, for all slices of bloom filters in a range of slots, both ends
+// included: anti-entropy. They compare digests, and sums of pages where these differ. Pages that differ are sent, and layers with their
+// counts. A slice that one knows to be dropped, or replaced by a later filter of the same name, is dropped by the other. Nothing else is
+// removed, so an exchange may run while both replicas are marked, may be interrupted, and may be repeated. What it sends becomes durable
+// like marks, at the next flush.
 //
-// What fails for one slice is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
-// error has all that failed, up to a number.
+// If a slice fails, the exchange continues with the others, unless a replica is unavailable or ctx ends, which end the exchange. The error
+// contains the failures, up to a maximum number.
 func ExchangeSlices(ctx context.Context, a, b peer.SliceReplica, first, last keyscheme.Slot) (Exchanged, error) {
 	e := &sliceExchange{a: a, b: b, droppedA: map[string]uint64{}, droppedB: map[string]uint64{}}
 	err := e.run(ctx, first, last)
@@ -30,7 +31,7 @@ type sliceExchange struct {
 	a, b peer.SliceReplica
 	sum  Exchanged
 	errs []error // of slices that were left
-	// droppedA and droppedB have the generation of each filter that the replica was told to drop: that drops all slices of it.
+	// droppedA and droppedB map each filter to the generation that the replica was asked to drop, which drops all its slices.
 	droppedA, droppedB map[string]uint64
 }
 
@@ -60,12 +61,12 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 	return nil
 }
 
-// sliceDigests are what two replicas have of a slice; of what one has never heard of, it has the generation 0.
+// sliceDigests are what two replicas have of a slice. A replica that has never heard of it has generation 0.
 type sliceDigests struct{ pair[bigset.SliceDigest] }
 
 func (d *sliceDigests) equal() bool { return d.damage == nil && d.newer() == 0 && d.a.Sum == d.b.Sum }
 
-// newer is above 0 where what a has takes the place of what b has, and below where it is the other way round.
+// newer is above 0 if a's state replaces b's, below 0 if b's replaces a's, and 0 if neither does.
 func (d *sliceDigests) newer() int {
 	if order := cmp.Compare(d.a.Generation, d.b.Generation); order != 0 || d.a.Dropped == d.b.Dropped {
 		return order
@@ -76,13 +77,13 @@ func (d *sliceDigests) newer() int {
 	return -1
 }
 
-// noted reports whether all that differs is the note of a drop, of a slice of which the other replica has nothing. That one may need no note: where it has a later
-// filter of the name, in other slices, it keeps none, and is told again in each exchange.
+// noted reports whether the only difference is the note of a drop, for a slice of which the other replica has nothing. The other replica
+// may need no note: if it has a later filter of the name, in other slices, it keeps none, and is sent the note again in each exchange.
 func (d *sliceDigests) noted() bool {
 	return d.damage == nil && (d.a.Dropped && d.b.Generation == 0 || d.b.Dropped && d.a.Generation == 0)
 }
 
-// both has the two replicas tell each other what they have of a slice.
+// both exchanges what the two replicas have of a slice.
 func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 	switch order := d.newer(); {
 	case order > 0 && d.a.Dropped:
@@ -97,7 +98,7 @@ func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 	return errors.Join(e.send(ctx, &d.a, e.a, e.b), e.send(ctx, &d.b, e.b, e.a)) // also where one is damaged
 }
 
-// drop drops a filter at a replica, with the first of its slices that is met.
+// drop drops a filter at a replica, when the first of its slices is met.
 func (e *sliceExchange) drop(ctx context.Context, p sliceDigests, d *bigset.SliceDigest, at peer.SliceReplica, done map[string]uint64) error {
 	if done[string(d.Name)] < d.Generation {
 		if _, err := at.DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
@@ -111,8 +112,7 @@ func (e *sliceExchange) drop(ctx context.Context, p sliceDigests, d *bigset.Slic
 	return nil
 }
 
-// send brings one replica what another has of a slice. What is no longer so, because the filter was dropped meanwhile, is left to the next
-// exchange.
+// send sends one replica what another has of a slice. If the filter has been dropped since, the slice is left to the next exchange.
 func (e *sliceExchange) send(ctx context.Context, d *bigset.SliceDigest, from, to peer.SliceReplica) error {
 	r, err := transfer.PullSlice(ctx, from, to, d.SliceSpec)
 	e.sum.Pages += r.Pages

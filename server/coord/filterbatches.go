@@ -11,35 +11,35 @@ import (
 	"bigset/bloomslice"
 )
 
-// FilterBatches does requests of one kind on one filter, checks or marks. Those that come beside one another it does as one: that takes fewer frames, and a
-// replica does all their keys of a slice together. Its methods may be called by any number of goroutines.
+// FilterBatches does requests of one kind on one filter, checks or marks, and combines concurrent ones into batches. A batch takes fewer
+// frames, and a replica does all its keys of a slice together. The methods may be called by any number of goroutines.
 //
-// A request begins at once while fewer than half as many batches as there are processors are under way, or none. Else it waits until one of them ends, and then all that wait are
-// a batch. So a request without others beside it waits for nobody, and a batch has only requests that came before it began: its answers are as good for them as answers of
-// their own.
+// A request begins at once if no batch is in progress, or fewer than half as many as there are processors. Otherwise it waits until one of
+// them ends, and then all waiting requests form a batch. So a request alone waits for no other, and a batch has only requests that arrived
+// before it began: its answers are as good for them as their own would be.
 //
-// A batch reads pages from disk one after the other, and waits for a replica that hangs; requests that are done one by one do so side by side. So when a batch is slow, the requests that
-// wait begin by themselves, and so do all others for some time.
+// A batch reads pages from disk one after the other, and waits for a replica that hangs, while separate requests do so in parallel. So when
+// a batch is slow, the waiting requests begin separately, and so do all later ones for some time.
 type FilterBatches struct {
 	c      *Coordinator
 	filter Filter
 	marks  bool
 	do     func(context.Context, FilterKeys) ([]bool, error)
-	most   int // batches under way
+	most   int // the maximum number of batches in progress
 
 	mu      sync.Mutex
-	going   int             // batches under way
+	going   int             // batches in progress
 	waiting []*batchRequest // oldest first
-	apart   time.Time       // until then requests are done by themselves
-	factor  time.Duration   // how many times as long as a slow batch has taken: more with each that is slow again
+	apart   time.Time       // until then, requests are done separately
+	factor  time.Duration   // multiplied by the duration of a slow batch; doubled by each further slow one
 }
 
 const (
-	batchKeysMax = 4096 // of a batch of several requests
+	batchKeysMax = 4096 // for a batch of several requests
 	factorMax    = 64
 )
 
-// batchSlow is how long a batch of so many keys may take. One request by itself may take what a replica that hangs takes until another is asked.
+// batchSlow is how long a batch of keys may take. A single request may take as long as a hanging replica delays it, until another is asked.
 func batchSlow(keys int, alone bool) time.Duration {
 	if alone {
 		return 100 * time.Millisecond
@@ -47,10 +47,10 @@ func batchSlow(keys int, alone bool) time.Duration {
 	return 10*time.Millisecond + time.Duration(keys)*50*time.Microsecond
 }
 
-// CheckBatches returns what does checks of a filter.
+// CheckBatches returns the FilterBatches that checks keys of a filter.
 func (c *Coordinator) CheckBatches(f Filter) *FilterBatches { return c.newBatches(f, c.CheckFilter) }
 
-// MarkBatches returns what marks keys of a filter.
+// MarkBatches returns the FilterBatches that marks keys of a filter.
 func (c *Coordinator) MarkBatches(f Filter) *FilterBatches {
 	b := c.newBatches(f, c.MarkFilter)
 	b.marks = true
@@ -59,24 +59,24 @@ func (c *Coordinator) MarkBatches(f Filter) *FilterBatches {
 
 func (c *Coordinator) newBatches(f Filter, do func(context.Context, FilterKeys) ([]bool, error)) *FilterBatches {
 	b := &FilterBatches{c: c, filter: f, do: do, most: 1}
-	if c.run == (Goroutines{}) { // another Runner does the same on every machine
+	if c.run == (Goroutines{}) { // another Runner must behave the same on every machine
 		b.most = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	return b
 }
 
-// batchRequest is a request that waits for others.
+// batchRequest is a request that waits for a batch.
 type batchRequest struct {
-	hashes *[]bloomslice.Hash // of whoever does the request, who gives them back
+	hashes *[]bloomslice.Hash // owned by the goroutine that does the request, which gives them back
 	over   Signal
 
-	// Guarded by mu until over is set, or done.
+	// Guarded by mu until over is set or done is true.
 	answers []bool
 	err     error
 	done    bool
 }
 
-// Do does what CheckFilter or MarkFilter do, with the quorum that the coordinator was made with. It does not keep the keys.
+// Do does what CheckFilter or MarkFilter does, with the coordinator's default quorum. It does not keep the keys.
 func (b *FilterBatches) Do(ctx context.Context, keys [][]byte) ([]bool, error) {
 	b.mu.Lock()
 	switch {
@@ -100,20 +100,20 @@ func (b *FilterBatches) Do(ctx context.Context, keys [][]byte) ([]bool, error) {
 	return r.answers, r.err
 }
 
-// hashesRoom is memory for the hashes of requests. What is asked of a coordinator keeps none of them when it is over.
+// hashesRoom holds memory for the hashes of requests. A coordinator keeps none of them after a request has ended.
 var hashesRoom = sync.Pool{New: func() any { return new([]bloomslice.Hash) }}
 
-// takeHashes returns memory for so many hashes.
+// takeHashes returns memory for n hashes.
 func takeHashes(n int) *[]bloomslice.Hash {
 	h := hashesRoom.Get().(*[]bloomslice.Hash)
 	*h = slices.Grow((*h)[:0], n)[:n]
 	return h
 }
 
-// giveHashes gives the memory back.
+// giveHashes returns the memory.
 func giveHashes(h *[]bloomslice.Hash) { hashesRoom.Put(h) }
 
-// timed does one of the batches that are under way, and begins the next one behind it.
+// timed does one of the batches in progress, and then begins the next one.
 func (b *FilterBatches) timed(ctx context.Context, r FilterKeys, alone bool) ([]bool, error) {
 	began := b.c.run.Now()
 	slow := batchSlow(r.count(), alone)
@@ -137,7 +137,7 @@ func (b *FilterBatches) timed(ctx context.Context, r FilterKeys, alone bool) ([]
 	return answers, err
 }
 
-// slow has all requests that wait, and those that come within some time, done by themselves.
+// slow makes all waiting requests, and those that arrive within d, run separately.
 func (b *FilterBatches) slow(d time.Duration) {
 	b.mu.Lock()
 	b.apart = b.c.run.Now().Add(d)
@@ -149,14 +149,14 @@ func (b *FilterBatches) slow(d time.Duration) {
 	}
 }
 
-// alone does a request that has waited by itself.
+// alone does a waiting request separately.
 func (b *FilterBatches) alone(r *batchRequest) {
 	answers, err := b.do(b.c.life, FilterKeys{Filter: b.filter, hashes: *r.hashes})
 	giveHashes(r.hashes)
 	b.answer(r, answers, err)
 }
 
-// answer gives a request what it has come to, unless nobody waits for it any more.
+// answer gives a request its result, unless its caller has stopped waiting.
 func (b *FilterBatches) answer(r *batchRequest, answers []bool, err error) {
 	b.mu.Lock()
 	if !r.done {
@@ -166,7 +166,7 @@ func (b *FilterBatches) answer(r *batchRequest, answers []bool, err error) {
 	r.over.Set()
 }
 
-// join adds a request to those that wait, or begins it where batches are slow, or fewer are under way by now.
+// join adds a request to the waiting ones, or begins it if batches are slow or fewer than most are in progress by now.
 func (b *FilterBatches) join(r *batchRequest) {
 	b.mu.Lock()
 	if b.c.run.Now().Before(b.apart) {
@@ -185,7 +185,7 @@ func (b *FilterBatches) join(r *batchRequest) {
 	}
 }
 
-// next ends one of the batches under way, and begins one with requests that wait, if there are any.
+// next ends one of the batches in progress, and begins one with waiting requests, if any.
 func (b *FilterBatches) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +204,7 @@ func (b *FilterBatches) next() {
 	b.c.run.Go(func() { b.batch(list, keys) })
 }
 
-// batch does requests as one.
+// batch does requests as one batch.
 func (b *FilterBatches) batch(list []*batchRequest, keys int) {
 	hashes, ends := list[0].hashes, make([]int, len(list))
 	if ends[0] = keys; len(list) > 1 {
@@ -230,8 +230,8 @@ func (b *FilterBatches) batch(list []*batchRequest, keys int) {
 	}
 }
 
-// splitError returns what the error of a batch says of the request with some of its keys. Where some keys of the batch may be marked, those of the request that have no answer
-// may be.
+// splitError returns the part of a batch's error that concerns the request with keys from to to. If some keys of the batch may be marked,
+// the request's keys without an answer may be.
 func splitError(err error, from, to int) error {
 	var f *FilterError
 	if !errors.As(err, &f) {
@@ -253,7 +253,7 @@ func splitError(err error, from, to int) error {
 	return &part
 }
 
-// leave ends a request for which nobody waits any more. One that no batch has begun with has not happened.
+// leave ends a request whose caller has stopped waiting. A request that is not part of a batch yet has not happened.
 func (b *FilterBatches) leave(r *batchRequest, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

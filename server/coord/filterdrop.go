@@ -13,21 +13,21 @@ import (
 // FilterDrop is a client's request to drop a whole filter.
 type FilterDrop struct {
 	Filter
-	Quorum Quorum // W; DW is not looked at, for a drop is on disk when a replica acknowledges it
+	Quorum Quorum // W; DW is ignored: a drop is on disk when a replica acknowledges it
 }
 
-// DropFilter takes a filter away, in its generation and those before. It answers when W replicas of every slice have it on disk, with the
-// errors of a Write; to do it again changes nothing. From then on no check is answered, where R+W > N, and no mark, where 2W > N: they
-// are bigset.ErrNoFilter. Marks that are still under way, or hints, are refused by the replicas that know.
+// DropFilter drops a filter, in its generation and all earlier ones. It answers when W replicas of every slice have the drop on disk, with
+// the errors of a Write; repeating it changes nothing. From then on no check is answered if R+W > N, and no mark if 2W > N: they fail with
+// bigset.ErrNoFilter. Marks that are still in progress or in hints are refused by the replicas that know of the drop.
 //
-// A replica that missed it gets no hint, but learns it from the others by anti-entropy: they remember it for good. Until then it holds
-// room alone: every request says which generation it means, and a filter that is made anew takes the place of the old one.
+// A replica that missed the drop gets no hint, but learns of it from the others by anti-entropy: they remember it for good. Until then its
+// slices only take up space: every request names a generation, and a new filter of the same name replaces the old one.
 func (c *Coordinator) DropFilter(ctx context.Context, d FilterDrop) error {
 	q, err := c.planFilter(&d.Filter, d.Quorum)
 	if err != nil {
 		return err
 	}
-	d.Name = bytes.Clone(d.Name) // what is sent refers to it
+	d.Name = bytes.Clone(d.Name) // the requests to replicas refer to it
 	o := &dropping{operation: c.newOperation(d.Name, q, nil), filter: d.Filter, acked: make([]int, d.Options.Slices), slicesOf: map[string][]uint32{}}
 	o.count = o.countNode
 	for s := range d.Options.Slices {
@@ -47,8 +47,8 @@ func (c *Coordinator) DropFilter(ctx context.Context, d FilterDrop) error {
 	return err
 }
 
-// dropping is a drop of a filter that is under way. A replica is asked once for all slices that it has: in the result it is counted by the
-// slice that the fewest have acknowledged.
+// dropping is a drop of a filter in progress. A replica is asked once for all its slices. The result counts the replicas of the slice that
+// the fewest have acknowledged.
 type dropping struct {
 	*operation
 	filter   Filter
@@ -57,7 +57,7 @@ type dropping struct {
 	acked    []int               // by slice: replicas that have dropped it; guarded by mu
 }
 
-// add notes who has a slice.
+// add records which replicas hold a slice.
 func (o *dropping) add(slice uint32, replicas []peer.SliceReplica) {
 	for _, rep := range replicas {
 		node := rep.Member().Node
@@ -68,7 +68,7 @@ func (o *dropping) add(slice uint32, replicas []peer.SliceReplica) {
 	}
 }
 
-// run has all nodes drop the filter.
+// run drops the filter at all nodes.
 func (o *dropping) run(context.Context) {
 	if !o.begin() {
 		return

@@ -12,23 +12,24 @@ import (
 	"bigset/server/peer"
 )
 
-// groupKeysMax is how many keys of a request go to a node in one frame.
+// groupKeysMax is the maximum number of keys of a request that go to a node in one frame.
 const groupKeysMax = 5000
 
-// sliceGroup is slices of one filter that the same replicas hold. Keys of all of them go to a replica in one frame, so that a batch takes one frame a node where
-// all nodes hold all slices.
+// sliceGroup is a group of slices of one filter that the same replicas hold. Keys of all of them go to a replica in one frame, so if all
+// nodes hold all slices, a batch takes one frame per node.
 type sliceGroup struct {
 	at    placed[peer.SliceReplica]
 	parts []*part
-	keys  []peer.SliceKeys // of the parts, in their order: by slice
-	n     int              // keys
+	keys  []peer.SliceKeys // of the parts, in the order of the slices
+	n     int              // number of keys
 }
 
-// sliceGroups puts parts together, and returns those that are to be done by themselves: of ranges that move, with too many keys, or alone in their group.
+// sliceGroups groups parts, and returns those that must be done separately: parts of moving ranges, with too many keys, or alone in their
+// group.
 func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []*sliceGroup, left []*part) {
-	known := map[*peer.SliceReplica]*sliceGroup{} // by the list of replicas, where several slices have one list
+	known := map[*peer.SliceReplica]*sliceGroup{} // by the list of replicas, if several slices share one list
 	at := c.placeSlices(f.Name)
-	var last struct { // slice's list of replicas, and what is known of it
+	var last struct { // the last slice's list of replicas, and its group
 		list *peer.SliceReplica
 		g    *sliceGroup
 	}
@@ -67,7 +68,7 @@ func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []
 	return groups, left
 }
 
-// placeSlices returns who holds the slices of a filter.
+// placeSlices returns the placement of the slices of a filter.
 func (c *Coordinator) placeSlices(filter []byte) func(slice uint32) Placement[peer.SliceReplica] {
 	if c.opt.PlaceSlices != nil {
 		return c.opt.PlaceSlices(filter)
@@ -80,7 +81,8 @@ func notMany(rep peer.SliceReplica) bool {
 	return !many
 }
 
-// sameReplicas reports whether two lists have the same replicas, and the same one first. The same node under another epoch is another replica.
+// sameReplicas reports whether two lists have the same replicas, with the same one first. The same node in another epoch is another
+// replica.
 func sameReplicas(a, b []peer.SliceReplica) bool {
 	if len(a) != len(b) || len(a) == 0 || a[0] != b[0] {
 		return false
@@ -88,15 +90,15 @@ func sameReplicas(a, b []peer.SliceReplica) bool {
 	return !slices.ContainsFunc(a, func(r peer.SliceReplica) bool { return !slices.Contains(b, r) })
 }
 
-// groupWork does a request on all keys of a group, and says how it went for each slice.
+// groupWork does a request on all keys of a group, and returns the outcome for each slice.
 type groupWork func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer
 
-// groupAnswer is how a request on one slice among many went.
+// groupAnswer is the outcome of a request on one slice of a group.
 type groupAnswer struct {
 	answers []bool
 	err     error
-	left    bool // neither: it is to be done by itself, for another replica may do it
-	unknown bool // where it is left: a replica was asked to mark the keys, and nobody knows whether it has
+	left    bool // neither: the slice must be done separately, since another replica may do it
+	unknown bool // if left: a replica was asked to mark the keys, and the outcome is unknown
 }
 
 // inGroups does what can be done in groups, and returns the parts that are left.
@@ -133,16 +135,16 @@ func (g *gatherSlices) inGroups(ctx context.Context, c *Coordinator, q Quorum, p
 		for _, group := range groups {
 			c.run.Go(func() { done(group) })
 		}
-		_ = over.Wait(context.Background()) // work ends when ctx does
+		_ = over.Wait(context.Background()) // the workers end when ctx does
 	}
 	return left
 }
 
-// checkGroup asks R replicas about all keys of a group: first the nearest, where it answers at once, and then others about the keys that it has not found. They are asked about
-// every slice nevertheless, for they may know that the filter was dropped.
+// checkGroup asks R replicas about all keys of a group. If the nearest one answers at once, the others are asked only about the keys that
+// it has not found. They are still asked about every slice, for they may know that the filter was dropped.
 func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {
 	found, replicas := make([]bool, g.n), g.at.read
-	var have [][]peer.SliceAnswers // of replicas of which found tells what they said
+	var have [][]peer.SliceAnswers // of the replicas whose answers are already in found
 	if checksNow(replicas[0], spec, g.keys, found) {
 		have, replicas = make([][]peer.SliceAnswers, 1), replicas[1:]
 	} else {
@@ -163,13 +165,13 @@ func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.Slic
 	return out
 }
 
-// checksNow has a replica check keys, if it can at once.
+// checksNow lets a replica check keys, if it can do so at once.
 func checksNow(rep peer.SliceReplica, spec bigset.SliceSpec, keys []peer.SliceKeys, found []bool) bool {
 	now, ok := rep.(peer.SlicesNow)
 	return ok && now.CheckManyNow(spec, keys, found)
 }
 
-// unfound returns the keys of the group that were not found, and of each its place in its slice.
+// unfound returns the keys of the group that were not found, and the index of each in its slice.
 func (g *sliceGroup) unfound(found []bool) (keys []peer.SliceKeys, at []int) {
 	n := 0
 	for _, has := range found {
@@ -196,9 +198,9 @@ func (g *sliceGroup) unfound(found []bool) (keys []peer.SliceKeys, at []int) {
 func checkMany(ctx context.Context, rep peer.SliceReplica, spec bigset.SliceSpec, keys []peer.SliceKeys) ([]peer.SliceAnswers, error) {
 	all, m, err := rep.(peer.ManySlices).CheckMany(ctx, spec, keys)
 	switch {
-	case errors.Is(err, bigset.ErrNoFilter): // an answer, too
+	case errors.Is(err, bigset.ErrNoFilter): // also an answer
 		return []peer.SliceAnswers{{Err: fmt.Errorf("%s: %w", m.Node, err)}}, nil
-	case err == nil && m.State != peer.Normal: // it may lack what it has not found
+	case err == nil && m.State != peer.Normal: // a joining replica may not have all marks
 		err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
 	case err == nil && len(all) != len(keys):
 		err = fmt.Errorf("%w: answers about %d slices, not %d", peer.ErrFrame, len(all), len(keys))
@@ -208,13 +210,13 @@ func checkMany(ctx context.Context, rep peer.SliceReplica, spec bigset.SliceSpec
 	return all, err
 }
 
-// joined adds to what was found of the i-th slice of a group what replicas have answered about the keys at some places.
+// joined merges the answers of replicas about the keys at some indexes into found, for the i-th slice of a group.
 func joined(found []bool, at []int, answers [][]peer.SliceAnswers, i int) (o groupAnswer) {
 	for _, a := range answers {
 		switch one := &a[min(i, len(a)-1)]; {
 		case errors.Is(one.Err, bigset.ErrNoFilter):
 			return groupAnswer{err: one.Err}
-		case one.Err != nil || len(one.Answers) != len(at): // another replica may answer about this slice
+		case one.Err != nil || len(one.Answers) != len(at): // another replica may answer for this slice
 			o.left = true
 		default:
 			for j, has := range one.Answers {
@@ -228,7 +230,7 @@ func joined(found []bool, at []int, answers [][]peer.SliceAnswers, i int) (o gro
 	return o
 }
 
-// errOfAll returns the first error where each answer is an error of a kind: then the node has failed, and not some slices at it.
+// errOfAll returns the first error if each answer is an error of a kind: then the node has failed, and not some slices at it.
 func errOfAll[A any](all []A, of func(*A) error, kind func(error) bool) error {
 	for i := range all {
 		if err := of(&all[i]); err == nil || !kind(err) {
@@ -238,23 +240,23 @@ func errOfAll[A any](all []A, of func(*A) error, kind func(error) bool) error {
 	return of(&all[0])
 }
 
-// markingGroup is a request to mark keys of many slices that is under way.
+// markingGroup is a request to mark keys of many slices, in progress.
 type markingGroup struct {
 	*operation
 	of     *sliceGroup
 	spec   bigset.SliceSpec
 	hung   *nodes
-	slices []markedSlice // as the group's parts; guarded by mu
+	slices []markedSlice // parallel to the group's parts; guarded by mu
 }
 
-// markedSlice is how far the marks of one slice among many have come.
+// markedSlice is the progress of the marks of one slice of a group.
 type markedSlice struct {
 	acked   int    // replicas that have the marks
-	added   []bool // keys that were new to all who have answered
-	left    bool   // it is to be marked by itself
-	unknown bool   // where it is left: a replica was asked, and nobody knows whether it has marked the keys
-	refused error  // a replica has refused the keys for all, or knows that the filter was dropped: it is decided
-	err     error  // what replicas have said against the marks
+	added   []bool // keys that were new to all replicas that have answered
+	left    bool   // the slice must be marked separately
+	unknown bool   // if left: a replica was asked, and it is unknown whether it has marked the keys
+	refused error  // a replica has refused the keys for all, or knows that the filter was dropped: the slice is decided
+	err     error  // the replicas' errors
 }
 
 // markGroup marks all keys of a group: markSlice for many slices.
@@ -287,7 +289,7 @@ func (c *Coordinator) markGroup(ctx context.Context, q Quorum, spec bigset.Slice
 	return out
 }
 
-// run has one replica decide on all slices, and the others do what it has decided.
+// run lets one replica decide on all slices; the others follow its decision.
 func (o *markingGroup) run(ctx context.Context) {
 	marked, by, unknown, err := o.mint(ctx)
 	if err != nil {
@@ -312,9 +314,9 @@ func (o *markingGroup) run(ctx context.Context) {
 	late.do()
 }
 
-// minted takes what a replica has decided, and returns the marks for the others, with their places in the group. unknown says that nobody
-// knows what a replica before has done. A slice that is refused is decided, as by marking.run; what else was not marked is left. It is
-// called with mu held.
+// minted takes the decision of a replica, and returns the marks for the others, with their indexes in the group. unknown says that an
+// earlier replica may have marked some keys. A refused slice is decided, as in marking.run; any other slice that was not marked is left.
+// minted is called with mu held.
 func (o *markingGroup) minted(node string, marked []peer.SliceMarked, unknown bool) (marks []peer.SliceMarks, at []int) {
 	marks, at = make([]peer.SliceMarks, 0, len(marked)), make([]int, 0, len(marked))
 	room := make([]bool, 0, o.of.n)
@@ -336,8 +338,8 @@ func (o *markingGroup) minted(node string, marked []peer.SliceMarked, unknown bo
 	return marks, at
 }
 
-// mint has the first replica that can decide on the marks, as marking.mint does. unknown says that nobody knows what one that was asked
-// before has done.
+// mint lets the first replica that can decide on the marks do so, as marking.mint does. unknown says that a replica that was asked before
+// may have marked some keys.
 func (o *markingGroup) mint(ctx context.Context) (marked []peer.SliceMarked, by peer.SliceReplica, unknown bool, err error) {
 	var errs []error
 	patience := o.c.opt.Timeout / time.Duration(len(o.of.at.read)+1)
@@ -361,7 +363,8 @@ func (o *markingGroup) mint(ctx context.Context) (marked []peer.SliceMarked, by 
 	return nil, nil, unknown, &QuorumError{Set: o.name, Of: 1, Err: errors.Join(errs...)}
 }
 
-// decide asks one replica for the marks. One that could not begin with any slice, because it is joining or its disk is full, fails as a whole.
+// decide asks one replica for the marks. A replica that could not begin with any slice, because it is joining or its disk is full, fails as
+// a whole.
 func (o *markingGroup) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) ([]peer.SliceMarked, error) {
 	ctx, cancel := Deadline(ctx, o.c.run, patience)
 	defer cancel()
@@ -378,7 +381,7 @@ func (o *markingGroup) decide(ctx context.Context, rep peer.SliceReplica, patien
 	err = errOfAll(marked, func(m *peer.SliceMarked) error { return m.Err }, func(err error) bool {
 		return errors.Is(err, peer.ErrUnavailable) && !peer.Refused(err)
 	})
-	if err != nil && ctx.Err() != nil { // the replica has answered so because the time was up
+	if err != nil && ctx.Err() != nil { // the error is the replica's reaction to the deadline
 		o.hung.add(rep.Member().Node)
 	}
 	if err == nil && (by.State != peer.Normal || !o.asked(marked)) {
@@ -397,7 +400,7 @@ func (o *markingGroup) asked(marked []peer.SliceMarked) bool {
 	return true
 }
 
-// give gives marks to a replica in the background, as Coordinator.send. at are their places in the group.
+// give sends marks to a replica in the background, as Coordinator.send does. at are their indexes in the group.
 func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.SliceMarks, at []int) (late func()) {
 	node, size := rep.Member().Node, int64(0)
 	for i := range marks {
@@ -419,8 +422,8 @@ func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.
 	return nil
 }
 
-// took takes a replica's answer to marks. What it has not taken becomes hints. One that knows the filter of a slice to be dropped, or replaced,
-// decides for the slice: nothing of it will be seen any more.
+// took takes a replica's answer to marks. Marks that it has not taken become hints. A replica that knows the filter of a slice to be
+// dropped, or replaced, decides the slice: none of its marks will be seen again.
 func (o *markingGroup) took(from peer.Member, node string, marks []peer.SliceMarks, at []int, answers []peer.SliceAnswers, whole error) {
 	errOf := func(j int) error {
 		if whole != nil {

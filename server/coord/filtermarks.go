@@ -14,15 +14,16 @@ import (
 	"bigset/server/peer"
 )
 
-// MarkFilter marks keys of a filter, and says which were new. One replica of a key's slice decides in which layer of its own the key goes,
-// or in whose it was found, and the others do the same: also with a key that was there, for they may lack it. It answers when W have done
-// so, as durably as the filter promises: from then on, where R+W > N, no check denies the key. A key was new when all that had answered
-// by then say so. Of several requests that mark one key beside one another at most one is told so, where 2W > N, and maybe none.
+// MarkFilter marks keys of a filter, and reports which were new. One replica of a key's slice decides in which layer of its own the key
+// goes, or in whose layer it was found. The others do the same, even for a key that was present, for they may not have it. MarkFilter
+// answers when W have done so, as durably as the filter promises: from then on, if R+W > N, no check denies the key. A key was new if all
+// replicas that had answered by then say so. If several requests mark one key concurrently and 2W > N, at most one of them sees it as new,
+// and maybe none.
 //
-// Each slice is marked for itself. Where some can't answer the error is a *FilterError, which names their keys: what errors.Is finds in it
-// is said of these, as it is of a Write. ErrUnknown is one that may be marked; without it none is, nor will be. The answers about the
-// others hold all the same. To mark a key again does no harm, but that it may not be called new. A filter that was dropped, or had to
-// make room for a later one, is bigset.ErrNoFilter.
+// Each slice is marked by itself. If some fail, the error is a *FilterError, which names their keys. What errors.Is finds in it applies to
+// these keys, as for a Write: with ErrUnknown, a key may be marked; without it, no key is or will be. The answers about the other keys
+// still hold. Marking a key again does no harm, except that it may not be reported as new. The error for a filter that was dropped or
+// replaced by a later one is bigset.ErrNoFilter.
 func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, error) {
 	q, err := c.planFilter(&r.Filter, r.Quorum)
 	if err != nil {
@@ -36,14 +37,14 @@ func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, err
 	})
 }
 
-// marking is a request to mark keys of one slice that is under way.
+// marking is a request to mark keys of one slice, in progress.
 type marking struct {
 	*operation
 	at     placed[peer.SliceReplica]
 	spec   bigset.SliceSpec
 	hashes []bloomslice.Hash
-	hung   *nodes // that a piece of the request has waited for in vain
-	added  []bool // keys that were new to all who have answered; guarded by mu
+	hung   *nodes // for which a part of the request has waited in vain
+	added  []bool // keys that were new to all replicas that have answered; guarded by mu
 }
 
 // nodes is a set of nodes.
@@ -60,7 +61,7 @@ func (n *nodes) add(name string) {
 	}
 }
 
-// last returns replicas in order, but those of the nodes behind the others.
+// last returns replicas in order, but with the given nodes last.
 func (n *nodes) last(replicas []peer.SliceReplica) (all []peer.SliceReplica) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,7 +90,7 @@ func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec bigset.Slice
 	return slices.Clone(o.added), nil
 }
 
-// run has one replica decide, and the others do what it has decided.
+// run lets one replica decide; the others follow its decision.
 func (o *marking) run(ctx context.Context) {
 	m, added, by, err := o.mint(ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func (o *marking) run(ctx context.Context) {
 	late.do()
 }
 
-// report notes which keys were new at one of the replicas.
+// report records which keys were new at one of the replicas.
 func (o *marking) report(added []bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,8 +125,8 @@ func (o *marking) report(added []bool) {
 	}
 }
 
-// answered takes the answer of a replica to marks. One that knows the filter to be dropped decides for all: nothing of it will be seen
-// any more.
+// answered takes the answer of a replica to marks. A replica that knows the filter to be dropped decides for all: none of its marks will be
+// seen again.
 func (o *marking) answered(node string, err error) {
 	if errors.Is(err, bigset.ErrNoFilter) {
 		o.finish(true, fmt.Errorf("%s: %w", node, err))
@@ -134,12 +135,12 @@ func (o *marking) answered(node string, err error) {
 	o.ack(node, err)
 }
 
-// errMarks says that a replica's answer is not to what it was asked.
+// errMarks is the error for an answer that does not match the question.
 var errMarks = errors.New("coord: marks of other keys, or of a replica that may not decide")
 
-// mint has the first replica that can decide on the marks. Where nobody knows what one has done the next is asked all the same: a key in
-// layers of both is as good, and a replica that hangs would hold up the slice. So each has its part of the time, and one that has let it pass
-// is asked last for what else there is in the request. The error, while nothing has begun, says that nothing has happened.
+// mint lets the first replica that can decide on the marks do so. If a replica's outcome is unknown, the next one is still asked: a key in
+// layers of both does no harm, and a replica that hangs would hold up the slice. So each replica gets its share of the time, and one that
+// has exceeded it is asked last for the rest of the request. An error, as long as nothing has begun, means that nothing has happened.
 func (o *marking) mint(ctx context.Context) (bigset.Marks, []bool, peer.SliceReplica, error) {
 	var errs []error
 	unknown := false
@@ -178,7 +179,7 @@ func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience ti
 	return m, added, err
 }
 
-// asked reports whether marks are of the keys, and of the slice, that a replica was asked for.
+// asked reports whether marks are of the keys and the slice that a replica was asked for.
 func (o *marking) asked(m *bigset.Marks) bool {
 	return bytes.Equal(m.Name, o.spec.Name) && m.Slice == o.spec.Slice && m.Generation == o.spec.Generation && m.Options == o.spec.Options &&
 		slices.EqualFunc(m.Marks, o.hashes, func(m bigset.Mark, h bloomslice.Hash) bool { return m.Hash == h })

@@ -14,24 +14,25 @@ import (
 	"bigset/server/peer"
 )
 
-// Filter names a bloom filter, and says what it was made with: the same in all requests, from whomever.
+// Filter identifies a bloom filter, with the options that it was created with: they are the same in all requests, from every client.
 type Filter struct {
 	Name       []byte
-	Generation uint64 // above 0, of no other filter, and above those of its name before
-	// Options are all set, none a default; not InMemory. Owners is at least the N of every request: each replica may come to own layers.
+	Generation uint64 // above 0, unique among all filters, and above those of earlier filters of the name
+	// Options must all be set; there are no defaults, and InMemory is not allowed. Owners is at least the N of every request: each replica
+	// may come to own layers.
 	Options bigset.FilterOptions
 }
 
-// FilterKeys is a client's request to mark keys of a filter, or its question whether they are there. How durable a mark is before a
-// replica acknowledges it says the filter: the quorum's DW is not looked at.
+// FilterKeys is a client's request to mark or check keys of a filter. The filter defines how durable a mark must be before a replica
+// acknowledges it; the quorum's DW is ignored.
 type FilterKeys struct {
 	Filter
 	Keys   [][]byte
 	Quorum Quorum
-	hashes []bloomslice.Hash // in place of keys; nobody changes them
+	hashes []bloomslice.Hash // instead of Keys; must not be changed
 }
 
-// count returns how many keys there are.
+// count returns the number of keys.
 func (r *FilterKeys) count() int { return max(len(r.Keys), len(r.hashes)) }
 
 // hash returns the hash of a key.
@@ -42,11 +43,12 @@ func (r *FilterKeys) hash(i int) bloomslice.Hash {
 	return bloomslice.Sum(r.Keys[i])
 }
 
-// CheckFilter says for each key whether it is in the filter: false is certain, true is not. R replicas of the key's slice decide
-// together: it is there when one of them has it. A filter that was dropped, or had to make room for a later one, is bigset.ErrNoFilter.
+// CheckFilter reports for each key whether it is in the filter: false is certain, true is not. R replicas of the key's slice decide
+// together: the key is present if one of them has it. The error for a filter that was dropped or replaced by a later one is
+// bigset.ErrNoFilter.
 //
-// Each slice is asked for itself. Where some can't answer the error is a *FilterError, which names their keys, and the answers about the
-// others hold all the same.
+// Each slice is asked by itself. If some fail, the error is a *FilterError, which names their keys. The answers about the other keys still
+// hold.
 func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, error) {
 	q, err := c.planFilter(&r.Filter, r.Quorum)
 	if err != nil {
@@ -66,10 +68,10 @@ func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, er
 // checked is one replica's answer about keys of a slice.
 type checked struct {
 	present []bool
-	gone    error // it knows that there is no such filter any more
+	gone    error // the replica knows that the filter no longer exists
 }
 
-// checkSlice asks the replicas of a slice. That the filter was dropped is an answer, too: W replicas know of it, and so one of R does.
+// checkSlice asks the replicas of a slice. That the filter was dropped is an answer, too: W replicas know of it, and so does one of R.
 func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 	q, l := place(c.opt.PlaceSlice(spec.Name, spec.Slice), q)
 	answers, err := ask(ctx, c, spec.Name, q.R, l.read, func(ctx context.Context, rep peer.SliceReplica) (checked, error) {
@@ -77,7 +79,7 @@ func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec bigset.Slic
 		switch {
 		case errors.Is(err, bigset.ErrNoFilter):
 			return checked{gone: fmt.Errorf("%s: %w", m.Node, err)}, nil
-		case err == nil && m.State != peer.Normal: // it may lack what it has not found
+		case err == nil && m.State != peer.Normal: // a joining replica may not have all marks
 			err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
 		case err == nil && len(present) != len(hashes):
 			err = fmt.Errorf("%w: %d answers to %d keys", peer.ErrFrame, len(present), len(hashes))
@@ -99,7 +101,7 @@ func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec bigset.Slic
 	return found, nil
 }
 
-// planFilter returns the quorum of a request on a filter, or says why there can be no such request.
+// planFilter returns the quorum of a request on a filter, or an error if the request is not possible.
 func (c *Coordinator) planFilter(f *Filter, q Quorum) (Quorum, error) {
 	q, err := c.quorum(q)
 	if err != nil {
@@ -115,11 +117,11 @@ func (c *Coordinator) planFilter(f *Filter, q Quorum) (Quorum, error) {
 	return q, nil
 }
 
-// refuses returns why a filter can't be kept by several replicas.
+// refuses returns why a filter can't be kept by several replicas, or "".
 func (c *Coordinator) refuses(f *Filter, q Quorum) string {
 	switch {
 	case c.opt.PlaceSlice == nil:
-		return "there is no place for filters"
+		return "no placement of filters is configured"
 	case len(f.Name) == 0:
 		return "no name"
 	case f.Generation == 0:
@@ -134,15 +136,15 @@ func (c *Coordinator) refuses(f *Filter, q Quorum) string {
 	return ""
 }
 
-// slicesAtOnce is how many slices of one request are asked at a time.
+// slicesAtOnce is how many slices of one request are asked at the same time.
 const slicesAtOnce = 64
 
-// part is the keys of a request that are of one slice.
+// part is the keys of a request that belong to one slice.
 type part struct {
 	slice  uint32
 	hashes []bloomslice.Hash
 	places []int // of the keys in the request
-	// unknown says that a replica was asked to mark the keys, and nobody knows whether it has.
+	// unknown says that a replica was asked to mark the keys, and that its outcome is unknown.
 	unknown bool
 }
 
@@ -181,18 +183,18 @@ type splitting struct {
 
 var splittings = sync.Pool{New: func() any { return new(splitting) }}
 
-// cuttingKept is for how many keys, or slices, memory is kept.
+// splittingKept is the maximum number of keys, or slices, for which memory is kept.
 const splittingKept = 4096
 
-// done gives the memory back.
+// done returns the memory.
 func (c *splitting) done() {
 	if max(cap(c.hashes), cap(c.places), cap(c.next)) <= splittingKept {
 		splittings.Put(c)
 	}
 }
 
-// order returns the hashes of the keys of a request, the slice and the place of each, as one number, by slice and within one by place, and how many slices there are. They are good
-// until done.
+// order returns the hashes of the keys of a request, and the slice and the index of each, as one number, sorted by slice and then by index,
+// and the number of slices. The results are valid until done.
 func (c *splitting) order(r *FilterKeys) (hashes []bloomslice.Hash, order []uint64, count int) {
 	n := r.count()
 	if hashes = r.hashes; hashes == nil {
@@ -215,15 +217,15 @@ func (c *splitting) order(r *FilterKeys) (hashes []bloomslice.Hash, order []uint
 	return hashes, order, count
 }
 
-// bySlice sorts keys, each a slice and a place, by slice and within one by place; they come by place. Where slices are few beside the keys it
-// counts, in time that grows with the keys alone. It may change what it is given, or return it.
+// bySlice sorts keys, each a slice and an index, by slice, and by index within a slice; they arrive by index. If the slices are few
+// compared to the keys, it counts, in time proportional to the number of keys. It may modify its argument, or return it.
 func (c *splitting) bySlice(order []uint64, slicesOf uint32) []uint64 {
 	if uint64(slicesOf) > 4*uint64(len(order)) {
 		slices.Sort(order)
 		return order
 	}
 	n := int(slicesOf) + 1
-	next := slices.Grow(c.next[:0], n)[:n] // by slice, where its next key goes
+	next := slices.Grow(c.next[:0], n)[:n] // by slice: where its next key goes
 	clear(next)
 	sorted := slices.Grow(c.byOrder[:0], len(order))[:len(order)]
 	c.next, c.byOrder = next, sorted
@@ -244,14 +246,14 @@ func (c *splitting) bySlice(order []uint64, slicesOf uint32) []uint64 {
 // sliceWork does a request on some keys of one slice, at most bigset.MarksMax, and answers about each.
 type sliceWork func(context.Context, bigset.SliceSpec, []bloomslice.Hash) ([]bool, error)
 
-// eachSlice does a request at all slices that it has keys of, side by side, and answers in the order of the keys. Slices that the same replicas hold are done
-// together, and one by one what is left of them.
+// eachSlice does a request at all slices that its keys belong to, in parallel, and returns the answers in the order of the keys. Slices
+// that the same replicas hold are done together, the remaining ones one by one.
 func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, work sliceWork, together groupWork) ([]bool, error) {
 	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	parts := r.split()
 	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, r.count())}
-	g.filter.Name = bytes.Clone(r.Name) // what is sent refers to it, and may be under way when the caller goes on
+	g.filter.Name = bytes.Clone(r.Name) // the requests to replicas refer to it, perhaps after the caller has returned
 	if len(parts) > 1 {
 		parts = g.inGroups(ctx, c, q, parts, together)
 	}
@@ -263,7 +265,7 @@ func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, wo
 		for range workers {
 			c.run.Go(func() { g.run(ctx) })
 		}
-		if err := g.over.Wait(context.Background()); err != nil { // work ends when ctx does
+		if err := g.over.Wait(context.Background()); err != nil { // the workers end when ctx does
 			return nil, err
 		}
 	} else {
@@ -272,7 +274,7 @@ func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, wo
 	return g.answers, g.err()
 }
 
-// gatherSlices is what becomes of a request on several slices.
+// gatherSlices collects the results of a request on several slices.
 type gatherSlices struct {
 	filter Filter
 	work   sliceWork
@@ -280,7 +282,7 @@ type gatherSlices struct {
 
 	mu      sync.Mutex
 	workers int
-	left    []*part // that nobody has begun
+	left    []*part // not begun yet
 	answers []bool
 	failure FilterError
 	errs    someErrors
@@ -306,7 +308,7 @@ func (g *gatherSlices) run(ctx context.Context) {
 	}
 }
 
-// do does a part in pieces, one behind the other: so a key that is in several of them is new in one at most.
+// do does a part in pieces, one after the other, so that a key that is in several of them is new in at most one.
 func (g *gatherSlices) do(ctx context.Context, p *part) {
 	spec := bigset.SliceSpec{Name: g.filter.Name, Slice: p.slice, Generation: g.filter.Generation, Options: g.filter.Options}
 	var errs someErrors
@@ -321,7 +323,7 @@ func (g *gatherSlices) do(ctx context.Context, p *part) {
 			continue
 		}
 		for i, place := range p.places[at:end] {
-			g.answers[place] = answers[i] // no other part has the place
+			g.answers[place] = answers[i] // no other part has this index
 		}
 	}
 	if len(errs) == 0 {
@@ -333,22 +335,22 @@ func (g *gatherSlices) do(ctx context.Context, p *part) {
 	g.errs.add(fmt.Errorf("slice %d: %w", p.slice, errors.Join(errs...)))
 }
 
-// failed notes a slice without an answer. It is called with mu held.
+// failed records a slice without an answer. It is called with mu held.
 func (g *gatherSlices) failed(p *part, places []int, err error) {
 	g.noAnswer(p, places, err)
 	g.failure.Slices++
 	g.errs.add(fmt.Errorf("slice %d: %w", p.slice, err))
 }
 
-// noAnswer notes keys without an answer. It is called with mu held.
+// noAnswer records keys without an answer. It is called with mu held.
 func (g *gatherSlices) noAnswer(p *part, places []int, err error) {
 	g.failure.Keys = append(g.failure.Keys, places...)
-	if errors.Is(err, ErrUnknown) || p.unknown && !errors.Is(err, bigset.ErrNoFilter) { // that a filter was dropped decides
+	if errors.Is(err, ErrUnknown) || p.unknown && !errors.Is(err, bigset.ErrNoFilter) { // the drop of a filter decides
 		g.failure.Unknown += len(places)
 	}
 }
 
-// err returns what is to be said of slices that have failed.
+// err returns the error about the slices that failed.
 func (g *gatherSlices) err() error {
 	f := &g.failure
 	if f.Slices == 0 {

@@ -7,35 +7,34 @@ import (
 	"path/filepath"
 )
 
-// Folder is where hints are kept: files that are only appended to. OSFolder is one of the operating system; tests and simulations
-// have one that crashes.
+// Folder stores hints in append-only files. OSFolder is one of the operating system; tests and simulations have one that crashes.
 type Folder interface {
-	// Create makes an empty file. It is there after a crash when it and then the folder were synced.
+	// Create makes an empty file. The file survives a crash once both it and the folder have been synced.
 	Create(name string) (File, error)
-	// Open opens a file to be read.
+	// Open opens a file for reading.
 	Open(name string) (Reader, error)
 	// Remove removes a file.
 	Remove(name string) error
 	// List returns the names of the files.
 	List() ([]string, error)
-	// Sync makes what files there are durable.
+	// Sync makes the creation and removal of files durable.
 	Sync() error
 }
 
-// File is a file to be appended to. What was written before a Sync that returned nil survives a crash; of what was written after,
-// anything may.
+// File is an append-only file. Data written before a Sync that returned nil survives a crash; any part of the data written after it may
+// survive.
 type File interface {
 	io.WriteCloser
 	Sync() error
 }
 
-// Reader is a file to be read, from any place.
+// Reader is a file to be read, at any offset.
 type Reader interface {
 	io.ReaderAt
 	io.Closer
 }
 
-// OSFolder returns the folder at a path of the operating system, and makes it where there is none.
+// OSFolder returns the folder at a path of the operating system, and creates it if necessary.
 func OSFolder(path string) (Folder, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err

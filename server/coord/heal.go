@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// healsMax is how many sets of replicas are being healed, or could not be not long ago.
+	// healsMax is how many sets of replicas may be in healing, or have failed to heal recently.
 	healsMax = 64
-	// healAgain is how long a set of a replica is left alone after some of it could not be healed: every read meets that again.
+	// healAgain is how long a set at a replica is left alone after some of it could not be healed, since every read meets that damage
+	// again.
 	healAgain = time.Minute
 )
 
-// Heal has a replica put back keys that it has lost: dots of a set that it has seen, that are not dead there, and that have no key.
-// Other replicas are asked for them, one after the other, until each dot was told of. A dot that one of them knows to be dead
-// becomes dead. What none of them tells of is left as it is: nothing follows from absence. The clock is what is left; an error
-// means that somebody could not be asked, or not do it.
+// Heal puts back keys that a replica has lost: dots of a set that it has seen, that are not dead there, and that have no key. It asks other
+// replicas for them, one after the other, until each dot is accounted for. A dot that one of them knows to be dead becomes dead. A dot that
+// none of them knows is left as it is: nothing follows from absence. The clock holds the dots that are left. An error means that a replica
+// could not be asked, or could not do its part.
 //
-// Where the replica can't read what is around such a key, all that it has lost of the set is asked for, and put back at once.
+// If the replica can't read the data around such a key, Heal asks for everything that it has lost of the set, and puts it back at once.
 func Heal(ctx context.Context, set []byte, lost *clock.Clock, to peer.Replica, from ...peer.Replica) (healed int, left *clock.Clock, err error) {
 	left = lost.Clone()
 	for _, source := range from {
@@ -44,8 +45,8 @@ func Heal(ctx context.Context, set []byte, lost *clock.Clock, to peer.Replica, f
 	return healed + n, left, err
 }
 
-// healHoles has a replica fill the stretches of a set that it can't read: other replicas are asked for all that it has lost. What none
-// of them tells of is left, and then so is the stretch it may be in.
+// healHoles fills the stretches of a set that a replica can't read: it asks other replicas for everything that the replica has lost. A dot
+// that none of them knows is left, and so is the stretch that it may be in.
 func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Replica) (healed int, left *clock.Clock, err error) {
 	left, m, err := to.Lost(ctx, set)
 	if err != nil {
@@ -84,7 +85,7 @@ func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Re
 	return r.Healed, left, err
 }
 
-// replicaError says at which replica something failed.
+// replicaError is an error with the replica at which it occurred.
 type replicaError struct {
 	at  peer.Replica
 	err error
@@ -93,13 +94,13 @@ type replicaError struct {
 func (e *replicaError) Error() string { return fmt.Sprintf("%s: %v", e.at.Member().Node, e.err) }
 func (e *replicaError) Unwrap() error { return e.err }
 
-// unreadableAt reports whether something failed for a replica could not read what it has.
+// unreadableAt reports whether an error occurred because a replica could not read its data.
 func unreadableAt(err error, at peer.Replica) bool {
 	var e *replicaError
 	return errors.As(err, &e) && e.at == at && errors.Is(e.err, bigset.ErrCorrupt)
 }
 
-// healFrom takes what one replica tells, and takes those dots off what is left.
+// healFrom takes what one replica knows, and removes those dots from left.
 func healFrom(ctx context.Context, set []byte, left *clock.Clock, to, from peer.Replica) (healed int, err error) {
 	for f, err := range from.Locate(ctx, set, left.Clone()) {
 		if err != nil {
@@ -121,7 +122,7 @@ func healFrom(ctx context.Context, set []byte, left *clock.Clock, to, from peer.
 	return healed, nil
 }
 
-// damaged tells of dots that a replica has lost, and has it healed in the background, if there is room.
+// damaged reports dots that a replica has lost, and heals them in the background, if there is room.
 func (c *Coordinator) damaged(set []byte, at peer.Replica, lost *clock.Clock) {
 	e := Event{Kind: EventDamage, Node: at.Member().Node, Set: set, Count: int(lost.Len())}
 	c.opt.Events(e)
@@ -151,7 +152,7 @@ func (c *Coordinator) damaged(set []byte, at peer.Replica, lost *clock.Clock) {
 	})
 }
 
-// mayHeal reports whether a set of a replica may be healed now, and notes that it is. Only one of them is under way.
+// mayHeal reports whether a set of a replica may be healed now, and records that it is. At most one healing of it is in progress.
 func (c *Coordinator) mayHeal(node string, set []byte) bool {
 	now, key := c.run.Now(), healKey(node, set)
 	c.mu.Lock()
@@ -171,7 +172,7 @@ func (c *Coordinator) mayHeal(node string, set []byte) bool {
 	return true
 }
 
-// healed has a set of a replica healed again when damage is met again.
+// healed allows a set of a replica to be healed again when damage is met again.
 func (c *Coordinator) healed(node string, set []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +181,7 @@ func (c *Coordinator) healed(node string, set []byte) {
 
 func healKey(node string, set []byte) string { return fmt.Sprintf("%q %q", node, set) }
 
-// firstDots returns some of the dots of a clock, at most so many.
+// firstDots returns at most n of the dots of a clock.
 func firstDots(all *clock.Clock, n int) *clock.Clock {
 	if all.Len() <= uint64(n) {
 		return all

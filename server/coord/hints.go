@@ -14,37 +14,38 @@ import (
 	"bigset/server/peer"
 )
 
-// ErrHintsFull says that there is no room for a hint.
+// ErrHintsFull is returned when there is no room for a hint.
 var ErrHintsFull = errors.New("coord: hints are full")
 
 // HintOptions bound hints. Zero fields mean the default.
 type HintOptions struct {
-	// BytesMax is how many bytes of hints are kept for all nodes; default 256 MiB. On disk it may be twice that, and two segments.
+	// BytesMax is the maximum size of the hints for all nodes; the default is 256 MiB. On disk they may take twice that, and two segments.
 	BytesMax int64
-	// NodeBytesMax is how many bytes of hints are kept for one node; default BytesMax. The hints of one node take no room from those of
-	// another while the number of nodes times NodeBytesMax is at most BytesMax.
+	// NodeBytesMax is the maximum size of the hints for one node; the default is BytesMax. The hints for one node take no room from those
+	// for another while the number of nodes times NodeBytesMax is at most BytesMax.
 	NodeBytesMax int64
-	// NodeCountMax is how many hints are kept for one node; default 1,048,576. Each one takes about 130 bytes of memory.
+	// NodeCountMax is the maximum number of hints for one node; the default is 1,048,576. Each hint takes about 130 bytes of memory.
 	NodeCountMax int
-	// AgeMax is how old a hint may become; default 24 h. Longer than a replica keeps request ids is of use: deltas do not age.
+	// AgeMax is the maximum age of a hint; the default is 24 h. More than the time for which a replica keeps request ids is useful: deltas
+	// do not age.
 	AgeMax time.Duration
-	// SegmentBytes is the size at which a new file is begun; default 4 MiB.
+	// SegmentBytes is the size at which a new file is begun; the default is 4 MiB.
 	SegmentBytes int64
-	// Now is the time; default time.Now.
+	// Now returns the time; the default is time.Now.
 	Now func() time.Time
-	// Events is told what happens to hints; default nobody. It must not block or call the hints.
+	// Events is called with what happens to hints; by default, nothing is. It must not block or call the hints.
 	Events func(Event)
 }
 
-// Hints are a durable log of deltas of sets, and marks in slices of filters, that replicas have missed. A hint is a whole delta, or all
-// marks that were sent together. It counts for no quorum, and goes when its replica has the delta durably, whatever that replica's
-// clock says, or the marks as durably as the filter promises; a hint that comes twice does no harm, and so a note that one is done may
+// Hints are a durable log of the deltas of sets, and the marks in slices of filters, that replicas have missed. A hint is a whole delta, or
+// all marks that were sent together. It counts for no quorum. It is removed when its replica has the delta durably, whatever that replica's
+// clock says, or the marks as durably as the filter promises. A hint that arrives twice does no harm, so the note that a hint is done may
 // be lost in a crash.
 //
-//	0000000000000001.hints   hint 1, hint 2, done 1       files are only appended to; one without a hint that is not done,
-//	0000000000000002.hints   hint 3, …                    but for the last, is removed
+//	0000000000000001.hints   hint 1, hint 2, done 1       files are only appended to; a file whose hints are all
+//	0000000000000002.hints   hint 3, …                    done is removed, except the last
 //
-// Its methods may be called by any number of goroutines.
+// The methods may be called by any number of goroutines.
 type Hints struct {
 	folder Folder
 	opt    HintOptions
@@ -54,21 +55,21 @@ type Hints struct {
 	index    *btree.BTreeG[*hint] // by node, then by id
 	byID     map[uint64]*hint
 	segments []*segment // ascending; the last may be the head
-	head     *segment   // the one that is written, nil before the next write
+	head     *segment   // the one being written; nil before the next write
 	nextID   uint64
 	nextSeq  uint64
-	live     int64 // bytes of hints that are not done, those being added included
+	live     int64 // bytes of hints that are not done, including those being added
 	nodes    map[string]*backlog
 	busy     map[string]struct{}
 }
 
-// backlog is how much of the budget of a node is taken. One that is empty is not kept.
+// backlog is how much of a node's budget is taken. An empty one is not kept.
 type backlog struct {
 	count, adding      int   // hints that are not done, and those being added
 	bytes, addingBytes int64 // the same, in bytes
 }
 
-// hint is one that is not done.
+// hint is a hint that is not done.
 type hint struct {
 	node string
 	id   uint64
@@ -78,8 +79,8 @@ type hint struct {
 	size int64
 }
 
-// OpenHints opens the hints in a folder of their own. What a crash has left of the last writes is read up to the first record that
-// is not whole.
+// OpenHints opens the hints in a folder of their own. The remains of the last writes before a crash are read up to the first incomplete
+// record.
 func OpenHints(f Folder, o HintOptions) (*Hints, error) {
 	o.BytesMax = cmp.Or(o.BytesMax, 256<<20)
 	o.NodeBytesMax = cmp.Or(o.NodeBytesMax, o.BytesMax)
@@ -120,13 +121,13 @@ func (h *Hints) load() error {
 		h.segments = append(h.segments, s)
 		h.nextSeq = seq + 1
 		s.size, err = scan(h.folder, segmentName(seq), func(at int64, payload []byte) { h.replayed(s, at, payload) })
-		if errors.Is(err, errSegmentVersion) { // never written, nor removed
+		if errors.Is(err, errSegmentVersion) { // it is never written nor removed
 			h.segments = h.segments[:len(h.segments)-1]
 			h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w", segmentName(seq), err)})
 			continue
 		}
 		if errors.Is(err, errRecord) {
-			if i < len(seqs)-1 { // else a crash does that
+			if i < len(seqs)-1 { // otherwise it is the result of a crash
 				h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w at byte %d", segmentName(seq), err, s.size)})
 			}
 			err = nil
@@ -139,7 +140,7 @@ func (h *Hints) load() error {
 	return nil
 }
 
-// replayed takes a record that was read.
+// replayed takes a record that load has read.
 func (h *Hints) replayed(s *segment, at int64, payload []byte) {
 	body := payload[1:]
 	id, n := binary.Uvarint(body)
@@ -147,7 +148,7 @@ func (h *Hints) replayed(s *segment, at int64, payload []byte) {
 		return
 	}
 	h.nextID = max(h.nextID, id+1)
-	if old := h.byID[id]; old != nil { // done, or moved to a later file
+	if old := h.byID[id]; old != nil { // it is done, or moved to a later file
 		h.forget(old)
 	}
 	if payload[0] != recordHint {
@@ -161,7 +162,7 @@ func (h *Hints) replayed(s *segment, at int64, payload []byte) {
 	}
 }
 
-// of returns what is taken of a node's budget, to be changed.
+// of returns the backlog of a node, for the caller to change.
 func (h *Hints) of(node string) *backlog {
 	b := h.nodes[node]
 	if b == nil {
@@ -171,14 +172,14 @@ func (h *Hints) of(node string) *backlog {
 	return b
 }
 
-// trim forgets a backlog that is empty.
+// trim removes an empty backlog.
 func (h *Hints) trim(node string, b *backlog) {
 	if b.count == 0 && b.adding == 0 {
 		delete(h.nodes, node)
 	}
 }
 
-// parseHint takes the body of a hint's record apart: id, time, node, frame.
+// parseHint splits the body of a hint's record: id, time, node, frame.
 func parseHint(body []byte) (e *hint, frame []byte, ok bool) {
 	id, n := binary.Uvarint(body)
 	if n <= 0 {
@@ -216,7 +217,7 @@ func (h *Hints) forget(e *hint) {
 	h.trim(e.node, b)
 }
 
-// Add keeps a peer.Delta or peer.Marks for a node. When it returns nil the hint is on disk. ErrHintsFull: there is no room.
+// Add keeps a peer.Delta or peer.Marks for a node. When it returns nil, the hint is on disk. It returns ErrHintsFull if there is no room.
 func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
 	return h.AddAll(node, from, []peer.Message{what})[0]
 }
@@ -236,7 +237,7 @@ func (h *Hints) AddAll(node string, from peer.Member, all []peer.Message) []erro
 	h.mu.Unlock()
 	for i, e := range hints {
 		if e != nil && errs[i] == nil {
-			errs[i] = e.seg.sync(e.off + e.size) // the first one syncs what all have written to its file
+			errs[i] = e.seg.sync(e.off + e.size) // the first sync covers what all have written to its file
 		}
 	}
 	h.mu.Lock()
@@ -249,7 +250,7 @@ func (h *Hints) AddAll(node string, from peer.Member, all []peer.Message) []erro
 	return errs
 }
 
-// stage writes a hint, without a sync. It returns no hint where it had no room for one.
+// stage writes a hint without a sync. It returns nil if there was no room.
 func (h *Hints) stage(node string, frame []byte) (*hint, error) {
 	e := &hint{node: node, id: h.nextID, at: h.opt.Now().Unix()}
 	h.nextID++
@@ -263,7 +264,7 @@ func (h *Hints) stage(node string, frame []byte) (*hint, error) {
 	return e, h.write(e, record)
 }
 
-// staged remembers a hint that is on disk, or gives back what one has taken that is not.
+// staged remembers a hint that is on disk, or releases the budget of one that is not.
 func (h *Hints) staged(e *hint, err error) error {
 	h.added(e.node, e.size)
 	if err == nil {
@@ -277,7 +278,7 @@ func (h *Hints) staged(e *hint, err error) error {
 	return fmt.Errorf("coord: keep a hint for %s: %w", e.node, err)
 }
 
-// admit makes room for a hint of a node, until added.
+// admit reserves room for a hint of a node, until added.
 func (h *Hints) admit(node string, size int64) error {
 	if h.closed {
 		return ErrClosed
@@ -301,7 +302,7 @@ func (h *Hints) admit(node string, size int64) error {
 	return nil
 }
 
-// added gives back what admit has taken of a node's budget: the hint is remembered next, or has failed.
+// added releases what admit has reserved of a node's budget: the hint is remembered next, or has failed.
 func (h *Hints) added(node string, size int64) {
 	b := h.of(node)
 	b.adding--
@@ -319,7 +320,7 @@ func (h *Hints) write(e *hint, record []byte) error {
 		return err
 	}
 	e.seg = s
-	s.entries++ // from now on, or it might be swept
+	s.entries++ // counted from now on, or the segment might be swept
 	return nil
 }
 
@@ -333,11 +334,11 @@ func (h *Hints) writable() (*segment, error) {
 			return s, nil
 		}
 		h.head = nil
-		_ = s.close() // who has written to it is told by its own sync
+		_ = s.close() // a goroutine that has written to it learns of an error by its own sync
 		h.sweep()
 	}
 	s, err := createSegment(h.folder, h.nextSeq)
-	h.nextSeq++ // also of one that failed: its file may be there
+	h.nextSeq++ // even if the creation failed: the file may exist
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +347,7 @@ func (h *Hints) writable() (*segment, error) {
 	return s, nil
 }
 
-// done notes that hints are not needed any more. The notes need not be durable.
+// done records that hints are no longer needed. The records need not be durable.
 func (h *Hints) done(all ...*hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -370,7 +371,7 @@ func (h *Hints) done(all ...*hint) {
 	h.clean()
 }
 
-// sweep removes files in which all hints are done. One that can't be removed is tried again after the next open.
+// sweep removes files in which all hints are done. A file that can't be removed is tried again after the next open.
 func (h *Hints) sweep() {
 	h.segments = slices.DeleteFunc(h.segments, func(s *segment) bool {
 		if s.entries > 0 || s == h.head {
@@ -381,8 +382,8 @@ func (h *Hints) sweep() {
 	})
 }
 
-// clean bounds the files: while they are more than twice what hints may be, the hints of the oldest are written again. One with hints
-// that are being added stays for the next time.
+// clean bounds the files: while they are larger than twice the limit on hints, it rewrites the hints of the oldest. A file with hints that
+// are being added stays for the next time.
 func (h *Hints) clean() {
 	for len(h.segments) > 0 {
 		total := int64(0)
@@ -399,7 +400,7 @@ func (h *Hints) clean() {
 	}
 }
 
-// move writes the hints of a segment to the head. With an error those that are not moved stay where they are.
+// move writes the hints of a segment to the head. If it fails, the hints that are not moved stay where they are.
 func (h *Hints) move(s *segment) error {
 	var all []*hint
 	h.index.Ascend(func(e *hint) bool {
@@ -427,7 +428,7 @@ func (h *Hints) move(s *segment) error {
 	return nil
 }
 
-// Close closes the files. What was added stays.
+// Close closes the files. Hints that were added stay.
 func (h *Hints) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,22 +13,22 @@ import (
 	"bigset/server/peer"
 )
 
-// Lookup is a client's question whether elements are in a set.
+// Lookup is a client's request to look up elements in a set.
 type Lookup struct {
 	Set      []byte
 	Elements [][]byte
 	Quorum   Quorum
 }
 
-// roundsMax is how often replicas are asked about an element, and triesMax how often other replicas are when one fails.
+// roundsMax is how often replicas are asked about an element.
 const roundsMax = 8
 
-// ErrUnsettled is returned when an element is written without a break, so that replicas do not come to one answer.
+// ErrUnsettled is returned when an element is written continuously, so that replicas do not reach one answer.
 var ErrUnsettled = errors.New("coord: replicas do not come to one answer")
 
-// Lookup says for each element whether it is in the set, by what R replicas know together, with the context to act on it. While their
-// answers agree no clock is sent. Where they differ, each is asked for the dots in question. Each element is judged at moments of its
-// own. The set holds all of them when every context is Present.
+// Lookup reports for each element whether it is in the set, by what R replicas know together, with the context to act on it. While their
+// answers agree, no clock is sent. If they differ, each replica is asked about the dots in question. Each element is decided at moments of
+// its own. The set contains all of them if every context is Present.
 func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]bigset.Context, error) {
 	if err := c.beginRead(ctx); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func sorted(dots []clock.Dot) []clock.Dot {
 	return dots
 }
 
-// decide comes to the dots by which an element is present. In later rounds any R replicas will do: what they answer then takes the
-// place of what was answered before.
+// decide determines the dots by which an element is present. In later rounds any R replicas will do: their answers replace the earlier
+// ones.
 func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum, asked, replicas []peer.Replica, answers []readcore.Answer, m *mends) ([]clock.Dot, error) {
 	for range roundsMax {
 		d := readcore.Decide(answers)

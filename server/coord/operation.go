@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// operation is one that is under way, of which replicas have to acknowledge what one of them did, or what the coordinator asks for.
+// operation is an operation in progress: replicas must acknowledge what one of them did, or what the coordinator asks for.
 type operation struct {
 	c       *Coordinator
 	name    []byte // of the set or the filter
 	q       Quorum
-	lists   [][]string // of nodes, each of which has to reach the quorum by itself; nil where one is all there is
+	lists   [][]string // of nodes, each of which must reach the quorum by itself; nil if there is only one
 	settled Signal
-	// count counts one more replica that has acknowledged in the result; default is countOne. It is called with mu held.
+	// count counts another replica's acknowledgement in the result; the default is countOne. It is called with mu held.
 	count func(node string)
-	left  bool // its task is over; under the coordinator's lock
+	left  bool // its task has ended; under the coordinator's lock
 
 	mu        sync.Mutex
 	result    Result
 	began     bool     // a replica was asked: it may have happened
-	abandoned bool     // nobody waits any more: nothing may begin
-	over      bool     // it was refused, or no replica could do it: err says so
-	spreading bool     // the others were sent what one replica has applied, while that one waits for its disk
+	abandoned bool     // the caller has stopped waiting: nothing may begin
+	over      bool     // it was refused, or no replica could do it: see err
+	spreading bool     // the others were sent what one replica has applied and not yet synced
 	sent      int      // replicas that were asked
-	answered  int      // those that have answered
-	ackedBy   []string // nodes that have acknowledged, where there are lists
+	answered  int      // replicas that have answered
+	ackedBy   []string // nodes that have acknowledged, if there are lists
 	err       error
 }
 
@@ -36,8 +36,9 @@ func (c *Coordinator) newOperation(name []byte, q Quorum, lists [][]string) *ope
 	return o
 }
 
-// await runs f beside its caller and returns what became of the operation when that is known, or time is up. The context of f ends then, too, unless what one
-// replica did is spreading: that one is left to answer in the time that there is, though the others are enough. To cut it off would cost it a hint.
+// await runs f in the background and returns the outcome of the operation when it is known, or when the time is up. The context of f ends
+// then, too, unless what one replica did is spreading. In that case the replica may still answer in the remaining time, though the others
+// are enough: to cut it off would cost it a hint.
 func (o *operation) await(ctx context.Context, f func(context.Context)) (Result, error) {
 	if !o.c.enter() {
 		return Result{}, ErrClosed
@@ -49,7 +50,7 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 		end()
 	}
 	o.c.run.Go(func() {
-		defer o.c.leaveOperation(o) // Close waits, so that what a replica did for a caller who has gone still becomes hints
+		defer o.c.leaveOperation(o) // Close waits, so that what a replica did for a caller that has returned still becomes hints
 		defer end()
 		f(work)
 	})
@@ -76,13 +77,13 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 
 // reached reports whether enough replicas have acknowledged.
 func (o *operation) reached() bool {
-	if o.lists != nil { // every replica answers when it is on disk, if any has to
+	if o.lists != nil { // if any replica must answer durably, all do
 		return reached(o.lists, max(o.q.W, o.q.DW), o.ackedBy)
 	}
 	return o.result.Acked >= o.q.W && o.result.Durable >= o.q.DW
 }
 
-// begin notes that a replica is about to be asked, unless nobody waits for it any more.
+// begin records that a replica is about to be asked, unless the caller has stopped waiting.
 func (o *operation) begin() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,14 +91,14 @@ func (o *operation) begin() bool {
 	return !o.abandoned
 }
 
-// nothing notes that no replica has done anything.
+// nothing records that no replica has done anything.
 func (o *operation) nothing() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.began = false
 }
 
-// finish ends the operation as refused, unknown, or without an event.
+// finish ends the operation: as refused, as unknown, or without an event.
 func (o *operation) finish(over bool, err error) {
 	o.mu.Lock()
 	o.over, o.err = over, errors.Join(o.err, err)
@@ -121,7 +122,7 @@ func (o *operation) ack(node string, err error) {
 	}
 }
 
-// countOne counts a replica for one.
+// countOne counts one replica.
 func (o *operation) countOne(node string) {
 	if o.lists != nil {
 		o.ackedBy = append(o.ackedBy, node)

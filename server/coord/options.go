@@ -9,16 +9,16 @@ import (
 	"bigset/server/peer"
 )
 
-// None, as the DW of a Quorum, asks for no durable answer.
+// None is a value of Quorum.DW: no durable answer is required.
 const None = -1
 
-// Quorum says how many replicas take part in an operation. Zero is the default.
+// Quorum says how many replicas take part in an operation. Zero fields mean the default.
 type Quorum struct {
-	N int // replicas that hold the set, or the slice of a filter; default 3
-	R int // that must answer a read; default 2, at most N
-	W int // that must have a write; default 2, at most N
-	// DW is how many must have a write on disk; default 2, at most N, or None. Where it is not None replicas answer when it is on
-	// disk, so that the larger one of W and DW decides. It is for sets alone: how durable a mark is says its filter.
+	N int // replicas that hold the set, or the slice of a filter; the default is 3
+	R int // how many must answer a read; the default is 2, at most N
+	W int // how many must have a write; the default is 2, at most N
+	// DW is how many must have a write on disk; the default is 2, at most N. Unless DW is None, replicas answer when the write is on disk,
+	// so that the larger one of W and DW counts. DW applies to sets only: a filter defines how durable its marks are.
 	DW int
 }
 
@@ -50,68 +50,71 @@ func (q Quorum) withDefaults(d Quorum) (Quorum, error) {
 	return q, nil
 }
 
-// Options configure a coordinator. Nil and zero fields mean the default, where there is one.
+// Options configure a coordinator. Nil and zero fields mean the default, if there is one.
 type Options struct {
-	// Place returns who holds a set. It has no default. It must not block.
+	// Place returns the placement of a set. It has no default. It must not block.
 	Place func(set []byte) Placement[peer.Replica]
-	// PlaceSlice returns who holds a slice of a filter. Default nil: there are no filters. It must not block.
+	// PlaceSlice returns the placement of a slice of a filter. By default it is nil, and there are no filters. It must not block.
 	PlaceSlice func(filter []byte, slice uint32) Placement[peer.SliceReplica]
-	// PlaceSlices returns a function that says who holds the slices of one filter at one moment, for a request on many of them. Default: PlaceSlice.
+	// PlaceSlices returns a function that returns the placements of the slices of one filter at one moment, for a request on many of them.
+	// The default is PlaceSlice.
 	PlaceSlices func(filter []byte) func(slice uint32) Placement[peer.SliceReplica]
-	// Quorum is what requests have that do not say otherwise; default N 3, R 2, W 2, DW 2.
+	// Quorum is the quorum of requests that do not set their own; the default is N 3, R 2, W 2, DW 2.
 	Quorum Quorum
-	// Timeout is how long an operation may take until its answer; default 10 s.
+	// Timeout is how long an operation may take until its answer; the default is 10 s.
 	Timeout time.Duration
-	// SendTimeout is how long a replica may take to answer a delta or marks, also in the background; default 30 s.
+	// SendTimeout is how long a replica may take to answer a delta or marks, also in the background; the default is 30 s.
 	SendTimeout time.Duration
-	// ChunkTimeout is how long a replica may take for the next chunk of a read, before another takes its place; default 5 s.
+	// ChunkTimeout is how long a replica may take for the next chunk of a read before another replaces it; the default is 5 s.
 	ChunkTimeout time.Duration
-	// HedgeTime is how long a replica may take for an answer, or the first chunk of a read, where another one could take its place: one that has stopped, or
-	// is slow, then costs no more than that. It doubles with each replacement in a read, so that load does not make more load. Default 0:
-	// ChunkTimeout counts for the first chunk too.
+	// HedgeTime is how long a replica may take for an answer, or for the first chunk of a read, if another one could replace it. So a
+	// replica that has stopped, or is slow, costs no more than that. It doubles with each replacement in a read, so that load does not
+	// cause more load. The default is 0: ChunkTimeout applies to the first chunk too.
 	HedgeTime time.Duration
-	// SendsMax and SendBytesMax bound what is under way to one node, deltas, marks and repairs; beyond, deltas and marks become hints at
-	// once. A node that hangs takes no room from others. Default 4,096 and 64 MiB.
+	// SendsMax and SendBytesMax bound the deltas, marks and repairs in progress to one node; above these bounds, deltas and marks become
+	// hints at once. A node that hangs takes no room from others. The defaults are 4,096 and 64 MiB.
 	SendsMax     int
 	SendBytesMax int64
-	// ReadsMax bounds the reads, lookups and checks of filters that are under way at once: a streaming read, with up to 4 chunks of each of its replicas in
-	// memory, is one for as long as its consumer takes. One more waits, for Timeout at most, and is then ErrBusy. Default 1,024.
+	// ReadsMax bounds the concurrent reads, lookups and checks of filters. A streaming read, with up to 4 chunks per replica in memory,
+	// counts until its consumer has finished. A further read waits, for Timeout at most, and then fails with ErrBusy. The default is 1,024.
 	ReadsMax int
-	// CountMean is about how many elements of a set are counted as one part: so many are read where replicas differ in one of them. Default 512.
+	// CountMean is the approximate number of elements of a set that are counted as one part, and so the number that are read if replicas
+	// differ in one of them. The default is 512.
 	CountMean int
-	// DigestAfter is after how many elements on which its replicas agree a read without a limit asks all of them but the first for digests of their elements in
-	// place of the elements: see Coordinator.Read. Default 16,384, negative is never.
+	// DigestAfter is a number of elements. After the replicas have agreed on that many, a read without a limit asks all of them but the
+	// first for digests of their elements instead of the elements: see Coordinator.Read. The default is 16,384; a negative value means
+	// never.
 	DigestAfter int
-	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
+	// RepairsMax is the maximum number of elements for which one read may send repairs; the default is 10,000.
 	RepairsMax int
-	// Hints keep what replicas have missed; default nil: it is left to anti-entropy. The coordinator does not close them.
+	// Hints keep what replicas have missed. By default there are none, and it is left to anti-entropy. The coordinator does not close them.
 	Hints *Hints
-	// HintInterval is how often all hints are tried; default 10 s, negative is never.
+	// HintInterval is how often all hints are tried; the default is 10 s, and a negative value means never.
 	HintInterval time.Duration
-	// HintWindow is how many hints of one node are under way at once; default 256. It is 1 at the start of each replay, doubles while all
-	// arrive, and is 1 again when one does not.
+	// HintWindow is the maximum number of hints in progress to one node; the default is 256. The window is 1 at the start of each replay,
+	// doubles while all hints arrive, and is 1 again when one does not.
 	HintWindow int
-	// Shares returns what replicas should have the same of, at this moment: it is exchanged in turn, also when
-	// nobody asks for it. Default nil: nothing is. It must not block. It is enough that one coordinator names a share.
+	// Shares returns the current shares: what pairs of replicas should have in common. They are exchanged in turn, even without any
+	// request. By default there are none. Shares must not block. It is enough if one coordinator returns a share.
 	Shares func() []Share
-	// ExchangeInterval is how long it is from the end of one exchange to the next, where there are few shares; default 1 minute, negative
-	// is never. After a node did not answer, its shares wait as long.
+	// ExchangeInterval is the time from the end of one exchange to the next, if there are few shares; the default is 1 minute, and a
+	// negative value means never. After a node did not answer, its shares wait for the same time.
 	ExchangeInterval time.Duration
-	// RoundTime is how long a round over all shares takes at most, where nothing differs: with more than RoundTime / ExchangeInterval
-	// shares exchanges follow each other sooner. Default 5 minutes. A round takes longer where exchanges would take more than a quarter
-	// of the time.
+	// RoundTime is the maximum duration of a round over all shares if nothing differs: with more than RoundTime / ExchangeInterval shares,
+	// exchanges follow each other sooner. The default is 5 minutes. A round takes longer if exchanges would take more than a quarter of the
+	// time.
 	RoundTime time.Duration
-	// Exchanges is how many exchanges are under way at once; default 1.
+	// Exchanges is the number of concurrent exchanges; the default is 1.
 	Exchanges int
-	// ExchangeTimeout is how long the exchange of a share's sets may take, and then that of its slices; what came by then stays. Default
-	// 10 minutes.
+	// ExchangeTimeout is how long the exchange of a share's sets may take, and then again the exchange of its slices; what has been
+	// exchanged by then stays. The default is 10 minutes.
 	ExchangeTimeout time.Duration
-	// Jitter returns how long to wait in place of ExchangeInterval, so that coordinators that start together do not exchange
-	// together. Default: up to a quarter more or less, by chance; with a Runner of one's own, exactly the interval.
+	// Jitter returns how long to wait instead of ExchangeInterval, so that coordinators that start together do not exchange together. The
+	// default is a random time up to a quarter more or less; with a Runner other than Goroutines, exactly the interval.
 	Jitter func(time.Duration) time.Duration
-	// Runner is where its concurrency and its time come from; default Goroutines.
+	// Runner provides concurrency and time; the default is Goroutines.
 	Runner Runner
-	// Events is told what goes on in the background; default nobody. It must not block or call the coordinator.
+	// Events is called with what happens in the background; by default, nothing is. It must not block or call the coordinator.
 	Events func(Event)
 }
 
@@ -151,34 +154,34 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
-// What a coordinator and its hints tell about.
+// The events of a coordinator and its hints.
 const (
-	EventNotSent        EventKind = "not-sent"        // a delta or marks did not reach a replica: a hint was kept, unless another event says why not. Or a drop of a filter
+	EventNotSent        EventKind = "not-sent"        // a delta or marks did not reach a replica, and a hint was kept unless another event says why not; or a drop of a filter did not
 	EventRefused        EventKind = "refused"         // a replica refuses a delta or marks, and always will: it was dropped
-	EventHintOverflow   EventKind = "hint-overflow"   // there is no room for a hint: it was dropped
+	EventHintOverflow   EventKind = "hint-overflow"   // there was no room for a hint: it was dropped
 	EventHintExpired    EventKind = "hint-expired"    // hints were too old: they were dropped
-	EventHintFailed     EventKind = "hint-failed"     // a hint could not be written, or not be read back
+	EventHintFailed     EventKind = "hint-failed"     // a hint could not be written or read back
 	EventHintReplayed   EventKind = "hint-replayed"   // hints have reached their replica
-	EventRepaired       EventKind = "repaired"        // what a read found missing was sent: so many keys and deaths were new
-	EventRepairLeft     EventKind = "repair-left"     // what a read found missing was not sent, or not all of it
+	EventRepaired       EventKind = "repaired"        // what a read found missing was sent; Count is the number of new keys and deaths
+	EventRepairLeft     EventKind = "repair-left"     // what a read found missing was not sent, at least not all of it
 	EventDamage         EventKind = "damage"          // a replica has seen dots that are not dead and have no key
 	EventHealed         EventKind = "healed"          // keys that a replica had lost were fetched from another and put back
-	EventHealLeft       EventKind = "heal-left"       // keys that a replica has lost could not be put back, or not all of them
-	EventExchanged      EventKind = "exchanged"       // a share was exchanged: so much was new
-	EventExchangeFailed EventKind = "exchange-failed" // a share was not exchanged, or not all of it: it has its turn again
+	EventHealLeft       EventKind = "heal-left"       // keys that a replica has lost could not be put back, at least not all of them
+	EventExchanged      EventKind = "exchanged"       // a share was exchanged; Exchanged counts what was new
+	EventExchangeFailed EventKind = "exchange-failed" // a share was not exchanged, at least not all of it; it gets another turn
 )
 
-// Event is one thing that went on in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.
+// Event is something that happened in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.
 type Event struct {
 	Kind      EventKind
 	Node      string // the replica's
-	Peer      string // the other replica's, of an exchange
+	Peer      string // the other replica's, for an exchange
 	Set       []byte // its name, or a filter's
 	Count     int    // of hints, or of what was repaired, left or damaged
 	Bytes     int64  // of hints
 	Err       error
-	Exchanged Exchanged // what an exchange has brought, also one that failed
+	Exchanged Exchanged // the result of an exchange, even of one that failed
 }

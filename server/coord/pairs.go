@@ -7,14 +7,14 @@ import (
 	"bigset"
 )
 
-// pair is what two replicas have of one thing. The zero value stands for what one of them does not have.
+// pair is the state of one item at two replicas. The zero value stands for an item that a replica does not have.
 type pair[T any] struct {
 	a, b   T
 	damage error // why they can't be compared
 }
 
-// pairs yields what either of two lists has, in their common order, and beside it what the other has of the same. An error that comes
-// with an item is the pair's damage if it wraps bigset.ErrCorrupt; any other one ends the lists at once.
+// pairs merges two lists in their common order, and yields each item of either list with the corresponding item of the other. An error with
+// an item is the pair's damage if it wraps bigset.ErrCorrupt; any other error ends the iteration at once.
 func pairs[T any](as, bs iter.Seq2[T, error], compare func(a, b *T) int) iter.Seq2[pair[T], error] {
 	return func(yield func(pair[T], error) bool) {
 		nextA, stopA := iter.Pull2(as)

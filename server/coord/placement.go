@@ -7,19 +7,19 @@ import (
 	"bigset/server/peer"
 )
 
-// Placement says who holds a set, or a slice of a filter, under one epoch of the map. It is a value: a request keeps the one with which it began,
-// and its replicas refuse it when the map has changed.
+// Placement names the replicas of a set, or of a slice of a filter, in one epoch of the map. It is a value: a request keeps the one with
+// which it began, and its replicas refuse it when the map has changed.
 type Placement[R interface{ Member() peer.Member }] struct {
 	// Read are the replicas that answer reads, and one of which gives an operation its dots, in the order in which they are asked: the
 	// nearest and healthiest first. The first N take part.
 	Read []R
-	// Write are the lists of those that take writes, while the range moves from one list to another: a write is acknowledged by W of each
-	// list, or by all of one that is shorter; and R is no more than Read has. Nil is the usual case: those of Read take writes, and none
-	// of the quorums gives way.
+	// Write are the lists of the replicas that take writes while the range moves from one list to another. A write must be acknowledged by
+	// W replicas of each list, or by all of a list that is shorter; and R is limited to the length of Read. Nil is the usual case: the
+	// replicas of Read take writes, and no quorum is reduced.
 	Write [][]R
 }
 
-// List makes a place of a function that lists the replicas of a set: one list, for reads and writes.
+// List makes a placement of a function that lists the replicas of a set: one list, for reads and writes.
 func List(f func(set []byte) []peer.Replica) func(set []byte) Placement[peer.Replica] {
 	return func(set []byte) Placement[peer.Replica] { return Placement[peer.Replica]{Read: f(set)} }
 }
@@ -31,7 +31,7 @@ func ListSlices(f func(filter []byte, slice uint32) []peer.SliceReplica) func(fi
 	}
 }
 
-// all returns every replica, each once.
+// all returns all replicas, each once.
 func (p Placement[R]) all() []R {
 	_, l := place(p, Quorum{N: math.MaxInt})
 	return l.write
@@ -43,7 +43,7 @@ type placed[R interface{ Member() peer.Member }] struct {
 	lists       [][]string // of nodes, while the range moves
 }
 
-// place cuts a placement to a quorum, and the quorum to the placement.
+// place limits a placement to a quorum, and the quorum to the placement.
 func place[R interface{ Member() peer.Member }](p Placement[R], q Quorum) (Quorum, placed[R]) {
 	l := placed[R]{read: first(p.Read, q.N)}
 	if p.Write == nil {
@@ -64,7 +64,7 @@ func place[R interface{ Member() peer.Member }](p Placement[R], q Quorum) (Quoru
 	return q, l
 }
 
-// short returns how many replicas a list has that has too few for a quorum of w, and how many are needed; 0 and 0 where none is short.
+// short returns the length of a list that is too short for a quorum of w, and the length that is needed; 0 and 0 if none is too short.
 func (l *placed[R]) short(w int) (has, needed int) {
 	switch {
 	case l.lists == nil && len(l.write) < w:
@@ -75,7 +75,7 @@ func (l *placed[R]) short(w int) (has, needed int) {
 	return 0, 0
 }
 
-// reached reports whether the nodes that have acknowledged are enough of each list.
+// reached reports whether the nodes that have acknowledged are enough for each list.
 func reached(lists [][]string, most int, acked []string) bool {
 	for _, list := range lists {
 		n := 0
@@ -91,7 +91,7 @@ func reached(lists [][]string, most int, acked []string) bool {
 	return true
 }
 
-// rulesOut reports whether a write that so many of each list have acknowledged would be known to one of these nodes.
+// rulesOut reports whether a write with most acknowledgements in each list would be known to one of these nodes.
 func (l *placed[R]) rulesOut(most int, nodes []string) bool {
 	lists := l.lists
 	if lists == nil {

@@ -20,27 +20,29 @@ type Read struct {
 	Set     []byte
 	Options bigset.ReadOptions
 	Quorum  Quorum
-	// NotFoundFails says that a replica which has never heard of the set counts as one that fails. Else it counts as one that has
-	// seen nothing of it, and the set is not found when all R say so.
+	// NotFoundFails says that a replica that has never heard of the set counts as failed. Otherwise it counts as one that has seen nothing
+	// of it, and the set is not found if all R say so.
 	NotFoundFails bool
-	// Passing says that what a part holds is not used after the next one was asked for: then its memory is used again.
+	// Passing says that the caller does not use a part after asking for the next one, so that its memory can be reused.
 	Passing bool
 }
 
-// Read streams the elements that R replicas have together, in order, in parts: each as soon as it is certain, and none twice. The
-// first part has the context of the whole set, and mostly no elements; see readcore.Result. A replica that fails, or takes too long,
-// is replaced by another in mid-stream, and a part with a second context follows. The read ends with an error, of which *QuorumError
-// says that there was none left, or with a part that is Done.
+// Read streams the elements that R replicas have together, in order, in parts: each as soon as it is certain, and none twice. The first
+// part has the context of the whole set, and usually no elements; see readcore.Result. A replica that fails, or takes too long, is replaced
+// by another in mid-stream, and a part with a second context follows. The read ends with a part that is Done, or with an error;
+// *QuorumError means that no replica was left.
 //
-// After Options.DigestAfter elements on which the replicas agree, an ascending read without a limit asks all replicas but the first for digests of parts
-// (peer.Replica.CountParts), and goes on with the elements of the first one while the digests are those of its elements: both have then shown the same elements, by the
-// same dots, and a merge leaves them as they are whatever the clocks say. A chunk stands for another replica's when all parts up to its end were alike. From the first part
-// that differs on that replica sends elements again, and what follows is merged as before. The contexts stay, because each answer comes with a clock that has seen all
-// that the replica's first one had; an answer without that ends the stream, as a failure does. Two different contents have the same digest with a probability of 2^-64 at most.
+// After Options.DigestAfter elements on which the replicas agree, an ascending read without a limit asks all replicas but the first for
+// digests of parts (peer.Replica.CountParts). It continues with the elements of the first replica while the digests match them: both
+// replicas have then shown the same elements, by the same dots, and a merge leaves these unchanged whatever the clocks say. A chunk stands
+// for another replica's if all parts up to its end were alike. From the first part that differs, that replica sends elements again, and
+// what follows is merged as before. The contexts remain valid, because each answer comes with a clock that has seen everything that the
+// replica's first one had; an answer without such a clock ends the stream, as a failure does. Two different contents have the same digest
+// with a probability of at most 2^-64.
 //
-// A part is one moment at each replica; the read as a whole is no one moment of the set. An operation on the whole set takes what is in
-// all contexts that were given. Of each replica there are four chunks in memory at most. The consumer sets the pace, may stop at any
-// part, and may keep what it was given but with Passing. ErrBusy: too many reads are under way (Options.ReadsMax).
+// A part is one moment at each replica; the read as a whole is not one moment of the set. An operation on the whole set must use all
+// contexts that were given. At most four chunks per replica are in memory. The consumer sets the pace, may stop at any part, and may keep
+// its parts unless Passing is set. The error is ErrBusy if too many reads are in progress (Options.ReadsMax).
 func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
 		if err := c.beginRead(ctx); err != nil {
@@ -58,11 +60,11 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 	}
 }
 
-// read is Read at a quorum and a placement that are known, within the room of a read.
+// read is Read with a given quorum and placement, within the room of a read.
 func (c *Coordinator) read(ctx context.Context, r Read, q Quorum, l placed[peer.Replica]) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // the replicas are told to stop
+		defer cancel() // this stops the replicas
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(l.read), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
 			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit, Passing: r.Passing})}
 		defer g.stop()
@@ -76,10 +78,10 @@ func (c *Coordinator) read(ctx context.Context, r Read, q Quorum, l placed[peer.
 	}
 }
 
-// batchSize is the number of elements in a chunk, where a request does not say.
+// batchSize is the number of elements in a chunk if a request does not set it.
 const batchSize = 1000
 
-// triesMax is how often a replica is asked in one read: it may be back after it has failed.
+// triesMax is how often a replica is asked in one read: it may recover after a failure.
 const triesMax = 2
 
 // gathering is one quorum read.
@@ -89,41 +91,41 @@ type gathering struct {
 	req     Read
 	q       Quorum
 	merge   *readcore.Merge
-	spare   []peer.Replica // that are not being read, in the order in which they will be
+	spare   []peer.Replica // not being read, in the order in which they will be
 	digests digesting
 	tried   map[peer.Replica]int
 	errs    []error
 
-	repaired int // elements of which repairs were sent
+	repaired int // elements for which repairs were sent
 	hedges   int // replicas that were replaced because their first chunk took too long
 
 	streams []*stream
-	shown   int        // chunks of the first stream that wait, and that matches know
-	mu      sync.Mutex // of what streams deliver
-	wake    Signal     // set when one has; never nil: a stream may deliver before the next one is begun
+	shown   int        // chunks of the first stream that wait and have been given to the matches
+	mu      sync.Mutex // guards what streams deliver
+	wake    Signal     // set when a stream has delivered; never nil: a stream may deliver before the next one begins
 }
 
-// aheadMax is how many chunks of a stream may wait to be taken: with one, whoever reads and whoever merges wait for each other at every
+// aheadMax is how many chunks of a stream may wait to be taken. With one, the reader and the merger would wait for each other at every
 // chunk.
 const aheadMax = 3
 
-// stream reads from one replica, ahead of what was taken.
+// stream reads from one replica, ahead of what has been taken.
 type stream struct {
 	g      *gathering
 	rep    peer.Replica
 	cancel context.CancelFunc
 
 	// Under the gathering's lock.
-	chunks []*fold.Chunk        // that were not taken, aheadMax at most
-	scrap  []*fold.Chunk        // whose memory may be used again
-	err    error                // why no more will come
-	room   Signal               // set when there is room for one more; nil while there is
-	timer  func()               // stops the wait for the next one
+	chunks []*fold.Chunk        // not taken yet, aheadMax at most
+	scrap  []*fold.Chunk        // chunks whose memory may be reused
+	err    error                // why no more chunks will come
+	room   Signal               // set when there is room for another chunk; nil while there is room
+	timer  func()               // stops the wait for the next chunk
 	begun  bool                 // a chunk has come
-	hedged bool                 // the first one has less time than others
-	counts []*bigset.PartCounts // of a stream of digests, in place of chunks
+	hedged bool                 // the first chunk has less time than others
+	counts []*bigset.PartCounts // the answers of a stream of digests, instead of chunks
 
-	match *match // what makes chunks of the digests; nil for a stream of chunks
+	match *match // makes chunks of the digests; nil for a stream of chunks
 	done  bool   // the last chunk was taken, or there is none
 }
 
@@ -183,11 +185,11 @@ func (g *gathering) stop() {
 	}
 }
 
-// take gives the merge what stream i has, if it has something.
+// take gives the merge the next chunk of stream i, if there is one.
 func (g *gathering) take(i int) (took bool, err error) {
 	s := g.streams[i]
 	g.mu.Lock()
-	if c := g.merge.Scrap(i); c != nil && s.match == nil { // the memory of what stands for a chunk is the first stream's
+	if c := g.merge.Scrap(i); c != nil && s.match == nil { // the memory of a chunk that stands for another is the first stream's
 		s.scrap = append(s.scrap, c)
 	}
 	g.show()
@@ -212,7 +214,7 @@ func (g *gathering) take(i int) (took bool, err error) {
 	return true, g.replace(i, failed)
 }
 
-// replace puts another replica in the place of one that failed.
+// replace replaces a replica that failed with another.
 func (g *gathering) replace(i int, cause error) error {
 	s := g.streams[i]
 	s.stop()
@@ -220,7 +222,7 @@ func (g *gathering) replace(i int, cause error) error {
 	g.mu.Lock()
 	if s.hedged && errors.Is(cause, context.DeadlineExceeded) {
 		g.hedges++
-		g.tried[s.rep]-- // it is slow, which is no failure: it may be asked again
+		g.tried[s.rep]-- // being slow is not a failure: it may be asked again
 	}
 	g.mu.Unlock()
 	if g.tried[s.rep] < triesMax {
@@ -234,7 +236,7 @@ func (g *gathering) replace(i int, cause error) error {
 	return g.start(i, g.merge.Replace(i))
 }
 
-// start begins stream i, behind an element, with the next replica.
+// start begins stream i after an element, with the next replica.
 func (g *gathering) start(i int, after []byte) error {
 	for len(g.spare) > 0 {
 		rep := g.spare[0]
@@ -250,7 +252,7 @@ func (g *gathering) start(i int, after []byte) error {
 	return &QuorumError{Set: g.req.Set, Answered: g.q.R - 1, Of: g.q.R, Err: errors.Join(g.errs...)}
 }
 
-// pump begins stream i, after an element.
+// pump begins stream i after an element.
 func (g *gathering) pump(i int, s *stream, after []byte) {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(g.ctx)
@@ -268,7 +270,8 @@ func (g *gathering) pump(i int, s *stream, after []byte) {
 	g.c.run.Go(func() { pump(ctx, g.options(after)) })
 }
 
-// options are those of one replica's read. It is not limited: what a replica has may not survive. But its chunks are.
+// options returns the options of one replica's read. It has no limit, since what a replica has may not survive the merge; but its chunks
+// are limited.
 func (g *gathering) options(after []byte) bigset.ReadOptions {
 	o := g.req.Options
 	if o.Limit > 0 && (o.BatchSize == 0 || o.BatchSize > o.Limit) {
@@ -281,7 +284,8 @@ func (g *gathering) options(after []byte) bigset.ReadOptions {
 	return o
 }
 
-// next takes the oldest chunk of a stream that has come, or that its digests have; else it returns nil, and why no more will come. It is called with mu held.
+// next takes the oldest chunk that a stream has received or its digests have yielded. Otherwise it returns nil, and why no more will come.
+// It is called with mu held.
 func (g *gathering) next(s *stream) (*fold.Chunk, error) {
 	if s.match != nil {
 		return g.matched(s)
@@ -298,7 +302,7 @@ func (g *gathering) next(s *stream) (*fold.Chunk, error) {
 	return chunk, nil
 }
 
-// taken says that there is room for one more.
+// taken signals that there is room for another chunk.
 func (s *stream) taken() {
 	if s.room != nil {
 		s.room.Set()
@@ -307,7 +311,7 @@ func (s *stream) taken() {
 	}
 }
 
-// expect begins the wait for the next chunk.
+// expect starts the timer for the next chunk.
 func (s *stream) expect() {
 	patience := s.g.c.opt.ChunkTimeout
 	s.hedged = s.g.c.opt.HedgeTime > 0 && !s.begun && s.g.hedges < hedgesMax
@@ -317,7 +321,7 @@ func (s *stream) expect() {
 	s.timer = s.g.c.run.After(patience, func() { s.end(context.DeadlineExceeded) })
 }
 
-// hedgesMax is how many replicas of a read are replaced early.
+// hedgesMax is how many replicas of a read may be replaced early.
 const hedgesMax = 4
 
 // pump reads chunks while there is room for them.
@@ -336,7 +340,7 @@ func (s *stream) pump(ctx context.Context, o bigset.ReadOptions) {
 	s.end(errEnded)
 }
 
-// reuse takes a chunk whose memory may be used again, or nil.
+// reuse returns a chunk whose memory may be reused, or nil.
 func (s *stream) reuse() (c *fold.Chunk) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
@@ -346,7 +350,7 @@ func (s *stream) reuse() (c *fold.Chunk) {
 	return c
 }
 
-// stop tells the replica that nobody waits for it any more.
+// stop ends the read at the replica.
 func (s *stream) stop() {
 	s.cancel()
 	s.g.mu.Lock()
@@ -354,11 +358,11 @@ func (s *stream) stop() {
 	s.timer()
 }
 
-// errEnded says that a replica's stream ended before it was done.
+// errEnded is the error for a replica's stream that ended too early.
 var errEnded = errors.New("coord: a replica's stream ended too early")
 
-// offer hands out a chunk, or an answer of a stream of digests, and returns what is set when there is room for the next one, nil if there is; false when nobody
-// waits for more.
+// offer delivers a chunk, or an answer of a stream of digests. It returns a signal that is set when there is room for the next one, or nil
+// if there is room now; ok is false if no more are wanted.
 func (s *stream) offer(chunk *fold.Chunk, counts *bigset.PartCounts) (room Signal, ok bool) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
@@ -386,7 +390,7 @@ func (s *stream) offer(chunk *fold.Chunk, counts *bigset.PartCounts) (room Signa
 	return s.room, true
 }
 
-// end says that no more chunks come.
+// end records that no more chunks come.
 func (s *stream) end(err error) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()

@@ -12,35 +12,36 @@ import (
 	"bigset/server/peer"
 )
 
-// digestMean is about how many elements a part has of which a replica sends a digest. A part must end within the chunks of the first stream that are in memory.
+// digestMean is the approximate number of elements in a part of which a replica sends a digest. A part must end within the chunks of the
+// first stream that are in memory.
 const digestMean = 64
 
-// digestRunMin is how many times Options.DigestAfter elements digests must have saved for the next ones to be asked for as soon.
+// digestRunMin is how many times Options.DigestAfter elements digests must have saved for the next digests to be requested just as early.
 const digestRunMin = 4
 
-// digesting decides when a read asks for digests. It asks after so many elements in which the replicas agreed. Where they then turn out to differ, what was
-// counted is lost: so it waits twice as long each time, unless digests have saved much more than that before.
+// digesting decides when a read asks for digests: after a number of elements in which the replicas agreed. If they then turn out to differ,
+// the counting was in vain. So digesting waits twice as long each time, unless digests have saved far more than that before.
 type digesting struct {
-	least int  // Options.DigestAfter; 0 is never
-	wait  int  // elements in agreement after which they are asked for
-	calm  int  // elements since replicas differed, or one failed
-	never bool // a replica's program is older
+	least int  // Options.DigestAfter; 0 means never
+	wait  int  // elements in agreement after which digests are requested
+	calm  int  // elements since replicas differed or one failed
+	never bool // a replica runs an older program
 }
 
-// merged takes note of what was merged.
+// merged records what was merged.
 func (d *digesting) merged(r *readcore.Result) {
 	if d.calm += len(r.Elements); len(r.Lacking) > 0 {
 		d.calm = 0
 	}
 }
 
-// failed takes note of a replica that failed, or that differs.
+// failed records that a replica failed or differs.
 func (d *digesting) failed() { d.calm = 0 }
 
 // due reports whether it is time to ask for digests.
 func (d *digesting) due() bool { return d.least > 0 && !d.never && d.calm >= d.wait }
 
-// ended takes note of digests that ended because the replicas differ, after they have saved so many elements.
+// ended records that digests ended because the replicas differ, after saved elements.
 func (d *digesting) ended(saved uint64) {
 	d.calm = 0
 	if d.wait *= 2; saved >= digestRunMin*uint64(d.least) {
@@ -48,10 +49,10 @@ func (d *digesting) ended(saved uint64) {
 	}
 }
 
-// errUnlike says that a replica has shown other elements than the first one.
+// errUnlike is the error for a replica that has shown other elements than the first one.
 var errUnlike = errors.New("coord: a replica's digests differ")
 
-// digest asks all replicas but the first for digests in place of elements, where that can be.
+// digest asks all replicas but the first for digests instead of elements, if possible.
 func (g *gathering) digest() {
 	first := g.streams[0]
 	for i, s := range g.streams[1:] {
@@ -79,14 +80,14 @@ func (g *gathering) digest() {
 	}
 }
 
-// again begins stream i again at its replica: for digests, or for chunks where m is nil.
+// again restarts stream i at its replica: for digests, or for chunks if m is nil.
 func (g *gathering) again(i int, m *match, after []byte) {
 	s := g.streams[i]
 	s.stop()
 	g.pump(i, &stream{g: g, rep: s.rep, begun: true, match: m}, after)
 }
 
-// unlike begins a stream of digests again as one of chunks, because they differ or because its replica does not know them.
+// unlike restarts a stream of digests as a stream of chunks, because the digests differ or its replica can't make them.
 func (g *gathering) unlike(i int, cause error) {
 	if errors.Is(cause, peer.ErrFrameKind) {
 		g.digests.never = true
@@ -97,7 +98,7 @@ func (g *gathering) unlike(i int, cause error) {
 	}
 }
 
-// whole begins all streams of digests again as ones of chunks: the first stream has failed, so nothing can stand for theirs.
+// whole restarts all streams of digests as streams of chunks: the first stream has failed, so nothing can stand for theirs.
 func (g *gathering) whole() {
 	for i, s := range g.streams {
 		if s.match == nil {
@@ -120,7 +121,8 @@ func (g *gathering) show() {
 	}
 }
 
-// matched returns the next chunk of a stream of digests; nil when it must wait for an answer, or for the first stream. It is called with mu held.
+// matched returns the next chunk of a stream of digests, or nil if it must wait for an answer or for the first stream. It is called with mu
+// held.
 func (g *gathering) matched(s *stream) (*fold.Chunk, error) {
 	for {
 		chunk, what := s.match.take()
@@ -130,7 +132,7 @@ func (g *gathering) matched(s *stream) (*fold.Chunk, error) {
 		case matchUnlike:
 			return nil, errUnlike
 		case matchNoChunk:
-			if first := g.streams[0]; len(first.chunks) >= aheadMax || first.err != nil { // no chunk comes before the merge goes on, which waits for this stream
+			if first := g.streams[0]; len(first.chunks) >= aheadMax || first.err != nil { // no chunk comes before the merge continues, which waits for this stream
 				return nil, errUnlike
 			}
 			return nil, nil
@@ -144,7 +146,7 @@ func (g *gathering) matched(s *stream) (*fold.Chunk, error) {
 	}
 }
 
-// pumpDigests asks for digests of the elements of a read, one answer ahead.
+// pumpDigests requests digests of the elements of a read, one answer ahead.
 func (s *stream) pumpDigests(ctx context.Context, o bigset.ReadOptions) {
 	r := bigset.CountRange{From: o.From, To: o.To, Prefix: o.Prefix, After: o.After, Mean: digestMean, Clock: true}
 	var from peer.Member

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// beginRead waits until fewer than Options.ReadsMax reads are under way, in the order in which they came, and takes room for one more until
-// endRead. When its time is up the error is ErrBusy: no replica was asked.
+// beginRead waits until fewer than Options.ReadsMax reads are in progress, in order of arrival, and takes room for another one until
+// endRead. When its time is up, the error is ErrBusy: no replica was asked.
 func (c *Coordinator) beginRead(ctx context.Context) error {
 	c.mu.Lock()
 	if c.reads < c.opt.ReadsMax {
@@ -34,7 +34,7 @@ func (c *Coordinator) beginRead(ctx context.Context) error {
 	return fmt.Errorf("%w: %d reads are under way: %w", ErrBusy, c.opt.ReadsMax, err)
 }
 
-// endRead gives the room of a read to the one that has waited longest.
+// endRead gives the room of a read to the reader that has waited longest.
 func (c *Coordinator) endRead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

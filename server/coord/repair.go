@@ -13,24 +13,24 @@ import (
 	"bigset/server/peer"
 )
 
-// repair is what one replica lacks of a set, as a read has found. It is sent off the reader's path, and checked by the replica's own
-// state when it is applied; what can't be sent is found again by the next read, or by anti-entropy.
+// repair is what one replica has missed of a set, as found by a read. It is sent in the background, and checked against the replica's own
+// state when it is applied. What can't be sent is found again by the next read or by anti-entropy.
 type repair struct {
 	set     []byte
 	to      peer.Replica
-	missing []fold.Element // keys with their dots, which it has not seen
-	dead    *clock.Clock   // dots that are dead elsewhere; nil is none
+	missing []fold.Element // keys with their dots that it has not seen
+	dead    *clock.Clock   // dots that are dead elsewhere; nil means none
 	suspect []suspicion
-	lost    *clock.Clock // dots whose keys it has lost: see Heal; nil is none
+	lost    *clock.Clock // dots whose keys it has lost: see Heal; nil means none
 }
 
-// suspicion are dots that a witness has seen and does not show. They are dead if it says so.
+// suspicion are dots that a witness has seen and does not show. They are dead if the witness says so.
 type suspicion struct {
 	witness peer.Replica
 	dots    *clock.Clock
 }
 
-// suspects adds a dot to those of a witness.
+// suspects adds dots to those of a witness.
 func (r *repair) suspects(witness peer.Replica, dots []clock.Dot) {
 	i := slices.IndexFunc(r.suspect, func(s suspicion) bool { return s.witness == witness })
 	if i < 0 {
@@ -42,7 +42,7 @@ func (r *repair) suspects(witness peer.Replica, dots []clock.Dot) {
 	}
 }
 
-// repair has what the read found sent, as far as one read may.
+// repair sends what the read found missing, as far as one read may.
 func (g *gathering) repair(lacking []readcore.Lack) {
 	for _, l := range lacking {
 		r := &repair{set: g.req.Set, to: g.streams[l.Stream].rep}
@@ -59,7 +59,7 @@ func (g *gathering) repair(lacking []readcore.Lack) {
 	}
 }
 
-// mends are the repairs that a look-up has found, one for each replica.
+// mends are the repairs found by a lookup, one for each replica.
 type mends struct {
 	c   *Coordinator
 	set []byte
@@ -78,7 +78,7 @@ func (m *mends) of(to peer.Replica) *repair {
 	return r
 }
 
-// add adds what was found of one element.
+// add adds what was found for one element.
 func (m *mends) add(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
 	for _, r := range repairs {
 		to := asked[r.Replica]
@@ -91,7 +91,7 @@ func (m *mends) add(element []byte, asked []peer.Replica, repairs []readcore.Rep
 	}
 }
 
-// send sends them, as far as one request may.
+// send sends the repairs, as far as one request may.
 func (m *mends) send() {
 	for _, r := range m.all {
 		if !r.lost.Empty() {
@@ -145,8 +145,8 @@ func (c *Coordinator) mend(r *repair) {
 	})
 }
 
-// deaths asks a witness which dots are dead, of those that it has seen and does not show. One that it says nothing about has lost its
-// key there: that is damage, and proves nothing about the dot.
+// deaths asks a witness which dots are dead, of those that it has seen and does not show. If it says nothing about a dot, it has lost the
+// dot's key: that is damage, and proves nothing about the dot.
 func (c *Coordinator) deaths(ctx context.Context, set []byte, witness peer.Replica, dots *clock.Clock) (*clock.Clock, error) {
 	dead := &clock.Clock{}
 	for f, err := range witness.Locate(ctx, set, dots) {
@@ -154,7 +154,7 @@ func (c *Coordinator) deaths(ctx context.Context, set []byte, witness peer.Repli
 			return dead, fmt.Errorf("%s: %w", witness.Member().Node, err)
 		}
 		dead.Union(f.Dead)
-		for i := range f.Keys { // what it shows after all
+		for i := range f.Keys { // the witness does show these
 			dots = dots.Clone()
 			dots.Subtract(clock.Of(f.Keys[i].Dots...))
 		}

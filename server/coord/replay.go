@@ -15,14 +15,14 @@ import (
 	"bigset/server/peer"
 )
 
-// Backlog is what waits for a node.
+// Backlog is the backlog of hints for a node.
 type Backlog struct {
-	Count  int       // of hints
-	Bytes  int64     // of them
-	Oldest time.Time // when the first of them was added; zero where there is none
+	Count  int       // number of hints
+	Bytes  int64     // their size
+	Oldest time.Time // when the oldest was added; zero if there is none
 }
 
-// Backlog returns what waits for a node. It takes the same time however much that is.
+// Backlog returns the backlog for a node. It takes constant time.
 func (h *Hints) Backlog(node string) (b Backlog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,13 +38,13 @@ func (h *Hints) Backlog(node string) (b Backlog) {
 	return b
 }
 
-// Pending returns how many hints there are for a node, and how many bytes they are.
+// Pending returns the number of hints for a node, and their size in bytes.
 func (h *Hints) Pending(node string) (count int, bytes int64) {
 	b := h.Backlog(node)
 	return b.Count, b.Bytes
 }
 
-// Nodes returns the nodes for which there are hints, ascending.
+// Nodes returns the nodes that have hints, ascending.
 func (h *Hints) Nodes() (nodes []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,23 +57,23 @@ func (h *Hints) Nodes() (nodes []string) {
 	return nodes
 }
 
-// replayFailsMax is how many sets and slices may fail in one replay until the node is taken for one that is not there.
+// replayFailsMax is how many sets and slices may fail in one replay before the node is considered away.
 const replayFailsMax = 4
 
-// Targets find a node's replicas, or return nil where it has none, and say how many hints they are given at once. A nil function finds none.
+// Targets find a node's replicas, or return nil if it has none, and define how many hints they are given at once. A nil function finds
+// none.
 type Targets struct {
 	Set   func(set []byte) peer.Replica
 	Slice func(filter []byte, slice uint32) peer.SliceReplica
 
-	// Window is how many hints are under way at once; default 1. A replay begins with one, doubles that while all arrive, and begins with
-	// one again when one does not: a node that is away or busy is not called in vain often.
+	// Window is the maximum number of hints in progress; the default is 1. A replay begins with one, doubles that while all arrive, and
+	// begins with one again when one does not: so a node that is away or busy is seldom called in vain.
 	Window int
-	// Runner is where more than one at once run; default Goroutines.
+	// Runner runs the hints of a window; the default is Goroutines.
 	Runner Runner
 }
 
-// delivery returns how a hint is given to its replica, and the set or the slice that it is of. There is nothing to give where the node
-// has no replica.
+// delivery returns how to give a hint to its replica, and the hint's set or slice. If the node has no replica, d.give is nil.
 func (t *Targets) delivery(what peer.Message) (d delivery, of string) {
 	switch m := what.(type) {
 	case peer.Delta:
@@ -94,18 +94,18 @@ func (t *Targets) delivery(what peer.Message) (d delivery, of string) {
 	return d, of
 }
 
-// windowBytes is how many bytes of hints are under way to one node at once, unless a single one is larger.
+// windowBytes is the maximum size of the hints in progress to one node, unless a single one is larger.
 const windowBytes = 4 << 20
 
-// Replay sends a node the hints that there are for it, in the order in which they came, a window of them at a time. A hint is removed when the
-// node has acknowledged that one: a delta when it is on disk there. A delta of a window is synced as if it came alone, but those of a window
-// reach the replica together, so that its store commits and syncs them together. The order within a window is open, which a replica's Apply
-// and ApplyMarks allow.
+// Replay sends a node its hints, in the order in which they were added, a window at a time. A hint is removed when the node has
+// acknowledged it: a delta when it is on disk there. Each delta of a window is synced as if it came alone, but all of them reach the
+// replica together, so that its store commits and syncs them together. The order within a window is undefined, which a replica's Apply and
+// ApplyMarks allow.
 //
-// Where a hint does not reach the node, those of its set or slice in later windows wait for the next replay and others go on, so that a set
-// that is damaged there holds up no other; after some such failures the replay ends. Where the node has no replica of a set or slice the hint
-// stays until it is too old, and so does a hint of another version of this program. It returns how many have arrived, and why others have
-// not. While a replay for a node is under way, others for it return at once.
+// If a hint does not reach the node, the hints of its set or slice in later windows wait for the next replay, and the others continue, so
+// that a set that is damaged there holds up no other. After a few such failures the replay ends. If the node has no replica of a set or
+// slice, the hint stays until it is too old, and so does a hint of another version of this program. Replay returns how many hints have
+// arrived, and why others have not. If a replay for the node is already in progress, it returns at once.
 func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, err error) {
 	if !h.claim(node) {
 		return 0, nil
@@ -131,14 +131,14 @@ type replay struct {
 	h      *Hints
 	node   string
 	to     Targets
-	last   uint64 // the id of the last hint that was looked at
+	last   uint64 // the id of the last hint that was considered
 	sent   int
 	bytes  int64
-	kept   Event            // hints that can't be read by this version, and stay
+	kept   Event            // hints that this version can't read, and that stay
 	failed map[string]error // by set or slice
 }
 
-// pending is a hint of a window, and how it went.
+// pending is a hint of a window, with its outcome.
 type pending struct {
 	*hint
 	delivery
@@ -166,7 +166,7 @@ func (r *replay) run(ctx context.Context) error {
 	}
 }
 
-// window returns the next hints that can be sent. Those that are damaged are removed on the way.
+// window returns the next hints that can be sent. It removes damaged ones on the way.
 func (r *replay) window(size int) (w []pending, err error) {
 	for total := int64(0); len(w) < size && total < windowBytes; {
 		e, what, err := r.h.next(r.node, r.last)
@@ -221,7 +221,7 @@ func (r *replay) give(ctx context.Context, w []pending) {
 	_ = all.Wait(context.WithoutCancel(ctx)) // each ends with ctx
 }
 
-// settle removes the hints that have arrived, or that are refused for good.
+// settle removes the hints that have arrived or are refused for good.
 func (r *replay) settle(w []pending) {
 	var done []*hint
 	for i := range w {
@@ -241,8 +241,8 @@ func (r *replay) settle(w []pending) {
 	r.h.done(done...)
 }
 
-// foreign reports whether a hint that can't be read may be one of another version of this program: it stays until that runs again, or until it
-// is too old.
+// foreign reports whether a hint that can't be read may be of another version of this program. Such a hint stays until that version runs
+// again, or until it is too old.
 func foreign(err error) bool {
 	return errors.Is(err, peer.ErrFrameVersion) || errors.Is(err, peer.ErrFrameKind) || errors.Is(err, peer.ErrSetSlice)
 }
@@ -282,8 +282,8 @@ func (h *Hints) expire(node string) {
 	}
 }
 
-// next reads the node's first hint behind an id; nil when there is none, or the hints are closed. An error with a hint says that it
-// can't be read.
+// next reads the node's first hint after an id; nil if there is none or the hints are closed. An error with a hint says that the hint can't
+// be read.
 func (h *Hints) next(node string, last uint64) (found *hint, what peer.Message, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -331,7 +331,7 @@ func (h *Hints) payload(e *hint) (payload []byte, err error) {
 	return payload, err
 }
 
-// Replay sends a node the hints that there are for it; see Hints.Replay.
+// Replay sends a node its hints; see Hints.Replay.
 func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err error) {
 	if c.opt.Hints == nil {
 		return 0, nil
@@ -348,7 +348,7 @@ func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err er
 	})
 }
 
-// at returns the replica of a node, or none.
+// at returns the replica of a node, or the zero value.
 func at[R interface{ Member() peer.Member }](node string, preflist []R) (found R) {
 	for _, rep := range preflist {
 		if rep.Member().Node == node {
@@ -358,14 +358,14 @@ func at[R interface{ Member() peer.Member }](node string, preflist []R) (found R
 	return found
 }
 
-// replaying does Replay for all nodes that have hints, each beside the others, and does so again, until the coordinator is closed.
+// replaying does Replay for all nodes that have hints, in parallel, and repeats that until the coordinator is closed.
 func (c *Coordinator) replaying() {
 	c.run.After(c.opt.HintInterval, func() {
 		for _, node := range c.opt.Hints.Nodes() {
 			if !c.enter() {
 				return
 			}
-			c.run.Go(func() { // so that one that hangs keeps none of the others
+			c.run.Go(func() { // so that a node that hangs does not delay the others
 				defer c.leave()
 				ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 				defer cancel()

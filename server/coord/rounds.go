@@ -10,13 +10,13 @@ import (
 	"bigset/server/peer"
 )
 
-// rounds is where anti-entropy is in its round over all shares, and when each was compared last.
+// rounds is the position of anti-entropy in its round over all shares, and when each share was last compared.
 type rounds struct {
 	mu      sync.Mutex
 	next    int                     // the turn
-	running map[shareKey]struct{}   // under way
-	away    map[[2]string]time.Time // two nodes of which one did not answer, and until when they are left alone
-	done    map[shareKey]time.Time  // when a share was compared, all of it
+	running map[shareKey]struct{}   // in progress
+	away    map[[2]string]time.Time // pairs of nodes of which one did not answer, and until when they are left alone
+	done    map[shareKey]time.Time  // when all of a share was last compared
 }
 
 // shareKey is a share by the names of its nodes.
@@ -33,7 +33,7 @@ func newRounds() *rounds {
 	return &rounds{running: map[shareKey]struct{}{}, away: map[[2]string]time.Time{}, done: map[shareKey]time.Time{}}
 }
 
-// begin returns the share whose turn it is, if there is one: those under way and those of nodes that did not answer lately are passed over.
+// begin returns the share whose turn it is, if any. It skips shares in progress, and those of nodes that did not answer lately.
 func (r *rounds) begin(shares []Share, now time.Time) (Share, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *rounds) begin(shares []Share, now time.Time) (Share, bool) {
 	return Share{}, false
 }
 
-// forget forgets what is about no share any more.
+// forget forgets shares that no longer exist.
 func (r *rounds) forget(shares []Share) {
 	if len(r.done) <= len(shares) && len(r.away) <= len(shares) {
 		return
@@ -68,7 +68,7 @@ func (r *rounds) forget(shares []Share) {
 	maps.DeleteFunc(r.away, func(k [2]string, _ time.Time) bool { _, ok := pairs[k]; return !ok })
 }
 
-// end notes how an exchange went. After one whose node did not answer the others of the same two nodes wait for a while.
+// end records the outcome of an exchange. If a node did not answer, the other shares of the same two nodes wait for a while.
 func (r *rounds) end(s Share, err error, now time.Time, rest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +83,9 @@ func (r *rounds) end(s Share, err error, now time.Time, rest time.Duration) {
 	}
 }
 
-// Compared returns since when all shares of two nodes have been compared, by the name of Share.B's: the time of the one that was compared
-// first of them. Nodes with a share that was never compared are left out, and so are those whose shares another coordinator names.
+// Compared returns the time since which all shares of two nodes have been compared, by the name of Share.B's node: the oldest time at which
+// one of them was last compared. Nodes with a share that was never compared are left out, and so are those whose shares another coordinator
+// handles.
 func (c *Coordinator) Compared() map[string]time.Time {
 	if c.opt.Shares == nil {
 		return nil

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Runner is where a coordinator's concurrency, time and waiting come from. Goroutines is the usual one.
+// Runner provides a coordinator's concurrency, time and waits. Goroutines is the usual one.
 type Runner interface {
-	// Go runs f beside its caller, some time from now.
+	// Go runs f concurrently with its caller, some time from now.
 	Go(f func())
-	// Now is the time.
+	// Now returns the time.
 	Now() time.Time
-	// After runs f beside its caller when d has passed, unless stop is called before.
+	// After runs f concurrently with its caller when d has passed, unless stop is called before.
 	After(d time.Duration, f func()) (stop func())
 	// NewSignal returns a signal that is not set.
 	NewSignal() Signal
 }
 
-// Signal is something that happens once. Its methods may be called by any number of goroutines.
+// Signal is an event that happens once. Its methods may be called by any number of goroutines.
 type Signal interface {
-	// Set makes it happen. Setting it again does nothing.
+	// Set makes it happen. Setting it again has no effect.
 	Set()
-	// Wait returns nil when it has happened, or the cause of ctx when that ended first: context.DeadlineExceeded where time was up, also
-	// by the Runner's clock.
+	// Wait returns nil when the event has happened, or the cause of ctx if that ended first: context.DeadlineExceeded if the time was up,
+	// also by the Runner's clock.
 	Wait(ctx context.Context) error
 }
 
@@ -68,9 +68,9 @@ func (s *signal) Wait(ctx context.Context) error {
 	}
 }
 
-// Deadline returns a context that ends when d has passed on the runner's clock: then its cause is context.DeadlineExceeded. With Goroutines the context has
-// that deadline, which a wire sends with each request: so a peer stops when the coordinator does. The caller calls the
-// function when the work has ended.
+// Deadline returns a context that ends when d has passed on the runner's clock; its cause is then context.DeadlineExceeded. With Goroutines
+// the context has a real deadline, which a wire sends with each request, so that a peer stops when the coordinator does. The caller must
+// call the function when the work has ended.
 func Deadline(ctx context.Context, r Runner, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := r.(Goroutines); ok {
 		return context.WithTimeout(ctx, d)

@@ -14,10 +14,10 @@ import (
 	"bigset/server/peer"
 )
 
-// The files of hints; docs/format.md draws them. These are on disk.
+// The files of hints; see docs/format.md. These values are on disk.
 const (
-	segmentMark    = "bshint\x00"         // what every file begins with
-	segmentHead    = segmentMark + "\x01" // and its version
+	segmentMark    = "bshint\x00"         // the start of every file
+	segmentHead    = segmentMark + "\x01" // with the version
 	recordHead     = 8                    // length and checksum
 	recordBytesMax = peer.FrameBytesMax + 1024
 	recordHint     = 'h'
@@ -26,24 +26,24 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errRecord says that bytes are not a record: there, a file was being written when it ended.
+// errRecord is the error for bytes that are not a record: the file was being written there when writing stopped.
 var errRecord = errors.New("coord: not a record")
 
-// errSegmentVersion says that a file of hints is of another version of this program: it is left as it is.
+// errSegmentVersion is the error for a file of hints of another version of this program: it is left as it is.
 var errSegmentVersion = errors.New("coord: a file of hints of another version")
 
 // segment is one file of hints.
 type segment struct {
 	seq     uint64
-	entries int // hints of it that are not done
+	entries int // number of its hints that are not done
 	size    int64
 
-	// Of the one that is written.
+	// The segment being written.
 	mu     sync.Mutex
 	file   File
-	end    int64 // what was written
-	synced int64 // what of it is on disk
-	err    error // it failed: nothing more is known of what was not synced, and nothing more is written
+	end    int64 // end of the written data
+	synced int64 // end of the data on disk
+	err    error // a write or sync failed: the state of the unsynced data is unknown, and nothing more is written
 }
 
 func segmentName(seq uint64) string { return fmt.Sprintf("%016x.hints", seq) }
@@ -57,14 +57,14 @@ func segmentSeq(name string) (seq uint64, ok bool) {
 	return seq, err == nil && segmentName(seq) == name
 }
 
-// createSegment makes a file, and that it is there after a crash.
+// createSegment creates a file, and makes its existence durable.
 func createSegment(f Folder, seq uint64) (*segment, error) {
 	file, err := f.Create(segmentName(seq))
 	if err != nil {
 		return nil, err
 	}
 	s := &segment{seq: seq, file: file}
-	_, _ = s.append([]byte(segmentHead)) // errors of both stay in s.err
+	_, _ = s.append([]byte(segmentHead)) // both record errors in s.err
 	_ = s.sync(s.end)
 	if err := errors.Join(s.err, f.Sync()); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -72,8 +72,8 @@ func createSegment(f Folder, seq uint64) (*segment, error) {
 	return s, nil
 }
 
-// append writes behind the end, and returns where that was. After an error nothing more can be appended: a record behind a torn one
-// would not be found.
+// append writes at the end, and returns the offset. After an error nothing more can be appended: a record after a torn one would not be
+// found.
 func (s *segment) append(b []byte) (at int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *segment) append(b []byte) (at int64, err error) {
 	return at, nil
 }
 
-// sync returns when everything up to end is on disk. Those who wait at the same time share a sync.
+// sync returns when everything up to end is on disk. Concurrent callers share a sync.
 func (s *segment) sync(end int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *segment) sync(end int64) error {
 	return s.err
 }
 
-// close syncs and closes the file, which is not written any more.
+// close syncs and closes the file, which is no longer written.
 func (s *segment) close() error {
 	err := s.sync(s.end)
 	s.mu.Lock()
@@ -122,7 +122,7 @@ func (s *segment) close() error {
 	return err
 }
 
-// appendRecord appends a record: length and checksum of what follows, kind, body.
+// appendRecord appends a record: length and checksum of the rest, kind, body.
 func appendRecord(dst []byte, kind byte, body ...[]byte) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, recordHead)...)
@@ -136,7 +136,7 @@ func appendRecord(dst []byte, kind byte, body ...[]byte) []byte {
 	return dst
 }
 
-// readRecord reads a record. Its error is io.EOF at the end, and errRecord where there is none.
+// readRecord reads a record. The error is io.EOF at the end, and errRecord if there is no record.
 func readRecord(r io.Reader) (payload []byte, err error) {
 	var head [recordHead]byte
 	if n, err := io.ReadFull(r, head[:]); err == io.EOF && n == 0 {
@@ -150,7 +150,7 @@ func readRecord(r io.Reader) (payload []byte, err error) {
 	if size == 0 || size > recordBytesMax {
 		return nil, errRecord
 	}
-	payload, err = io.ReadAll(io.LimitReader(r, int64(size))) // grows with what is there, whatever size says
+	payload, err = io.ReadAll(io.LimitReader(r, int64(size))) // memory grows with the data present, whatever size says
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,7 @@ func readRecord(r io.Reader) (payload []byte, err error) {
 	return payload, nil
 }
 
-// scan reads the records of a file in order, up to the first that is none. It returns how far it came, and errRecord where bytes
-// follow that are no record.
+// scan reads the records of a file in order, until the bytes are no record. It returns how far it got, and errRecord if such bytes follow.
 func scan(f Folder, name string, each func(at int64, payload []byte)) (end int64, err error) {
 	file, err := f.Open(name)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"bigset/server/peer"
 )
 
-// delivery is what is given to a replica, now or, as a hint, later.
+// delivery is something to give to a replica, now or, as a hint, later.
 type delivery struct {
 	node string       // the replica's
 	name []byte       // of the set or the filter
-	what peer.Message // of which a hint is made; nil is none: it is left to anti-entropy
-	size int64        // about how many bytes it is
+	what peer.Message // the message of the hint; nil means no hint: it is left to anti-entropy
+	size int64        // approximate size in bytes
 	give func(context.Context) error
 	// send does what give does without waiting: see peer.DeltaSender. It may be nil.
 	send func(ctx context.Context, done func(error)) bool
 }
 
-// deltaTo is a delta for a replica of its set.
+// deltaTo returns the delivery of a delta to a replica of its set.
 func deltaTo(rep peer.Replica, d bigset.Delta, durability bigset.Durability) delivery {
 	to := delivery{node: rep.Member().Node, name: d.Set, what: peer.Delta(d), size: sizeOf(&d), give: func(ctx context.Context) error {
 		_, err := rep.Apply(ctx, d, durability)
@@ -31,7 +31,7 @@ func deltaTo(rep peer.Replica, d bigset.Delta, durability bigset.Durability) del
 	return to
 }
 
-// marksTo are marks for a replica of their slice. It tells which keys were new there before give returns.
+// marksTo returns the delivery of marks to a replica of their slice. It reports which keys were new there before give returns.
 func marksTo(rep peer.SliceReplica, m bigset.Marks, report func(added []bool)) delivery {
 	size := int64(len(m.Name) + layerBytes*len(m.Layers) + markBytes*len(m.Marks))
 	return delivery{node: rep.Member().Node, name: m.Name, what: peer.Marks(m), size: size, give: func(ctx context.Context) error {
@@ -43,9 +43,9 @@ func marksTo(rep peer.SliceReplica, m bigset.Marks, report func(added []bool)) d
 	}}
 }
 
-// send gives something to a replica in the background, and tells how that went. Where it did not reach the replica, or nobody knows, a
-// hint is kept. Where too much is under way to the replica, send returns what keeps the hint: the caller calls it after it has sent to the others, for it
-// waits for the disk.
+// send gives a delivery to a replica in the background, and reports the outcome. If it did not reach the replica, or the outcome is
+// unknown, a hint is kept. If too much is in progress to the replica, send returns a function that keeps the hint. The caller calls it
+// after sending to the others, because it waits for the disk.
 func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (late func()) {
 	if err := c.take(d.node, d.size); err != nil {
 		return func() {
@@ -65,7 +65,7 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 	return nil
 }
 
-// gave tells how it went, after a hint was kept of what a replica has not acknowledged.
+// gave reports the outcome, after keeping a hint of what a replica has not acknowledged.
 func (c *Coordinator) gave(from peer.Member, d *delivery, err error, answered func(error)) {
 	if err != nil {
 		c.missed(from, d, err)
@@ -73,8 +73,8 @@ func (c *Coordinator) gave(from peer.Member, d *delivery, err error, answered fu
 	answered(err)
 }
 
-// sendNow is send without a goroutine that waits for the answer: what one group of writers sends is on its way before anyone else has the processor. It reports
-// false where that can't be had.
+// sendNow is send without a goroutine that waits for the answer, so that what one group of writers sends is on its way before another
+// goroutine gets the processor. It reports false if that is not possible.
 func (c *Coordinator) sendNow(from peer.Member, d delivery, answered func(error)) bool {
 	if _, real := c.run.(Goroutines); !real || d.send == nil {
 		return false
@@ -98,7 +98,7 @@ func (c *Coordinator) sendNow(from peer.Member, d delivery, answered func(error)
 	return sent
 }
 
-// lateSends are what send has returned for some replicas.
+// lateSends are the functions that send has returned for some replicas.
 type lateSends []func()
 
 func (l *lateSends) add(late func()) {
@@ -113,12 +113,12 @@ func (l lateSends) do() {
 	}
 }
 
-// missed sees to what a replica has not acknowledged.
+// missed handles what a replica has not acknowledged.
 func (c *Coordinator) missed(from peer.Member, d *delivery, cause error) {
 	c.missedAll(from, d.node, d.name, []lostMessage{{d.what, cause}})
 }
 
-// lostMessage is what a replica has not acknowledged, and why. A nil message is none of which a hint could be made.
+// lostMessage is a message that a replica has not acknowledged, and why. If it is nil, no hint can be made of it.
 type lostMessage struct {
 	what  peer.Message
 	cause error
@@ -151,8 +151,8 @@ func (c *Coordinator) missedAll(from peer.Member, node string, name []byte, all 
 	}
 }
 
-// dotBytes is about what a dot of a context takes in a frame, itemBytes an item beside its element, markBytes a mark, and layerBytes a
-// layer.
+// dotBytes is the approximate size of a dot of a context in a frame, itemBytes that of an item without its element, markBytes that of a
+// mark, and layerBytes that of a layer.
 const (
 	dotBytes   = 8
 	itemBytes  = 8
@@ -160,7 +160,7 @@ const (
 	layerBytes = 48
 )
 
-// sizeOf returns about how many bytes a delta is.
+// sizeOf returns the approximate size of a delta.
 func sizeOf(d *bigset.Delta) int64 {
 	n := len(d.Set) + d.Clear.HeapBytes() + itemBytes*len(d.Items)
 	for i := range d.Items {

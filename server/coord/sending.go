@@ -10,28 +10,28 @@ import (
 	"bigset/server/peer"
 )
 
-// sending brings one replica what another has and it lacks of a set: keys first, then deaths. The other way round a dot would be dead at
-// the receiver before what has replaced it has come, and a read that asks it, and one that has seen neither of the two events, would
-// miss an element that was there all along. Each fact is checked by its receiver. What it has sent is not synced of itself.
+// sending sends one replica what another has of a set and it has not: keys first, then deaths. In the reverse order, a dot would be dead at
+// the receiver before the dot that replaces it has arrived. A read that asks this receiver, and a replica that has seen neither of the two
+// events, would miss an element that was present all along. Each fact is checked by its receiver. What was sent is not synced of itself.
 type sending struct {
 	set      []byte
 	from, to peer.Replica
-	has      bigset.State // of the sender, the newest that was asked for
+	has      bigset.State // of the sender, the newest that was requested
 	by       peer.Member  // the sender's incarnation that has reported it
 	lacks    bigset.State // of the receiver, at the beginning
 
-	sent *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
+	sent *clock.Clock // what the receiver has received since: the dots of keys and of deaths
 	keys uint64       // that were new to the receiver
 	dead uint64       // dots that were not dead there
-	left bool         // deaths stayed behind, because the set was written without a break
+	left bool         // deaths were left out, because the set was written continuously
 }
 
-// sendRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
+// sendRoundsMax is how often a replica is asked again for keys while some of those that were requested die.
 const sendRoundsMax = 8
 
-// run brings the keys of some dots, and then the deaths that the sender's state names. While dots that were asked for are found
-// dead, what has replaced them may be in none of the sender's states that were seen so far: then the next one is asked for, and the
-// keys of all that is live in it and not seen by the receiver, before any death.
+// run sends the keys of some dots, and then the deaths in the sender's state. While requested dots turn out to be dead, the dots that
+// replaced them may be in none of the sender's states seen so far. Then run requests the next state, and the keys of everything that is
+// live in it and not seen by the receiver, before it sends any death.
 func (t *sending) run(ctx context.Context, dots *clock.Clock) error {
 	for round := 1; ; round++ {
 		died, err := t.sendKeys(ctx, dots)
@@ -52,8 +52,8 @@ func (t *sending) run(ctx context.Context, dots *clock.Clock) error {
 	}
 }
 
-// missing returns the dots that are live at the sender, that the receiver had not seen, and that were not sent. When all has been
-// sent, the sender has lost their keys.
+// missing returns the dots that are live at the sender, that the receiver had not seen, and that were not sent. Dots that remain when all
+// has been sent are those whose keys the sender has lost.
 func (t *sending) missing() *clock.Clock {
 	dots := t.has.Seen.Clone()
 	dots.Subtract(t.lacks.Seen)
@@ -62,7 +62,7 @@ func (t *sending) missing() *clock.Clock {
 	return dots
 }
 
-// sendKeys sends the keys of dots, and returns which of the others are dead.
+// sendKeys sends the keys of dots, and returns which of the other dots are dead.
 func (t *sending) sendKeys(ctx context.Context, dots *clock.Clock) (died *clock.Clock, err error) {
 	died = &clock.Clock{}
 	if dots.Empty() {
@@ -91,7 +91,7 @@ func (t *sending) sendKeys(ctx context.Context, dots *clock.Clock) (died *clock.
 	return died, nil
 }
 
-// sendDeaths sends what is dead in the sender's state and was not at the receiver.
+// sendDeaths sends what is dead in the sender's state and was not dead at the receiver.
 func (t *sending) sendDeaths(ctx context.Context) error {
 	dead := t.has.Dead.Clone()
 	if dead.Subtract(t.lacks.Dead); dead.Empty() {
@@ -105,14 +105,14 @@ func (t *sending) sendDeaths(ctx context.Context) error {
 	return err
 }
 
-// damaged reports whether dots that are missing after a run are damage at the sender. They are not if it has come back in another
-// incarnation since it was asked for its state: then it may have forgotten what it had seen.
+// damaged reports whether dots that are missing after a run are damage at the sender. They are not if the sender has come back in another
+// incarnation since it was asked for its state: it may have forgotten what it had seen.
 func (t *sending) damaged(ctx context.Context) (bool, error) {
 	_, by, err := stateOf(ctx, t.set, t.from)
 	return err == nil && by.Is(t.by), err
 }
 
-// stateOf returns what a replica knows of a set, nothing if it has never heard of it, and which incarnation of it has answered.
+// stateOf returns what a replica knows of a set, or an empty state if it has never heard of it, and the incarnation that has answered.
 func stateOf(ctx context.Context, set []byte, rep peer.Replica) (bigset.State, peer.Member, error) {
 	s, m, err := rep.State(ctx, set)
 	if errors.Is(err, bigset.ErrNotFound) {

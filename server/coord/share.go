@@ -12,15 +12,15 @@ import (
 	"bigset/server/peer"
 )
 
-// Share is what two replicas should have the same of: all sets in a range of slots, both ends included, and all slices of bloom filters
-// where both are SliceReplicas.
+// Share is what two replicas should have in common: all sets in a range of slots, both ends included, and, if both are SliceReplicas, all
+// slices of bloom filters there.
 type Share struct {
 	A, B        peer.Replica
 	First, Last keyscheme.Slot
 }
 
-// exchanging has the shares exchanged in turn, until the coordinator is closed: in Exchanges lanes, each of which has one under way at a
-// time. The wait of a lane begins when an exchange has ended, however it went.
+// exchanging exchanges the shares in turn until the coordinator is closed, in Exchanges lanes of one exchange at a time. The wait of a lane
+// begins when an exchange has ended, whatever its outcome.
 func (c *Coordinator) exchanging(wait time.Duration) {
 	c.run.After(c.opt.Jitter(wait), func() {
 		if c.life.Err() != nil {
@@ -35,8 +35,8 @@ func (c *Coordinator) exchanging(wait time.Duration) {
 	})
 }
 
-// pace returns how long a lane waits after an exchange that took some time: so that a round over so many shares takes RoundTime at most where
-// nothing differs. A lane exchanges for a quarter of its time at most, unless ExchangeInterval allows more.
+// pace returns how long a lane waits after an exchange that took some time, so that a round over that many shares takes at most RoundTime
+// if nothing differs. A lane exchanges for at most a quarter of its time, unless ExchangeInterval allows more.
 func (o *Options) pace(shares int, took time.Duration) time.Duration {
 	each := o.RoundTime / time.Duration(max(1, shares))
 	if each >= o.ExchangeInterval {
@@ -46,7 +46,7 @@ func (o *Options) pace(shares int, took time.Duration) time.Duration {
 	return min(max(each-took, 3*took), max(o.ExchangeInterval, each))
 }
 
-// exchangeShare exchanges a share, tells how that went, and has the damage healed that it met.
+// exchangeShare exchanges a share, reports the outcome, and heals the damage that it met.
 func (c *Coordinator) exchangeShare(s Share) error {
 	if !c.enter() {
 		return ErrClosed
@@ -60,7 +60,7 @@ func (c *Coordinator) exchangeShare(s Share) error {
 	e := Event{Kind: EventExchanged, Node: s.A.Member().Node, Peer: s.B.Member().Node}
 	var err error
 	e.Exchanged, err = x.run(ctx, s.First, s.Last)
-	reported, errSlices := c.exchangeSlices(s) // whatever has ended the exchange of sets: it may be damage of one of them, or the number of them
+	reported, errSlices := c.exchangeSlices(s) // whatever has ended the exchange of sets: it may be damage in one of them, or their number
 	e.Exchanged.add(reported)
 	if err = errors.Join(err, errSlices); err != nil {
 		e.Kind, e.Err = EventExchangeFailed, err
@@ -69,8 +69,8 @@ func (c *Coordinator) exchangeShare(s Share) error {
 	return err
 }
 
-// exchangeSlices exchanges the slices of a share, in a time of their own, or says why they are not. Where neither replica has any, and
-// there is no place for filters, there is nothing to do.
+// exchangeSlices exchanges the slices of a share, in a time of their own, or returns why it can't. If neither replica has slices, and there
+// is no place for filters, there is nothing to do.
 func (c *Coordinator) exchangeSlices(s Share) (Exchanged, error) {
 	a, okA := s.A.(peer.SliceReplica)
 	b, okB := s.B.(peer.SliceReplica)
@@ -91,5 +91,5 @@ func (c *Coordinator) exchangeSlices(s Share) (Exchanged, error) {
 
 var errNoSlices = errors.New("coord: slices were not exchanged: a replica takes none")
 
-// spread returns a time around d, up to a quarter of it off.
+// spread returns a random time within a quarter of d around d.
 func spread(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }

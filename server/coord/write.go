@@ -15,36 +15,36 @@ import (
 // Write is a client's request to change a set.
 type Write struct {
 	Set []byte
-	// Ops are done in order and in one atomic batch at each replica. An element's context says what the client had seen of it; see
+	// Ops are done in order and in one atomic batch at each replica. An element's context is what the client had seen of it; see
 	// bigset.Context.
 	Ops    []bigset.Op
 	Policy bigset.Policy
-	// Request, if it is not empty, is this request's id, of at most peer.RequestBytesMax bytes, of the client's choice and unlike
-	// every other. A request that is sent again with it is done once. Without an id it is done again, as another event: an add
-	// brings back what was removed meanwhile.
+	// Request, if not empty, is a unique id of this request, chosen by the client, of at most peer.RequestBytesMax bytes. A request that is
+	// sent again with it is done once. Without an id it is done again, as another event: an add brings back what has been removed since.
 	Request []byte
-	// Retry says that the request may have been done before: all replicas are asked for it first, and all have to answer if none has it. While one is silent
-	// that may have it the outcome stays unknown, for a request that is done twice is two events, of which a remove may have seen one. Who would rather have it
-	// done twice gives it another id. Without Retry only the one looks that is going to do it.
+	// Retry says that the request may have been done before. All replicas are asked for it first, and all must answer if none has it. While
+	// a replica that may have it does not answer, the outcome stays unknown, since a request that is done twice is two events, and a remove
+	// may have seen only one of them. A client that would rather have it done twice gives it another id. Without Retry only the replica
+	// that does the request looks for it.
 	Retry  bool
 	Quorum Quorum
 }
 
-// Result says what a write came to.
+// Result is the outcome of a write.
 type Result struct {
 	bigset.Result
 	By      peer.Member // the replica that did it
 	Acked   int         // replicas that have it
-	Durable int         // those of them that have it on disk
+	Durable int         // how many of these have it on disk
 }
 
-// Write does operations at one replica of the set, and has the others apply what that did. It answers when W of them have it and DW
-// of them on disk: see the package comment for its errors. The result is also given with an *UnknownError: it is what is known.
+// Write does operations at one replica of the set, and sends the result to the others to apply. It answers when W of them have it and DW of
+// them have it on disk: see the package comment for its errors. With an *UnknownError the result is returned too: it is what is known.
 //
-// Where a context is the clock of a whole set, and the replica has not seen all of that, others are tried, or what it lacks is
-// brought to it. It is bigset.ErrBehind when nobody has that.
+// If a context is the clock of a whole set, and the replica has not seen all of it, Write tries other replicas, or sends the replica what
+// it has missed. The error is bigset.ErrBehind if no replica has that.
 //
-// Removing what the replica does not have is no event, and nothing is promised of it: give the context of what was seen.
+// Removing an element that the replica does not have is no event, and guarantees nothing: give the context of what was seen.
 func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 	q, l, err := c.plan(w.Set, w.Quorum)
 	if err != nil {
@@ -62,12 +62,12 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 	if n := frameBytes(w); n > peer.FrameBytesMax {
 		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
 	}
-	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, and may be under way when the caller goes on
+	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, perhaps after the caller has returned
 	o := &setOperation{operation: c.newOperation(w.Set, q, l.lists), at: l}
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
 }
 
-// frameBytes returns about how many bytes the frame of a write's delta takes, with the contexts that it gives.
+// frameBytes returns the approximate size of the frame of a write's delta, with the given contexts.
 func frameBytes(w Write) int {
 	n := len(w.Set) + itemBytes*len(w.Ops)
 	for i := range w.Ops {
@@ -85,14 +85,14 @@ func cloneOps(ops []bigset.Op) []bigset.Op {
 	return ops
 }
 
-// setOperation is a request to change a set that is under way.
+// setOperation is a request to change a set, in progress.
 type setOperation struct {
 	*operation
 	at   placed[peer.Replica]
 	late lateSends
 }
 
-// durability is what replicas are asked for.
+// durability returns the durability that replicas are asked for.
 func (o *setOperation) durability() bigset.Durability {
 	if o.q.DW == None {
 		return bigset.NoSync
@@ -100,7 +100,7 @@ func (o *setOperation) durability() bigset.Durability {
 	return bigset.Sync
 }
 
-// write has one replica do the request, and sends what it did to the others.
+// write lets one replica do the request, and sends the result to the others.
 func (o *setOperation) write(ctx context.Context, w Write) {
 	r, by, err := o.mint(ctx, w)
 	if o.spreading {
@@ -124,7 +124,7 @@ func (o *setOperation) write(ctx context.Context, w Write) {
 	o.late.do()
 }
 
-// made notes what a replica did.
+// made records what a replica did.
 func (o *setOperation) made(r bigset.Result, by peer.Replica) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,8 +151,8 @@ func (o *setOperation) spread(d bigset.Delta, by peer.Replica, g *bigset.Group) 
 	}
 }
 
-// synced ends the part of the replica that made a delta, which the others were sent meanwhile. If its disk has failed it is one that has not acknowledged:
-// the others may be enough.
+// synced ends the part of the replica that made a delta, while the others have already been sent it. If its disk has failed, it has not
+// acknowledged: the others may be enough.
 func (o *setOperation) synced(by peer.Replica, err error) {
 	if err != nil {
 		d := deltaTo(by, o.result.Delta, o.durability())
@@ -162,7 +162,7 @@ func (o *setOperation) synced(by peer.Replica, err error) {
 	o.late.do()
 }
 
-// mint has the first replica that can do the request. Its error, while nothing has begun, says that nothing has happened.
+// mint lets the first replica that can do the request do so. An error, as long as nothing has begun, means that nothing has happened.
 func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.Replica, error) {
 	var errs []error
 	var behind []peer.Replica
@@ -173,7 +173,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 			return bigset.Result{}, nil, err
 		}
 		if len(knowing) > 0 {
-			candidates, known = knowing, true // others would do it again
+			candidates, known = knowing, true // other replicas would do it again
 		}
 	}
 	try := func(rep peer.Replica, ops []bigset.Op) (bigset.Result, error) {
@@ -191,7 +191,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		if err != nil {
 			err = fmt.Errorf("%s: %w", m.Node, err)
 			if o.spreading {
-				return r, err // the others may do it
+				return r, err // the other replicas may do it
 			}
 			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
 				o.nothing()
@@ -226,12 +226,12 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 	return bigset.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
 }
 
-// errMaybeDone says why a retry is not done.
+// errMaybeDone is the error for a retry that is not done.
 var errMaybeDone = errors.New("coord: the request may have been done at a replica that does not answer, or has lost its disk: send it again when all answer, or with another id, which may do it twice")
 
-// knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
-// time that there is. It fails where one has not answered: that may have done the request, and it would be done a second time. It fails, too, where so many have
-// lost their disks that these may have been the ones that acknowledged it.
+// knowing returns replicas that have a request already: one or more as soon as one says so, none if no replica has it. It waits for a part
+// of the available time. It fails if a replica has not answered, since that one may have done the request, and it would be done a second
+// time. It also fails if so many replicas have lost their disks that these may be the ones that acknowledged it.
 func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Replica, error) {
 	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout/4)
 	defer cancel()

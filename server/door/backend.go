@@ -11,30 +11,32 @@ import (
 	"bigset/keyscheme"
 )
 
-// Backend is what stands behind a door that knows sets: a store alone, or the coordinator of a cluster. Its methods may be called by any
-// number of goroutines. Contexts are tokens: a client can give them back, and can't make or change one. No request names a dot, an epoch or
-// an incarnation.
+// Backend serves the sets of a door: a store without a cluster, or the coordinator of a cluster. Its methods may be called by any number of
+// goroutines. Contexts are tokens: a client can give them back, but can't make or change one. No request names a dot, an epoch or an
+// incarnation.
 //
-// An error of a method that changes a set says what is known: one that wraps ErrUnavailable says that nothing happened and another node may
-// be asked; one that wraps ErrUnknown that nobody knows; every other that nothing happened and asking again will not help.
+// An error of a method that changes a set says what is known. An error that wraps ErrUnavailable: nothing has happened, and another node
+// may be asked. An error that wraps ErrUnknown: the outcome is unknown. Any other error: nothing has happened, and a repeated request will
+// not help.
 type Backend interface {
 	// Write does operations on a set, in order and as one atomic batch.
 	Write(ctx context.Context, w Write) (Written, error)
-	// Subset reports, for each element, whether the set contains it, with the context to act on it.
+	// Subset reports for each element whether the set contains it, with the context to act on it.
 	Subset(ctx context.Context, s Subset) ([]Presence, error)
-	// Read streams elements in order. The last part, and only that, is Done. What a part holds is good until the next.
+	// Read streams elements in order. Only the last part is Done. The bytes of a part are valid until the next part.
 	Read(ctx context.Context, r Read) iter.Seq2[Part, error]
-	// Count counts the elements that Read would give.
+	// Count counts the elements that Read would return.
 	Count(ctx context.Context, r Read) (Count, error)
 	// Context returns the context of the whole set.
 	Context(ctx context.Context, set []byte, r int) (Token, error)
-	// Stats returns figures of a set, by r replicas; 0 is the default.
+	// Stats returns figures of a set, by r replicas; 0 means the default.
 	Stats(ctx context.Context, set []byte, r int) (Stats, error)
-	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left of those that were live when it
-	// began: none without a context. That is known before anything is removed, so that an error says as for other changes what happened.
+	// Drop removes everything in the set or, with a context, what that context saw. It returns how many of the dots that were live at the
+	// start are left; without a context, none are. That number is known before anything is removed, so errors mean the same as for other
+	// changes.
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
-	// Names lists sets: those with elements or, with all, also those that are empty. Their order is fixed and none of their names; with after, which need not
-	// be a set any more, it begins with the one that follows that name in it. No set comes twice.
+	// Names lists the sets that contain elements; with all, also the empty ones. Their order is fixed, but is not the order of the names.
+	// With after, the list begins with the set that follows that name in this order; after need not be a set any more. No set occurs twice.
 	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
 	// Changes says what has happened since a follower was told last. The last part, and only that, is Done. What a part holds may be kept.
 	Changes(ctx context.Context, q Changes) iter.Seq2[Changed, error]
@@ -42,7 +44,7 @@ type Backend interface {
 	Remote() bool
 }
 
-// ChangesOf returns Written.Changed of a write.
+// ChangesOf returns Written.Changed for a write.
 func ChangesOf(r *bigset.Result) []bool {
 	changed := make([]bool, len(r.Dots))
 	for i := range changed {
@@ -51,13 +53,13 @@ func ChangesOf(r *bigset.Result) []bool {
 	return changed
 }
 
-// Token is a sealed context: of an element, of a whole set, or of the place where a page ended. Empty is none.
+// Token is a sealed context: of an element, of a whole set, or of the place where a page ended. Empty means none.
 type Token = bigset.Token
 
-// Quorum says how many replicas must have done a write. Zero is the default of the cluster, which for a node alone is 1 and 1.
+// Quorum says how many replicas must have done a write. Zero means the default of the cluster, or 1 and 1 on a node without a cluster.
 type Quorum struct {
-	W  int // replicas that have it
-	DW int // replicas that have it on disk; NotDurable is none
+	W  int // replicas that have the write
+	DW int // replicas that have it on disk; NotDurable means none
 }
 
 // NotDurable as a DW acknowledges a write before any disk has it.
@@ -67,63 +69,63 @@ const NotDurable = -1
 type Op struct {
 	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove
 	Element []byte
-	Context Token // narrow, of this element; empty is none
+	Context Token // narrow, of this element; empty means none
 }
 
 // Write is a request to change a set.
 type Write struct {
 	Set     []byte
 	Ops     []Op
-	Context Token // wide, for all operations without one of their own; empty is none
+	Context Token // wide, for all operations without one of their own; empty means none
 	Policy  bigset.Policy
 	Quorum  Quorum
-	// Request is the id of the request, at most keyscheme.RequestIDBytesMax bytes. What is sent again with it is done once.
+	// Request is the id of the request, at most keyscheme.RequestIDBytesMax bytes. A write that is sent again with it is done once.
 	Request []byte
 	// Retry says that the request may have been done before. It needs a Request.
 	Retry bool
-	// Contexts asks for the contexts of what was added, and Changes for Written.Changed.
+	// Contexts asks for the contexts of added elements, and Changes for Written.Changed.
 	Contexts, Changes bool
 }
 
-// Written says what a write came to.
+// Written is the result of a write.
 type Written struct {
-	Contexts       []Token // of each operation, if they were asked for; empty for what was no event
+	Contexts       []Token // of each operation, if requested; empty for an operation that was not an event
 	Removed        int     // removes that found something
-	Changed        []bool  // of each operation, if it was asked for: bigset.Result.Changed
-	Acked, Durable int     // replicas that have it, and those that have it on disk
+	Changed        []bool  // for each operation, if requested: bigset.Result.Changed
+	Acked, Durable int     // replicas that have the write, and those that have it on disk
 }
 
 // Subset asks about elements of a set.
 type Subset struct {
 	Set      []byte
 	Elements [][]byte
-	R        int  // replicas to ask; 0 is the default
-	Bare     bool // no contexts are wanted, and need not come
+	R        int  // replicas to ask; 0 means the default
+	Bare     bool // contexts are not needed and may be missing
 }
 
 // Presence says whether a set contains an element.
 type Presence struct {
 	Present bool
-	Context Token // narrow; empty if none was wanted
+	Context Token // narrow; empty if not requested
 }
 
-// Read asks for elements of a set. Nil bounds are none.
+// Read asks for elements of a set. Nil bounds mean no bounds.
 type Read struct {
 	Set              []byte
 	From, To, Prefix []byte // From is inclusive, To exclusive
-	After            Token  // goes on where a page ended that ran in the same direction
+	After            Token  // continues after a page in the same direction
 	Reverse          bool
-	Limit            int // elements; 0 is no limit
-	Batch            int // elements in a part at most, up to BatchMax; 0 leaves it to the node, which sends more at a time the longer a read goes on
-	R                int // replicas to ask; 0 is the default
+	Limit            int // elements; 0 means no limit
+	Batch            int // elements in a part at most, up to BatchMax; 0 leaves it to the node, whose parts grow the longer a read runs
+	R                int // replicas to ask; 0 means the default
 	Contexts         bool
-	Bare             bool // not even the context of the whole set is wanted, and need not come
+	Bare             bool // not even the context of the whole set is needed; it may be missing
 }
 
 // BatchMax is the largest Read.Batch.
 const BatchMax = 1000
 
-// Check returns what is wrong with a read: bigset.ErrRequest or bigset.ErrLimit.
+// Check returns bigset.ErrRequest or bigset.ErrLimit for an invalid read.
 func (r *Read) Check() error {
 	if r.Limit < 0 || r.Batch < 0 || r.Batch > BatchMax {
 		return fmt.Errorf("%w: limit %d, batch %d (0 to %d)", bigset.ErrRequest, r.Limit, r.Batch, BatchMax)
@@ -134,47 +136,49 @@ func (r *Read) Check() error {
 // Element is an element of a set.
 type Element struct {
 	Name    []byte
-	Context Token // narrow; empty unless asked for
+	Context Token // narrow; empty unless requested
 }
 
-// Part is a part of a read. It is good until the next.
+// Part is a part of a read. It is valid until the next part.
 type Part struct {
 	Elements []Element
-	Context  Token // of the whole set when the read began; in the first part, unless the read is Bare
-	After    Token // in the last part of a read that its limit ended, if there are more elements: where the next page begins
+	Context  Token // of the whole set at the start of the read; in the first part, unless the read is Bare
+	After    Token // in the last part of a read that ended at its limit, if more elements follow: where the next page begins
 	Done     bool
 }
 
-// Count is a number of elements, with the context of the whole set when counting began.
+// Count is a number of elements, with the context of the whole set at the start of the count.
 type Count struct {
 	Elements uint64
 	Context  Token
 }
 
-// Stats are figures of what replicas know of a set together. What takes space where, a node alone knows of its own folder.
+// Stats are figures of a set as the replicas know it together. Only a node without a cluster knows how much space each part takes in its
+// folder.
 type Stats struct {
-	Live uint64 // dots by which elements are present: one an element, where nobody added it twice at the same time
+	Live uint64 // dots by which elements are present: one for each element, unless it was added twice concurrently
 	Seen uint64 // all events
 	Dead uint64 // events that are removed or replaced
-	// Of the clock: actors that have events in it, gaps in their counters, and the bytes of it and of the tombstone, as a store encodes them.
+	// Of the clock: the actors with events in it, the gaps in their counters, and the encoded sizes of the clock and of the tombstone in a
+	// store.
 	Actors, Gaps, ClockBytes, TombstoneBytes uint64
 }
 
-// StatsOf returns the figures of what is known of a set.
+// StatsOf returns the figures of a set's state.
 func StatsOf(s *bigset.State) Stats {
 	return Stats{Live: s.Seen.Len() - s.Dead.Len(), Seen: s.Seen.Len(), Dead: s.Dead.Len(), Actors: uint64(len(s.Seen.Actors())), Gaps: uint64(s.Seen.GapCount()),
 		ClockBytes:     uint64(len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: s.Seen}))),
 		TombstoneBytes: uint64(len(keyscheme.AppendTombstoneValue(nil, s.Dead)))}
 }
 
-// Drop asks for a set to be dropped.
+// Drop asks a node to drop a set.
 type Drop struct {
 	Set     []byte
-	Context Token // wide: only what that saw; empty drops everything
+	Context Token // wide: remove only what it saw; empty drops everything
 	Quorum  Quorum
 }
 
-// Leaves returns how many live dots of a set a drop leaves that has seen so much of it; nil has seen everything.
+// Leaves returns how many live dots of a set are left by a drop whose context saw seen; nil means that it saw everything.
 func (d *Drop) Leaves(s *bigset.State, seen *clock.Clock) uint64 {
 	if seen == nil || s.Seen == nil {
 		return 0
@@ -193,19 +197,19 @@ type Name struct {
 
 // Errors of backends. See Backend.
 var (
-	// ErrUnavailable says that nothing happened, and that another node may be able to do it.
+	// ErrUnavailable: nothing has happened, and another node may be able to do the request.
 	ErrUnavailable = errors.New("door: this node can't do it now")
-	// ErrUnknown says that nobody knows whether the request was done; *UnknownError says how far it came. The same request with the same
-	// id can be sent again.
+	// ErrUnknown: it is unknown whether the request was done; *UnknownError says how far it came. The same request may be sent again with
+	// the same id.
 	ErrUnknown = errors.New("door: outcome unknown, it may have happened")
-	// ErrQuorum says that a request wants more replicas than there are.
-	ErrQuorum = errors.New("door: more replicas wanted than there are")
+	// ErrQuorum: the request asks for more replicas than exist.
+	ErrQuorum = errors.New("door: more replicas requested than exist")
 )
 
 // UnknownError says how far a write came that too few replicas have acknowledged. errors.Is finds ErrUnknown in it, and the cause.
 type UnknownError struct {
-	Acked, Durable int // replicas that have it, and those that have it on disk
-	W, DW          int // how many there should have been; both 0 where nothing is known of that
+	Acked, Durable int // replicas that have the write, and those that have it on disk
+	W, DW          int // how many were required; both 0 if nothing is known
 	Err            error
 }
 
@@ -221,7 +225,7 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// Unwrap makes errors.Is find ErrUnknown and the cause.
+// Unwrap lets errors.Is find ErrUnknown and the cause.
 func (e *UnknownError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{ErrUnknown}
@@ -229,8 +233,8 @@ func (e *UnknownError) Unwrap() []error {
 	return []error{ErrUnknown, e.Err}
 }
 
-// Retried returns the error of a change that its client has sent before: this try did nothing where it says so, but nobody knows about the one before. Errors that
-// say that asking again will not help stay as they are: they judge the request, not what became of it.
+// Retried returns the error of a change that its client has sent before: if this try has done nothing, it is still unknown what the earlier
+// one did. An error that says that a repeated request will not help stays unchanged: it is about the request, not about its outcome.
 func Retried(retry bool, err error) error {
 	if !retry || err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
 		return err
@@ -238,7 +242,7 @@ func Retried(retry bool, err error) error {
 	return &UnknownError{Err: err}
 }
 
-// Opened returns the operations of a write, with what the tokens of it hold.
+// Opened returns the operations of a write, with the contents of its tokens.
 func (w *Write) Opened(t *bigset.Tokens) ([]bigset.Op, error) {
 	seen, err := t.Seen(w.Context)
 	if err != nil {

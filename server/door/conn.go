@@ -13,72 +13,72 @@ import (
 )
 
 const (
-	// bufferBytes is what a buffer of a connection begins with, and bufferBytesKept the most that it keeps when it is empty.
+	// bufferBytes is the initial size of a connection's buffer. bufferBytesKept is the largest size that it keeps when it is empty.
 	bufferBytes     = 4 << 10
 	bufferBytesKept = 64 << 10
-	// lingerTime is how long the server reads what a client still sends after a request that is too long, and drainLingerTime what it sends
-	// after the server has shut down: to close with unread bytes would take answers away from it.
+	// lingerTime is how long the server reads from a client after a request that is too long, and drainLingerTime how long after a
+	// shutdown: closing with unread bytes would discard answers on their way to the client.
 	lingerTime      = time.Second
 	drainLingerTime = 100 * time.Millisecond
-	// requestPace is the bytes of a long request that have a second more to come.
+	// requestPace is how many bytes of a long request give it one more second.
 	requestPace = 256 << 10
-	// turnWorkMax is the work of a turn that a loop executes: one piece may take a microsecond, or some.
+	// turnWorkMax bounds the work of a turn in a loop: one piece takes about a microsecond, or a few.
 	turnWorkMax = 2000
 )
 
-// Conn is a connection. Its methods and fields are for its Handler, within Execute and TooLong.
+// Conn is a connection. Its methods and fields are for its Handler, during Execute and TooLong.
 //
-// One goroutine serves it; only drain and cut are called by others. in has what was read: in[begin:end] is not executed yet.
+// One goroutine serves it; others call only drain and cut. in contains what was read: in[begin:end] has not been executed yet.
 type Conn struct {
-	// Out has the answers that are not written yet. The handler appends to it.
+	// Out contains the answers that have not been written yet. The handler appends to it.
 	Out []byte
 
 	s          *Server
 	handler    Handler // nil before a TLS handshake
 	nc         stream
-	raw        net.Conn // what the listener gave; with TLS what is below nc. Not the handler's
+	raw        net.Conn // from the listener; with TLS, the connection below nc. Not for the handler
 	tls        *tls.Conn
 	remote     net.Addr
-	station    station // in a loop; nil where there is none
+	station    station // in a loop; nil outside a loop
 	in         []byte
 	begin, end int
-	reserved   int64       // of the limits' bytes for long requests
+	reserved   int64       // from the limits' bytes for long requests
 	read       int         // bytes not counted yet
-	turnWork   int         // what was executed in a loop, in this turn
-	ended      bool        // no more answers can be sent, or are to be
-	finished   bool        // the answers that are there are the last
-	taken      int64       // of the limits' bytes for long requests, for answers
-	work       Work        // what the handler has deferred
-	deferred   bool        // it has, and the turn goes on when that is done
-	readErr    error       // what ended the last read
-	upgrade    *tls.Config // the connection goes on with TLS when its answers have been written
+	turnWork   int         // pieces executed in this turn of a loop
+	ended      bool        // no more answers can or should be sent
+	finished   bool        // the waiting answers are the last
+	taken      int64       // for answers, from the limits' bytes for long requests
+	work       Work        // deferred by the handler
+	deferred   bool        // the handler has deferred work, and the turn continues when the work is done
+	readErr    error       // the error of the last read
+	upgrade    *tls.Config // the connection switches to TLS when its answers have been written
 
-	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
-	idleUntil             time.Time  // where there is an idle time
-	requestBegun          time.Time  // since when the server waits for the rest of a long request; zero where it does not
-	lastRead              bool       // nc's deadline is the end of what is read before a shutdown
-	mu                    sync.Mutex // guards the change of draining, of nc and of station, and nc's deadline for reading
+	readUntil, writeUntil time.Time  // nc's deadlines, unless it is drained
+	idleUntil             time.Time  // zero without an idle time
+	requestBegun          time.Time  // when the server began to wait for the rest of a long request; zero if it does not wait
+	lastRead              bool       // nc's deadline is the end of the last read before a shutdown
+	mu                    sync.Mutex // guards changes of draining, nc and station, and nc's read deadline
 	draining              atomic.Bool
 }
 
-// stream is what a connection needs of its socket. A net.Conn is one.
+// stream is what a connection needs from its socket. A net.Conn is a stream.
 type stream interface {
 	io.ReadWriteCloser
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 }
 
-// station is a connection's place in a loop, which executes the requests of many. Only cut may be called by any goroutine.
+// station is a connection's place in a loop, which executes the requests of many connections. Only cut may be called by any goroutine.
 type station interface {
-	// park has the loop wait for the next request, and serve the connection then. It reports false where it must not or can't.
+	// park makes the loop wait for the next request and then serve the connection. It reports false if the loop must not or can't.
 	park() bool
 	// holds reports whether the loop does nothing else until the caller returns.
 	holds() bool
-	// leave ends the connection's turn in the loop, if it is in one: the caller's goroutine is its own then.
+	// leave ends the connection's turn in the loop, if any: the caller's goroutine then belongs to the connection.
 	leave()
-	// settle leaves the loop for good, and returns a socket that is fit for a goroutine of its own; nil where that can't be had.
+	// settle leaves the loop for good. It returns a socket for a goroutine of the connection's own, or nil if none can be made.
 	settle() net.Conn
-	// cut ends what the connection is at, and all that will be.
+	// cut ends whatever the connection does, now and later.
 	cut()
 }
 
@@ -86,7 +86,7 @@ func newConn(s *Server, nc net.Conn) *Conn {
 	return &Conn{s: s, nc: nc, raw: nc, remote: nc.RemoteAddr(), in: make([]byte, min(bufferBytes, s.opt.RequestBytesMax)), Out: make([]byte, 0, bufferBytes)}
 }
 
-// TLS returns what the handshake found out about the client, or nil for a connection without TLS.
+// TLS returns the state of the handshake with the client, or nil for a connection without TLS.
 func (c *Conn) TLS() *tls.ConnectionState {
 	if c.tls == nil {
 		return nil
@@ -95,7 +95,7 @@ func (c *Conn) TLS() *tls.ConnectionState {
 	return &state
 }
 
-// shake makes the TLS handshake and the handler. It reports false where either fails.
+// shake performs the TLS handshake and makes the handler. It reports false if either fails.
 func (c *Conn) shake(ctx context.Context) bool {
 	if !c.handshake(ctx) {
 		return false
@@ -104,13 +104,13 @@ func (c *Conn) shake(ctx context.Context) bool {
 	return c.handler != nil
 }
 
-// handshake makes the TLS handshake. It reports false where it fails, which is counted.
+// handshake performs the TLS handshake. It reports false and counts the failure if the handshake fails.
 func (c *Conn) handshake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.s.opt.HandshakeTime)
 	defer cancel()
 	if err := c.tls.HandshakeContext(ctx); err != nil {
 		c.s.counters.handshakes.Add(1)
-		if !errors.Is(err, io.EOF) { // a client that only looked whether the port is open
+		if !errors.Is(err, io.EOF) { // EOF: a client that only checked whether the port is open
 			c.s.failures.Add("TLS handshake", []byte(c.raw.RemoteAddr().String()), err)
 		}
 		return false
@@ -118,8 +118,8 @@ func (c *Conn) handshake(ctx context.Context) bool {
 	return true
 }
 
-// serve reads, executes and answers until the client or the server ends it, or it waits for the next request in a loop. Then it
-// reports true.
+// serve reads, executes and answers until the client or the server ends the connection, or it waits for the next request in a loop. In that
+// case it reports true.
 func (c *Conn) serve(ctx context.Context) (parked bool) {
 	for c.turn(ctx) {
 		c.awaitMore()
@@ -130,18 +130,18 @@ func (c *Conn) serve(ctx context.Context) (parked bool) {
 	return false
 }
 
-// park has the connection wait for its next request in a loop, where it has one.
+// park makes the connection wait for its next request in its loop, if any.
 func (c *Conn) park() bool { return c.station != nil && c.station.park() }
 
-// turn reads once, executes and answers, and reports false at the end. All whole requests that were read are executed and answered; one
-// without its end is not. Where the handler defers work, resume goes on.
+// turn reads once, executes and answers, and reports false when the connection ends. All complete requests that were read are executed and
+// answered; an incomplete one is not. If the handler defers work, resume continues.
 func (c *Conn) turn(ctx context.Context) (more bool) {
 	c.turnWork = 0
 	if len(c.in) > bufferBytesKept {
-		c.MayWait() // for itself: such a request is much work
+		c.MayWait() // such a request is much work by itself
 	}
 	if c.draining.Load() && !c.lastRead {
-		c.nc.SetReadDeadline(time.Now().Add(drainTime)) // its goroutine may have begun late: what has come is read
+		c.nc.SetReadDeadline(time.Now().Add(drainTime)) // its goroutine may have started late: read what has arrived
 	}
 	n, err := c.nc.Read(c.in[c.end:])
 	c.end += n
@@ -153,7 +153,7 @@ func (c *Conn) turn(ctx context.Context) (more bool) {
 	return c.deferred || c.endTurn(ctx, err)
 }
 
-// endTurn answers what was executed, and reports false at the end: err is that of the read.
+// endTurn answers what was executed and reports false when the connection ends; err is the error of the read.
 func (c *Conn) endTurn(ctx context.Context, err error) (more bool) {
 	c.giveBack()
 	c.write()
@@ -177,7 +177,7 @@ func (c *Conn) endTurn(ctx context.Context, err error) (more bool) {
 	return false
 }
 
-// execute has the handler execute the whole requests that have come.
+// execute makes the handler execute the complete requests in the buffer.
 func (c *Conn) execute(ctx context.Context) {
 	used := c.handler.Execute(ctx, c, c.in[c.begin:c.end])
 	if used > 0 {
@@ -185,7 +185,7 @@ func (c *Conn) execute(ctx context.Context) {
 	}
 }
 
-// countEnd counts a connection whose time is over.
+// countEnd counts a connection whose time has run out.
 func (c *Conn) countEnd(err error) {
 	switch {
 	case c.draining.Load() || !errors.Is(err, os.ErrDeadlineExceeded):
@@ -196,7 +196,7 @@ func (c *Conn) countEnd(err error) {
 	}
 }
 
-// cut ends the connection, whatever it is at. Any goroutine may call it.
+// cut ends the connection, whatever it does. Any goroutine may call it.
 func (c *Conn) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,13 +207,13 @@ func (c *Conn) cut() {
 	}
 }
 
-// Settle gives the connection a goroutine of its own for good: its requests wait, and to leave an event loop at each takes more than it saves.
-// Where that can't be had, it does what MayWait does.
+// Settle gives the connection a goroutine of its own for good: its requests wait, and leaving an event loop at each costs more than the
+// loop saves. If no goroutine's socket can be made, Settle does what MayWait does.
 func (c *Conn) Settle() {
 	if c.station == nil {
 		return
 	}
-	defer c.MayWait() // where it still has a station
+	defer c.MayWait() // if it still has a station
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.draining.Load() {
@@ -226,14 +226,14 @@ func (c *Conn) Settle() {
 	}
 }
 
-// MayWait is called before what may wait, or takes long: an event loop goes on without the connection.
+// MayWait must be called before work that may wait or takes long: the event loop then continues without the connection.
 func (c *Conn) MayWait() {
 	if c.station != nil {
 		c.station.leave()
 	}
 }
 
-// Now returns how many of so many pieces of work, each of about a microsecond, may be done without a call of MayWait, and counts them.
+// Now returns how many of a number of pieces of work, each about a microsecond, may be done without a call of MayWait, and counts them.
 func (c *Conn) Now(pieces int) int {
 	if c.station == nil || !c.station.holds() {
 		return pieces
@@ -243,20 +243,20 @@ func (c *Conn) Now(pieces int) int {
 	return pieces
 }
 
-// Ended reports whether answers are of no use any more: the client takes none, or End was called.
+// Ended reports whether answers are no longer of use: the client takes none, or End was called.
 func (c *Conn) Ended() bool { return c.ended }
 
-// End closes the connection without the answers that are not written yet: one of them could not be completed.
+// End closes the connection and discards the answers that are not written yet: one of them could not be completed.
 func (c *Conn) End() { c.ended = true }
 
-// Finish closes the connection when the answers that are there have been written. The handler executes nothing more.
+// Finish closes the connection when the waiting answers have been written. The handler executes nothing more.
 func (c *Conn) Finish() { c.finished = true }
 
 // Remote returns the address of the client.
 func (c *Conn) Remote() net.Addr { return c.remote }
 
-// Take takes memory for an answer from what all long requests and answers of a node share, and reports false where there is not as much left.
-// The handler gives it back before Execute returns.
+// Take takes memory for an answer from the bytes that all long requests and answers of a node share. It reports false if too few are left.
+// The handler must return them by Give before Execute returns.
 func (c *Conn) Take(bytes int) bool {
 	if !c.s.opt.Limits.takeLong(int64(bytes)) {
 		return false
@@ -265,14 +265,14 @@ func (c *Conn) Take(bytes int) bool {
 	return true
 }
 
-// Give gives back all that was taken.
+// Give returns all bytes that were taken.
 func (c *Conn) Give() {
 	c.s.opt.Limits.takeLong(-c.taken)
 	c.taken = 0
 }
 
-// giveBack gives back the room of a long request that was executed. It comes before the answers: a client that has read its answer may
-// begin another long request elsewhere, and counts on that room.
+// giveBack returns the room of a long request that was executed. It runs before the answers are written: a client that has read its answer
+// may begin another long request elsewhere and counts on that room.
 func (c *Conn) giveBack() {
 	if c.begin < c.end || len(c.in) <= bufferBytesKept {
 		return
@@ -282,8 +282,8 @@ func (c *Conn) giveBack() {
 	c.in, c.begin, c.end = make([]byte, size), 0, 0
 }
 
-// makeRoom makes room for reading, and reports false where that would take a longer request than may be, or more
-// memory than there is for the long requests of all connections.
+// makeRoom makes room for reading. It reports false if that would exceed the longest request, or the memory for the long requests of all
+// connections.
 func (c *Conn) makeRoom() bool {
 	rest, full, most := c.in[c.begin:c.end], c.end == len(c.in), c.s.opt.RequestBytesMax
 	if len(rest) == most {
@@ -293,7 +293,7 @@ func (c *Conn) makeRoom() bool {
 		return true
 	}
 	to, size := c.in, len(c.in)
-	if full && size < most && (len(rest) > size/2 || size < bufferBytesKept) { // more may wait than one read takes
+	if full && size < most && (len(rest) > size/2 || size < bufferBytesKept) { // more may be waiting than one read takes
 		size = min(2*size, most)
 	}
 	if size != len(c.in) {
@@ -307,8 +307,8 @@ func (c *Conn) makeRoom() bool {
 	return true
 }
 
-// reserve has a buffer of so many bytes count among those of all connections, and reports false where they would be too many. The small
-// ones, which every connection may keep, do not count: the limit on connections bounds them.
+// reserve counts a buffer of the given size among those of all connections. It reports false if they would be too large together. Small
+// buffers, which every connection may keep, are not counted: the limit on connections bounds them.
 func (c *Conn) reserve(size int) bool {
 	want := int64(size)
 	if want <= bufferBytesKept {
@@ -329,20 +329,20 @@ func (c *Conn) refuseRequest() {
 	c.linger(lingerTime)
 }
 
-// linger tells the client that there are no more answers, and reads what it still sends until it has heard of that.
+// linger signals to the client that no more answers follow, and reads what it still sends until it notices.
 func (c *Conn) linger(d time.Duration) {
 	c.MayWait()
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	c.nc.SetReadDeadline(time.Now().Add(d)) // where that fails Read does, too
+	c.nc.SetReadDeadline(time.Now().Add(d)) // if this fails, Read fails too
 	for err := error(nil); err == nil; {
 		_, err = c.nc.Read(c.in)
 	}
 }
 
-// write sends the answers that have come together, and publishes what was counted.
+// write sends the answers collected so far and publishes the counts.
 func (c *Conn) write() {
 	if c.ended {
 		c.Out = c.Out[:0]
@@ -358,7 +358,7 @@ func (c *Conn) write() {
 	if limit := c.s.opt.WriteTime; limit > 0 {
 		if now := time.Now(); c.writeUntil.Sub(now) < limit {
 			c.writeUntil = now.Add(limit + limit/8)
-			c.nc.SetWriteDeadline(c.writeUntil) // where that fails Write does, too
+			c.nc.SetWriteDeadline(c.writeUntil) // if this fails, Write fails too
 		}
 	}
 	if _, err := c.nc.Write(c.Out); err != nil {
@@ -372,7 +372,7 @@ func (c *Conn) write() {
 	}
 }
 
-// WriteIfFull bounds the answers that wait: it writes them where enough have come together.
+// WriteIfFull bounds the waiting answers: it writes them if there are enough.
 func (c *Conn) WriteIfFull() {
 	if c.Full() {
 		c.write()
@@ -382,13 +382,13 @@ func (c *Conn) WriteIfFull() {
 // Full reports whether WriteIfFull would write.
 func (c *Conn) Full() bool { return len(c.Out) >= c.s.opt.OutputBytesMax }
 
-// awaitMore sets how long the client is waited for. Deadlines are set an eighth too late, and rarely: at each request that would be felt.
-// While the server shuts down, it gives what is on its way a last chance.
+// awaitMore sets how long to wait for the client. Deadlines are set an eighth too late, and so rarely: setting them at each request would
+// cost too much. During a shutdown it sets one last deadline for requests on their way.
 func (c *Conn) awaitMore() {
 	if c.draining.Load() {
 		if !c.lastRead {
 			c.lastRead = true
-			c.nc.SetReadDeadline(time.Now().Add(drainTime)) // where that fails Read does, too
+			c.nc.SetReadDeadline(time.Now().Add(drainTime)) // if this fails, Read fails too
 		}
 		return
 	}
@@ -410,12 +410,12 @@ func (c *Conn) awaitMore() {
 	defer c.mu.Unlock()
 	if !c.draining.Load() {
 		c.readUntil = until
-		c.nc.SetReadDeadline(until) // none where it is zero
+		c.nc.SetReadDeadline(until) // zero means none
 	}
 }
 
-// requestUntil returns when the long request that is being read has to be whole. Without an end to that, some clients that begin requests and
-// never end them would hold for ever what there is for the long requests of all.
+// requestUntil returns the time by which the current long request must be complete. Without such a bound, a few clients that begin requests
+// and never complete them would hold the memory for all long requests forever.
 func (c *Conn) requestUntil() time.Time {
 	if c.requestBegun.IsZero() {
 		c.requestBegun = time.Now()
@@ -423,7 +423,7 @@ func (c *Conn) requestUntil() time.Time {
 	return c.requestBegun.Add(c.s.opt.RequestTime + time.Duration(c.reserved/requestPace)*time.Second)
 }
 
-// drain ends the connection when nothing has come for a while. It may be called by any goroutine.
+// drain ends the connection when nothing has arrived for a while. Any goroutine may call it.
 func (c *Conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

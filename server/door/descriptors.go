@@ -1,11 +1,11 @@
 package door
 
-// descriptorReserve is the least of the process's file descriptors that connections leave to the store. A store that can't open a file of
-// its own takes no writes any more.
+// descriptorReserve is the least number of the process's file descriptors that connections leave to the store. A store that can't open one
+// of its own files takes no more writes.
 const descriptorReserve = 512
 
-// ConnectionsMost returns how many connections there may be of those that are configured, where the process may have so many file
-// descriptors; a limit of 0 is none.
+// ConnectionsMost returns how many of the configured connections are possible if the process may have limit file descriptors; a limit of 0
+// means none.
 func ConnectionsMost(configured int, limit uint64) int {
 	reserve := max(descriptorReserve, limit/4)
 	if limit == 0 || uint64(configured)+reserve <= limit {

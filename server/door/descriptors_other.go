@@ -2,5 +2,5 @@
 
 package door
 
-// Descriptors returns 0: how many file descriptors the process may have is not known.
+// Descriptors returns 0: the number of file descriptors that the process may have is unknown.
 func Descriptors() uint64 { return 0 }

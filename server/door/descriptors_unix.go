@@ -4,7 +4,7 @@ package door
 
 import "syscall"
 
-// Descriptors returns how many file descriptors the process may have; 0 where that is not known.
+// Descriptors returns how many file descriptors the process may have, or 0 if that is unknown.
 func Descriptors() uint64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// failurePause is the least time between two lines of the log: what one damaged filter fails at may come a hundred thousand times a second.
+// failurePause is the least time between two log lines: operations on one damaged filter may fail a hundred thousand times a second.
 const failurePause = time.Second
 
-// Failures logs what fails, at most one line a second, and counts what it leaves out. The caller does not wait for it: a log may be a pipe
-// that is full. Its methods may be called by any number of goroutines.
+// Failures logs failures, at most one line a second, and counts those it skips. Its callers never wait for the log, which may be a full
+// pipe. The methods may be called by any number of goroutines.
 type Failures struct {
 	log      *slog.Logger
 	text     string
@@ -19,12 +19,12 @@ type Failures struct {
 
 	mu      sync.Mutex
 	last    time.Time
-	writing bool // a line is on its way
+	writing bool // a line is being written
 	skipped int
 }
 
-// NewFailures returns a log of failures. Its lines say text, and what failed, at or for whom, under the names what and of. A log of nil is
-// slog.Default().
+// NewFailures returns a log of failures. Each line contains text, the failed operation and its object, under the names what and of. A nil
+// log means slog.Default().
 func NewFailures(log *slog.Logger, text, what, of string) *Failures {
 	if log == nil {
 		log = slog.Default()
@@ -32,10 +32,10 @@ func NewFailures(log *slog.Logger, text, what, of string) *Failures {
 	return &Failures{log: log, text: text, what: what, of: of, pause: failurePause}
 }
 
-// SetPause changes the least time between two lines. It comes before the first failure.
+// SetPause changes the least time between two lines. It must be called before the first failure.
 func (l *Failures) SetPause(d time.Duration) { l.pause = d }
 
-// Add logs a failure, or counts it among those that are left out.
+// Add logs a failure, or counts it as skipped.
 func (l *Failures) Add(what string, of []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

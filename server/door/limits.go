@@ -9,29 +9,28 @@ import (
 // longBytes is the default of LimitsOptions.LongBytes.
 const longBytes = 512 << 20
 
-// LimitsOptions say what doors may have together. Zero means the default.
+// LimitsOptions bound what all doors use together. Zero means the default.
 type LimitsOptions struct {
-	// Connections may be open at one time; 10,000. One more is closed at once. Each takes a file descriptor: ConnectionsMost says how many the
-	// process can afford.
+	// Connections may be open at one time; default 10,000. One more is closed at once. Each takes a file descriptor: ConnectionsMost
+	// returns how many the process can afford.
 	Connections int
-	// LongBytes are those of the buffers above 64 KiB, of requests that are being read and of answers that have to be whole before they begin; 512 MiB.
-	// Beyond, a request is taken for too long, and such an answer is refused.
+	// LongBytes bounds the buffers above 64 KiB, of requests being read and of answers that must be complete before they begin; default 512
+	// MiB. Above that, a request counts as too long, and such an answer is refused.
 	LongBytes int64
 }
 
-// Limits are what all doors of a node share, so that a further door opens no further room. Its methods may be called by any number of
-// goroutines.
+// Limits are shared by all doors of a node, so that another door does not add room. The methods may be called by any number of goroutines.
 type Limits struct {
 	most     int // connections
 	longMost int64
-	long     atomic.Int64 // bytes of the buffers that are larger than those that connections keep
+	long     atomic.Int64 // bytes of buffers larger than those that connections keep
 
 	mu     sync.Mutex
-	kept   int // connections that doors have for themselves
-	shared int // connections that are open beside those
+	kept   int // connections reserved for single doors
+	shared int // open connections other than those
 }
 
-// NewLimits returns limits for the doors of a node. Negative ones allow nothing.
+// NewLimits returns limits for the doors of a node. Negative limits allow nothing.
 func NewLimits(o LimitsOptions) *Limits {
 	if o.Connections == 0 {
 		o.Connections = 10_000
@@ -42,25 +41,25 @@ func NewLimits(o LimitsOptions) *Limits {
 	return &Limits{most: o.Connections, longMost: o.LongBytes}
 }
 
-// share is what one door has of the limits. Their lock guards it.
+// share is one door's share of the limits. The lock of Limits guards it.
 type share struct {
-	kept int // connections for this door alone
+	kept int // connections reserved for this door
 	open int
 }
 
-// keep gives a door connections of its own. It fails where none would be left for all.
+// keep reserves connections for a door. It fails if none would be left for all doors.
 func (l *Limits) keep(sh *share, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.most < 1 || l.kept+n > l.most {
-		return fmt.Errorf("at most %d connections, of which %d are kept for other doors and %d are wanted", l.most, l.kept, n)
+		return fmt.Errorf("at most %d connections: %d are kept for other doors and %d are requested", l.most, l.kept, n)
 	}
 	l.kept += n
 	sh.kept = n
 	return nil
 }
 
-// take reports whether a door may have one more connection, which counts then.
+// take counts one more connection for a door, or reports false if the door may not have one.
 func (l *Limits) take(sh *share) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +73,7 @@ func (l *Limits) take(sh *share) bool {
 	return true
 }
 
-// give gives a connection back.
+// give returns a connection.
 func (l *Limits) give(sh *share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +83,7 @@ func (l *Limits) give(sh *share) {
 	}
 }
 
-// release gives back what a door has for itself. It has no connections any more.
+// release returns the connections reserved for a door, which has no open connections any more.
 func (l *Limits) release(sh *share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,13 +98,13 @@ func (l *Limits) open(sh *share) int {
 	return sh.open
 }
 
-// TakeLong takes bytes from what all long requests and answers of a node share, for a Link, and reports false where there are not as many left.
+// TakeLong takes bytes for a Link from those that all long requests and answers of a node share. It reports false if too few are left.
 func (l *Limits) TakeLong(bytes int64) bool { return l.takeLong(bytes) }
 
-// GiveLong gives back what TakeLong took.
+// GiveLong returns bytes taken by TakeLong.
 func (l *Limits) GiveLong(bytes int64) { l.takeLong(-bytes) }
 
-// takeLong counts more bytes of long requests, or fewer, and reports false where they would be too many.
+// takeLong counts more bytes of long requests, or fewer if more is negative. It reports false if they would be too many.
 func (l *Limits) takeLong(more int64) bool {
 	if l.long.Add(more) > l.longMost && more > 0 {
 		l.long.Add(-more)

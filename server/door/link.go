@@ -10,15 +10,15 @@ import (
 
 // Link is a protocol that serves its connections itself, because either side may speak at any time. wire.Server is one.
 type Link interface {
-	// ServeConn serves a connection until it ends, and closes it. It ends when ctx does. The error is for callers that want it; the
-	// protocol has logged what is worth it. With Options.TLS, nc is a *tls.Conn whose handshake has not been made: the protocol makes it, in
-	// its own time.
+	// ServeConn serves a connection until it or ctx ends, and closes it. The error is for callers that want it; the protocol has logged
+	// errors worth logging. With Options.TLS, nc is a *tls.Conn before its handshake: the protocol performs the handshake within its own
+	// time limit.
 	ServeConn(ctx context.Context, nc net.Conn) error
-	// Shutdown takes no more requests, answers those under way as long as ctx allows, and ends all connections.
+	// Shutdown takes no more requests, answers those in progress as long as ctx allows, and ends all connections.
 	Shutdown(ctx context.Context) error
 }
 
-// NewLink returns a server for a protocol that serves its connections itself. Of the options it uses Name, TLS, Limits, Kept and Log.
+// NewLink returns a server for a protocol that serves its connections itself. It uses the options Name, TLS, Limits, Kept and Log.
 func NewLink(l Link, o Options) (*Server, error) {
 	s, err := newServer(o)
 	if err == nil {
@@ -27,7 +27,7 @@ func NewLink(l Link, o Options) (*Server, error) {
 	return s, err
 }
 
-// startLink gives a connection to the protocol.
+// startLink passes a connection to the protocol.
 func (s *Server) startLink(ctx context.Context, p *part, nc net.Conn) {
 	c := &Conn{s: s, nc: nc, raw: nc}
 	if !s.admit(ctx, p, c) {
@@ -63,7 +63,8 @@ func (c counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn, so that a protocol can write to the socket without waiting. It tells Wrote what it has written.
+// SyscallConn implements syscall.Conn, so that a protocol can write to the socket without waiting. The protocol reports what it has written
+// to Wrote.
 func (c counted) SyscallConn() (syscall.RawConn, error) {
 	if raw, ok := c.Conn.(syscall.Conn); ok {
 		return raw.SyscallConn()
@@ -71,5 +72,5 @@ func (c counted) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Wrote counts bytes that were written to the socket, and not by Write.
+// Wrote counts bytes that were written to the socket other than by Write.
 func (c counted) Wrote(n int) { c.counters.written.Add(uint64(n)) }

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// eventsMax is how many connections a loop is told of by one call of the system.
+	// eventsMax is how many events a loop takes from one system call.
 	eventsMax = 128
-	// sweepPause is the most time between two looks for connections whose deadline has passed.
+	// sweepPause is the longest time between two checks for connections whose deadline has passed.
 	sweepPause = time.Second
-	// watchPause is how often a socket is tried that the system refuses to watch.
+	// watchPause is how often a socket that the system refuses to watch is tried.
 	watchPause = 50 * time.Millisecond
 )
 
-// loop serves many connections by one goroutine: it waits until one of them has something to read, reads it, executes it and writes the
-// answers. Goroutines of their own are put to sleep and woken at each request, which takes more time than the request.
+// loop serves many connections in one goroutine: it waits until one of them has something to read, reads it, executes it and writes the
+// answers. A goroutine for each connection would be put to sleep and woken at each request, which takes longer than the request.
 //
-//	parked     the loop awaits the next request
-//	in turn    the loop's goroutine executes what came
-//	deferred   what came is executed with that of others: rounds_linux.go
-//	away       a goroutine of its own executes what may wait, with whatever came behind it; then the connection is parked again
+//	parked     the loop waits for the next request
+//	in turn    the loop's goroutine executes what arrived
+//	deferred   what arrived is executed with that of other connections: rounds_linux.go
+//	away       a goroutine of its own executes what may wait, and whatever arrived after it; then the connection is parked again
 //
-// A connection that leaves in its turn takes the goroutine along, and with it all that it was at; the loop goes on in a new one.
+// A connection that leaves during its turn takes the goroutine with it, with all its work; the loop continues in a new one.
 type loop struct {
 	s     *Server
 	ctx   context.Context
@@ -34,26 +34,26 @@ type loop struct {
 	bell  [2]int // a pipe: a byte in it wakes the loop
 
 	mu     sync.Mutex
-	socks  map[int32]*sock // of which something is awaited, the one in turn, and those whose work is deferred
-	inbox  []*sock         // whose deferred work was done beside the loop
-	asleep bool            // the loop has to be woken
+	socks  map[int32]*sock // waiting for an event, in turn, or with deferred work
+	inbox  []*sock         // whose deferred work was done outside the loop
+	asleep bool            // the loop must be woken
 	ended  bool
-	calls  map[callOf]*callQueue // what waits for a call of WaitsForDisk, of which one is under way
+	calls  map[callOf]*callQueue // work waiting for a call of WaitsForDisk while another call is in progress
 
 	lent     atomic.Uint64 // the number of the call that the loop's goroutine is in; 0 is none
 	usual    atomic.Int64  // nanoseconds that the call takes at most, as a rule
 	slow     atomic.Int64  // until when work of WaitsRarely is done beside the loop, in nanoseconds since 1970; 0: it is not
 	watching atomic.Bool
 
-	// Of the goroutine that runs the loop.
+	// Used only by the goroutine that runs the loop.
 	events [eventsMax]syscall.EpollEvent
-	ready  []syscall.EpollEvent // not yet looked at
+	ready  []syscall.EpollEvent // events not handled yet
 	pause  time.Duration        // between two sweeps
 	swept  time.Time
-	round  []*sock // whose work is to be done
-	pieces int     // of it
-	asked  bool    // the system was asked what came since the last round
-	done   []*sock // whose work is done, from at on
+	round  []*sock // connections whose work is to be done
+	pieces int     // of the round
+	asked  bool    // the system has been asked for events since the last round
+	done   []*sock // connections whose work is done, from at on
 	at     int
 	spare  []*sock // room for another round
 	lends  uint64  // calls so far
@@ -89,7 +89,7 @@ func (l *loop) control(op, fd int, events uint32) error {
 	return syscall.EpollCtl(l.epoll, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// run runs the loop until it ends, or a connection leaves it and takes the goroutine along.
+// run runs the loop until it ends, or a connection leaves it and takes the goroutine with it.
 func (l *loop) run() {
 	for {
 		k, resumes := l.next()
@@ -99,7 +99,8 @@ func (l *loop) run() {
 	}
 }
 
-// next returns the next connection that has its turn, and whether its deferred work is done; nil where the goroutine is not the loop's any more.
+// next returns the next connection to serve, and whether its deferred work is done. It returns nil if the goroutine no longer belongs to
+// the loop.
 func (l *loop) next() (k *sock, resumes bool) {
 	for {
 		switch {
@@ -130,10 +131,10 @@ func (l *loop) next() (k *sock, resumes bool) {
 	}
 }
 
-// heard takes what woke the loop off its bell, and reports whether the loop has ended.
+// heard empties the pipe that woke the loop, and reports whether the loop has ended.
 func (l *loop) heard() bool {
 	var rung [64]byte
-	syscall.Read(l.bell[0], rung[:]) // where that fails it rings again
+	syscall.Read(l.bell[0], rung[:]) // if this fails, the pipe wakes the loop again
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
@@ -142,7 +143,7 @@ func (l *loop) heard() bool {
 	return l.ended
 }
 
-// await waits for what comes. Before a round it only looks.
+// await waits for events. If a round is due, it only polls.
 func (l *loop) await() {
 	pause := int(l.pause / time.Millisecond)
 	if l.collect(len(l.round) == 0) || len(l.round) > 0 {
@@ -150,7 +151,7 @@ func (l *loop) await() {
 	}
 	n, err := syscall.EpollWait(l.epoll, l.events[:], pause)
 	if err != nil && err != syscall.EINTR {
-		panic("door: epoll: " + err.Error()) // its descriptor or its memory is wrong
+		panic("door: epoll: " + err.Error()) // a wrong descriptor or address
 	}
 	l.ready = l.events[:max(n, 0)]
 	l.asked = true
@@ -161,8 +162,8 @@ func (l *loop) await() {
 	}
 }
 
-// take returns the connection that has its turn, or nil where there is none: its goroutine awaits what has come, or it has left
-// meanwhile. A number may be that of a younger connection by now, which then finds nothing to read.
+// take returns the connection whose turn it is. It returns nil if the connection has left, or if its own goroutine waits for the event. The
+// descriptor may by now belong to a newer connection, which then finds nothing to read.
 func (l *loop) take(fd int32) *sock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +175,7 @@ func (l *loop) take(fd int32) *sock {
 		k.wakeLocked()
 		return nil
 	case k.state == sockDeferred:
-		l.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is there
+		l.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is registered
 		k.deaf = true
 		return nil
 	}
@@ -182,7 +183,7 @@ func (l *loop) take(fd int32) *sock {
 	return k
 }
 
-// sweep sends parked connections whose deadline has passed to goroutines of their own, where they end.
+// sweep moves parked connections whose deadline has passed to goroutines of their own, where they end.
 func (l *loop) sweep(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,10 +194,10 @@ func (l *loop) sweep(now time.Time) {
 	}
 }
 
-// loops are those of a listener.
+// loops are the loops of a listener.
 type loops []*loop
 
-// newLoops starts the loops of a listener. Where the system refuses them there are none, nor where connections need more than a socket.
+// newLoops starts the loops of a listener. It returns none if the system refuses them, or if connections need more than a socket.
 func newLoops(ctx context.Context, s *Server, p *part) (list loops) {
 	if s.link != nil || s.opt.TLS != nil {
 		return nil
@@ -214,14 +215,14 @@ func newLoops(ctx context.Context, s *Server, p *part) (list loops) {
 	return list
 }
 
-// adopt has one of the loops serve a connection, where there are any.
+// adopt makes one of the loops, if any, serve a connection.
 func (list loops) adopt(c *Conn) {
 	if len(list) > 0 {
 		list[c.s.counters.accepted.Load()%uint64(len(list))].adopt(c)
 	}
 }
 
-// end ends the loops, which have no connections any more.
+// end ends the loops. They must have no connections any more.
 func (list loops) end() {
 	for _, l := range list {
 		l.mu.Lock()

@@ -4,7 +4,7 @@ package door
 
 import "context"
 
-// loops are none here: each connection has a goroutine of its own.
+// loops is empty on this system: each connection has a goroutine of its own.
 type loops struct{}
 
 func newLoops(context.Context, *Server, *part) loops { return loops{} }

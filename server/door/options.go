@@ -12,24 +12,24 @@ import (
 // ErrClosed is the error of Serve after Shutdown.
 var ErrClosed = errors.New("door: server is shut down")
 
-// Options are a server's. Zero means the default.
+// Options are the options of a server. Zero means the default.
 type Options struct {
-	Name            string        // of the protocol, in errors and the log; "door"
-	TLS             *tls.Config   // connections begin with a handshake; nil: they speak without TLS. It may change what it answers at any time
-	Limits          *Limits       // what the server shares with the other doors of a node; its own, with the defaults of Limits
-	Kept            int           // connections of Limits that only this server may have; 0
-	RequestBytesMax int           // longest request; 64 MiB. A longer one is answered by Handler.TooLong, and its connection closed
-	OutputBytesMax  int           // answers are written when so much of them has come together, or no request is left; 64 KiB
-	IdleTime        time.Duration // a connection that sends nothing for so long, to an eighth more, is closed; 0: never
-	HandshakeTime   time.Duration // a connection whose TLS handshake takes longer is closed; 10 seconds
-	RequestTime     time.Duration // a request above 64 KiB that is not whole after so long, and a second more for each 256 KiB of its buffer, ends its connection; 1 minute
-	WriteTime       time.Duration // a connection that takes nothing for so long, to an eighth more, is closed; 5 minutes
-	Loops           int           // event loops of a listener without TLS, on Linux; half of the processors. -1: none, each connection has a goroutine of its own
-	Together        Together      // does what Handlers defer by Conn.Defer; nil: they defer nothing
-	Log             *slog.Logger  // of what fails at the listener; slog.Default()
+	Name            string        // of the protocol, in errors and the log; default "door"
+	TLS             *tls.Config   // connections begin with a handshake; nil means no TLS. Its answers may change at any time
+	Limits          *Limits       // shared with the other doors of a node; default: limits of its own, with their defaults
+	Kept            int           // connections of Limits reserved for this server; default 0
+	RequestBytesMax int           // longest request; default 64 MiB. Handler.TooLong answers a longer one, and its connection is closed
+	OutputBytesMax  int           // answers are written when this many bytes wait, or no request is left; default 64 KiB
+	IdleTime        time.Duration // a connection that sends nothing for this long, or up to an eighth longer, is closed; 0 means never
+	HandshakeTime   time.Duration // a connection whose TLS handshake takes longer is closed; default 10 seconds
+	RequestTime     time.Duration // a request above 64 KiB must be complete after this time, plus a second for each 256 KiB of its buffer, or its connection ends; default 1 minute
+	WriteTime       time.Duration // a connection that takes nothing for this long, or up to an eighth longer, is closed; default 5 minutes
+	Loops           int           // event loops of a listener without TLS, on Linux; default half of the processors. -1 means none: each connection has a goroutine of its own
+	Together        Together      // does the work that Handlers defer by Conn.Defer; nil means that they defer nothing
+	Log             *slog.Logger  // for failures at the listener; default slog.Default()
 }
 
-// withDefaults returns options without zeros, but for those that mean something.
+// withDefaults replaces zeros by defaults, unless a zero has a meaning of its own.
 func (o Options) withDefaults() Options {
 	if o.Name == "" {
 		o.Name = "door"
@@ -61,7 +61,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate judges options that have their defaults.
+// validate checks options that have their defaults.
 func (o *Options) validate() error {
 	switch {
 	case o.RequestBytesMax < 1:

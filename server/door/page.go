@@ -5,19 +5,19 @@ import (
 	"bigset/clock"
 )
 
-// Page makes the parts of one read: it gives elements their tokens, and ends the read at its limit. It is for one goroutine.
+// Page makes the parts of one read: it adds the tokens of elements and ends the read at its limit. It is for one goroutine.
 type Page struct {
 	Read   *Read
 	Tokens *bigset.Tokens
 
 	begun bool
 	given int    // elements
-	last  []byte // the last of them; memory of the caller of Add, or kept
+	last  []byte // the last element; memory of the caller of Add, or kept
 	kept  []byte
 }
 
-// Ask returns how many elements to ask a store for, 0 for no limit: those that the read still wants, and one more, which shows that there is another
-// page.
+// Ask returns how many elements to request from a store, 0 for no limit: those that the read still needs, and one more, which shows whether
+// another page follows.
 func (p *Page) Ask() int {
 	if p.Read.Limit == 0 {
 		return 0
@@ -25,7 +25,7 @@ func (p *Page) Ask() int {
 	return p.Read.Limit - p.given + 1
 }
 
-// Begin puts the context of the whole set into the first part of the read. Later, and for a bare read, it does nothing.
+// Begin puts the context of the whole set into the first part of the read. For later parts, and for a bare read, it does nothing.
 func (p *Page) Begin(part *Part, seen *clock.Clock) (err error) {
 	if p.begun || p.Read.Bare {
 		return nil
@@ -35,8 +35,8 @@ func (p *Page) Begin(part *Part, seen *clock.Clock) (err error) {
 	return err
 }
 
-// Add appends an element, or ends the read if its limit is reached: then the part is Done, and After is where the next page begins. The part and
-// the page keep name.
+// Add appends an element, or ends the read if its limit is reached: then the part is Done, and After is where the next page begins. The
+// part and the page retain name.
 func (p *Page) Add(part *Part, name []byte, dots []clock.Dot) (err error) {
 	if p.Read.Limit > 0 && p.given == p.Read.Limit {
 		part.Done = true
@@ -55,7 +55,7 @@ func (p *Page) Add(part *Part, name []byte, dots []clock.Dot) (err error) {
 	return nil
 }
 
-// Keep copies the last element. Call it before the memory of names that Add was given is used again.
+// Keep copies the last element. Call it before the memory of names passed to Add is reused.
 func (p *Page) Keep() {
 	p.kept = append(p.kept[:0], p.last...)
 	p.last = p.kept

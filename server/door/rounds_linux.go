@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// A round is what connections have deferred since the last one: work of one set and kind is done by one call.
+// A round is the work that connections have deferred since the last one. Work of one set and kind is done by one call.
 //
 //	turn ─► Execute defers ─► round ─► WaitsRarely: the loop's goroutine calls ────► done ─► Execute again, answers
 //	                               └─► other: a goroutine beside it calls ─► inbox ─┘
 //
-// Of a connection at most one piece of work is in a round, and it is not read from until that is answered: so a client that floods has its share of each round,
-// and holds no more than its buffer.
+// A connection has at most one piece of work in a round, and is not read from until that work is answered. So a client that floods gets its
+// share of each round, and holds no more than its buffer.
 
 const (
-	// lendTime is how long the loop's goroutine is in a call before the loop goes on in another: at least that, at most twice.
+	// The loop's goroutine may stay in a call for lendTime, at most twice that, before the loop continues in another goroutine.
 	lendTime = time.Millisecond
 	// slowTime is how long the loop does no such work itself after a call that was slow: one that took pieceTime for each of its pieces, and lendTime.
 	slowTime  = 100 * time.Millisecond
 	pieceTime = 10 * time.Microsecond
 	// watchRest is after how many looks at a loop that is in no call its watcher ends.
 	watchRest = 100
-	// gatherPart is which part of the time of a call, and gatherMost how long at most, the next one waits for clients that were just answered.
+	// The next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most gatherMost.
 	gatherPart = 2
 	gatherMost = time.Millisecond
 )
 
-// callOf says which work is done by one call.
+// callOf identifies the work that is done by one call.
 type callOf struct {
 	kind uint8
 	set  string
 }
 
-// defers makes a connection one of the round. It is the loop's until its work is done.
+// defers adds a connection to the round. The connection belongs to the loop until its work is done.
 func (k *sock) defers() {
 	l := k.loop
 	l.mu.Lock()
@@ -46,7 +46,8 @@ func (k *sock) defers() {
 	l.pieces += k.c.work.Pieces
 }
 
-// together does the work of a round: what rarely waits at once, all other beside the loop. It reports false where the goroutine is not the loop's any more.
+// together does the work of a round: work that rarely waits at once, all other outside the loop. It reports false if the goroutine no
+// longer belongs to the loop.
 func (l *loop) together() (kept bool) {
 	round := l.round
 	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
@@ -63,7 +64,7 @@ func (l *loop) together() (kept bool) {
 			l.queue(b)
 		case w == WaitsForNodes:
 			go l.beside(slices.Clone(b))
-		case slow: // nobody waits for what another reads
+		case slow: // so that no connection waits for another one's read
 			for _, k := range b {
 				go l.beside([]*sock{k})
 			}
@@ -79,7 +80,7 @@ func (l *loop) together() (kept bool) {
 	return true
 }
 
-// callLen returns how many of the connections are served by one call with the first.
+// callLen returns how many of the connections share one call with the first.
 func callLen(list []*sock) (n int) {
 	first := &list[0].c.work
 	pieces, size := 0, 0
@@ -93,7 +94,7 @@ func callLen(list []*sock) (n int) {
 	return n
 }
 
-// call does the work of connections that callLen has taken together.
+// call does the work of connections that share a call by callLen.
 func (l *loop) call(b []*sock) {
 	list := make([]Handler, len(b))
 	for i, k := range b {
@@ -111,7 +112,7 @@ func (l *loop) callAll(list []*sock) {
 	}
 }
 
-// lend does work that rarely waits. Where a call takes long, the loop goes on in another goroutine: then it reports false.
+// lend does work that rarely waits. If a call takes long, the loop continues in another goroutine, and lend reports false.
 func (l *loop) lend(list []*sock) (kept bool) {
 	l.lends++
 	number, began, pieces := l.lends, time.Now(), 0
@@ -169,14 +170,15 @@ func (l *loop) watch() {
 	}
 }
 
-// callQueue is what waits for a call of WaitsForDisk while another one of the same work is under way, or has just ended. The loop's lock guards it.
+// callQueue holds work for a call of WaitsForDisk while another call of the same work is in progress, or has just ended. The loop's lock
+// guards it.
 type callQueue struct {
 	list []*sock
-	want int // how many have the next call begin at once
+	want int // the next call begins at once with this many
 	full chan struct{}
 }
 
-// queue does work that waits for the disk beside the loop: what comes during a call is done by the next one.
+// queue does work that waits for the disk, outside the loop. Work that arrives during a call is done by the next one.
 func (l *loop) queue(b []*sock) {
 	of := callOf{b[0].c.work.Kind, string(b[0].c.work.Set)}
 	l.mu.Lock()
@@ -195,9 +197,10 @@ func (l *loop) queue(b []*sock) {
 	go l.callQueued(of, q, slices.Clone(b))
 }
 
-// callQueued does the work of a queue until none comes. Where clients wait for each answer, those that a call has answered ask again at once: a call that began
-// before would have only those that came during the last one, half of them, and with half as many for each sync the rate would be half. So the next call waits for as
-// many as there were, a part of the time that the last one took at most.
+// callQueued does the work of a queue until it is empty. Clients that wait for each answer ask again right after a call has answered them.
+// A call that began before that would contain only the work that arrived during the last call, half of all clients, and with half the work
+// for each sync the rate would be half. So the next call waits until as many ask as before, but at most for a part of the time of the last
+// call.
 func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
 	for len(list) > 0 {
 		n := callLen(list)
@@ -223,7 +226,7 @@ func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
 	}
 }
 
-// gather waits until as many wait as are wanted, but not for longer than that.
+// gather waits until the wanted number is waiting, but at most for the given time.
 func (q *callQueue) gather(most time.Duration) {
 	t := time.NewTimer(most)
 	defer t.Stop()
@@ -233,13 +236,13 @@ func (q *callQueue) gather(most time.Duration) {
 	}
 }
 
-// beside does the work of connections in a goroutine that is not the loop's, by one call.
+// beside does the work of connections by one call, in a goroutine other than the loop's.
 func (l *loop) beside(b []*sock) {
 	l.call(b)
 	l.finish(b)
 }
 
-// finish has the loop go on with connections whose work was done beside it.
+// finish makes the loop continue with connections whose work was done outside it.
 func (l *loop) finish(list []*sock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,10 +254,11 @@ func (l *loop) finish(list []*sock) {
 }
 
 func (l *loop) ringLocked() {
-	syscall.Write(l.bell[1], []byte{0}) // a full pipe rings as well
+	syscall.Write(l.bell[1], []byte{0}) // a full pipe wakes the loop as well
 }
 
-// collect takes over what was done beside the loop, and reports whether there is anything to go on with. If not, and the loop is to sleep, finish wakes it.
+// collect takes over the connections whose work was done outside the loop, and reports whether any can continue. If none can and sleep is
+// set, finish will wake the loop.
 func (l *loop) collect(sleep bool) bool {
 	if l.at == len(l.done) {
 		l.done, l.at = l.done[:0], 0

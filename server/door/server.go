@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// drainTime is how long a connection is still read after Shutdown, and after what it had at the node then: what is on its way is answered.
+	// drainTime is how long a connection is still read after Shutdown and after its last answers: requests on their way are answered.
 	drainTime = 50 * time.Millisecond
-	// acceptPause is how long the server waits when a connection can't be accepted: it may be out of file descriptors.
+	// acceptPause is how long the server waits if a connection can't be accepted: it may be out of file descriptors.
 	acceptPause = 50 * time.Millisecond
 )
 
 // Handler executes the requests of one connection. Its methods are called by one goroutine at a time.
 type Handler interface {
-	// Execute executes the whole requests at the beginning of buf, in their order, appends the answers to c.Out, and returns how many bytes
-	// those requests had. What is left is the beginning of a request: the next call has it again, with more behind it. buf belongs to
-	// Execute until it returns; what it has used of it, it may overwrite. ctx ends when the connection is cut off.
+	// Execute executes the complete requests at the start of buf, in their order, appends the answers to c.Out, and returns the length of
+	// those requests. The rest is the beginning of a request: the next call gets it again, with more bytes after it. Execute owns buf until
+	// it returns and may overwrite the part that it has used. ctx ends when the connection is cut off.
 	//
-	// It calls c.MayWait before what may wait, and c.WriteIfFull between requests with long answers. Once c.Ended reports true nobody
-	// takes answers any more, and it returns.
+	// It must call c.MayWait before work that may wait, and c.WriteIfFull between requests with long answers. Once c.Ended reports true, no
+	// client takes answers any more, and it must return.
 	Execute(ctx context.Context, c *Conn, buf []byte) (used int)
-	// TooLong appends the answer to a request that does not end within the bytes that one may have. The connection is closed then.
+	// TooLong appends the answer to a request longer than the limit. The connection is closed afterwards.
 	TooLong(c *Conn)
 }
 
 // Server serves the connections of any number of listeners by one protocol. Its methods may be called by any number of goroutines.
 type Server struct {
 	open     func(*Conn) Handler
-	link     Link // in place of open
+	link     Link // instead of open
 	opt      Options
 	counters counters
 	share    share
@@ -46,7 +46,7 @@ type Server struct {
 	parts   map[*part]struct{}
 }
 
-// part is a listener and its connections. The server's lock guards it.
+// part is a listener with its connections. The server's lock guards it.
 type part struct {
 	ln     net.Listener
 	conns  map[*Conn]struct{}
@@ -55,8 +55,8 @@ type part struct {
 	loops  loops
 }
 
-// New returns a server, which does nothing before Serve is called. open makes the handler of each connection, with TLS after its handshake;
-// where it returns nil the connection is closed. It must not wait.
+// New returns a server, which does nothing before Serve is called. open makes the handler of each connection; with TLS it is called after
+// the handshake. If it returns nil the connection is closed. It must not wait.
 func New(open func(*Conn) Handler, o Options) (*Server, error) {
 	s, err := newServer(o)
 	if err == nil {
@@ -77,9 +77,9 @@ func newServer(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve serves the connections of a listener, which it closes in the end. It returns nil after Shutdown, or when ctx has ended, which
-// cuts off all connections and ends the contexts of their requests; then no connection of the listener is left. It fails when the listener does, and
-// with ErrClosed when the server was shut down before.
+// Serve serves the connections of a listener and closes it at the end. It returns nil after Shutdown, or when ctx has ended. The end of ctx
+// cuts off all connections and ends the contexts of their requests; no connection of the listener is left then. Serve returns an error if
+// the listener fails, and ErrClosed if the server was shut down before.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -94,7 +94,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	err := s.accept(ctx, p)
 	if err != nil {
 		cancel()
-		ln.Close() // it has failed: what else it says is of no use
+		ln.Close() // it has failed: its next error is of no use
 	}
 	p.served.Wait()
 	return err
@@ -118,7 +118,7 @@ func (s *Server) end(p *part) {
 	s.serving.Done()
 }
 
-// cut closes the listener and its connections, whatever they are at.
+// cut closes the listener and its connections, whatever they do.
 func (s *Server) cut(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) cut(p *part) {
 	}
 }
 
-// accept takes connections until the listener is closed, which is no error when it was the server that closed it.
+// accept accepts connections until the listener is closed. It returns nil if the server closed the listener.
 func (s *Server) accept(ctx context.Context, p *part) error {
 	for {
 		nc, err := p.ln.Accept()
@@ -149,8 +149,8 @@ func (s *Server) accept(ctx context.Context, p *part) error {
 	}
 }
 
-// isTemporary reports whether a listener may go on after an error: a connection that broke before it was accepted, or a lack of file
-// descriptors or of memory. What the system says of a listener that will never do again is that it is closed, or not one.
+// isTemporary reports whether a listener may continue after an error: a connection that broke before it was accepted, or a lack of file
+// descriptors or memory. For a listener that can never continue the system says that it is closed, or not a listener.
 func isTemporary(err error) bool {
 	var e syscall.Errno
 	if errors.As(err, &e) {
@@ -166,10 +166,10 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// start begins to serve a connection, or closes it where there are too many.
+// start begins to serve a connection, or closes it if there are too many.
 func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
 	if t, ok := nc.(*net.TCPConn); ok {
-		t.SetNoDelay(true) // a connection that is broken already fails at its first read
+		t.SetNoDelay(true) // a broken connection fails at its first read
 		t.SetKeepAlive(true)
 	}
 	if !s.opt.Limits.take(&s.share) {
@@ -196,7 +196,7 @@ func (s *Server) startPlain(ctx context.Context, p *part, nc net.Conn) {
 	if !s.admit(ctx, p, c) {
 		return
 	}
-	c.mu.Lock() // before it is adopted only cut and drain know the connection
+	c.mu.Lock() // until it is adopted, only cut and drain know the connection
 	if !c.draining.Load() {
 		p.loops.adopt(c)
 	}
@@ -207,7 +207,7 @@ func (s *Server) startPlain(ctx context.Context, p *part, nc net.Conn) {
 	}
 }
 
-// startTLS serves a connection by a goroutine of its own, which begins with the handshake.
+// startTLS serves a connection in a goroutine of its own, which begins with the handshake.
 func (s *Server) startTLS(ctx context.Context, p *part, nc net.Conn) {
 	t := tls.Server(nc, s.opt.TLS)
 	c := newConn(s, t)
@@ -225,7 +225,7 @@ func (s *Server) startTLS(ctx context.Context, p *part, nc net.Conn) {
 	}()
 }
 
-// admit makes a connection one of the listener's, or closes it where the server has been shut down.
+// admit adds a connection to those of the listener, or closes it if the server has been shut down.
 func (s *Server) admit(ctx context.Context, p *part, c *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,21 +239,21 @@ func (s *Server) admit(ctx context.Context, p *part, c *Conn) bool {
 	return true
 }
 
-// refuse closes a connection that was counted among those that are open.
+// refuse closes a connection that was counted as open.
 func (s *Server) refuse(nc net.Conn) {
 	s.counters.refused.Add(1)
 	s.opt.Limits.give(&s.share)
 	nc.Close()
 }
 
-// serve serves a connection by a goroutine of its own, until it has ended or is parked in a loop.
+// serve serves a connection in a goroutine of its own until it has ended or is parked in a loop.
 func (s *Server) serve(ctx context.Context, p *part, c *Conn) {
 	if !c.serve(ctx) {
 		s.stopped(p, c)
 	}
 }
 
-// stopped forgets a connection that has ended.
+// stopped removes a connection that has ended.
 func (s *Server) stopped(p *part, c *Conn) {
 	defer p.served.Done()
 	c.reserve(0)
@@ -264,9 +264,8 @@ func (s *Server) stopped(p *part, c *Conn) {
 	s.opt.Limits.give(&s.share)
 }
 
-// Shutdown stops accepting, answers the complete requests that have come or are on their way, and closes the connections. When ctx ends
-// before that is done, it cuts them off, and returns ctx's error without waiting for what is still at the node. The server can't be used
-// again.
+// Shutdown stops accepting, answers the complete requests that have arrived or are on their way, and closes the connections. If ctx ends
+// first, it cuts them off and returns ctx's error without waiting for requests still at the node. The server can't be used again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	done := make(chan struct{})
@@ -290,7 +289,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// cutAll cuts off all connections, without waiting for what they are at.
+// cutAll cuts off all connections without waiting for their work.
 func (s *Server) cutAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// sock is the socket of a connection that a loop serves. Its deadlines, its state and whether it is closed are guarded by the loop's lock.
+// sock is the socket of a connection that a loop serves. The loop's lock guards its deadlines, its state and closed.
 type sock struct {
 	fd     int
 	loop   *loop
 	c      *Conn
 	state  sockState
 	closed bool
-	fresh  bool          // it was parked: what may have come is read, whatever the deadline
-	deaf   bool          // it was told of something while its work was deferred, and is not watched until that is done
-	awake  chan struct{} // what it awaits has come, or a deadline has changed
+	fresh  bool          // it was parked: read what may have arrived, whatever the deadline
+	deaf   bool          // an event came while its work was deferred; it is not watched until the work is done
+	awake  chan struct{} // the awaited event has come, or a deadline has changed
 
 	readUntil, writeUntil time.Time
 }
@@ -28,10 +28,10 @@ const (
 	sockAway sockState = iota // served by a goroutine of its own
 	sockParked
 	sockTurn     // served by the goroutine that runs the loop
-	sockDeferred // its work is done, now or soon, with that of others
+	sockDeferred // its work is done, now or soon, together with that of others
 )
 
-// adopt takes a connection over, of which it keeps only the socket, and reports false where that can't be had.
+// adopt takes over a connection and keeps only its socket. It reports false if the socket can't be had.
 func (l *loop) adopt(c *Conn) bool {
 	raw, ok := c.nc.(syscall.Conn)
 	if !ok {
@@ -42,7 +42,7 @@ func (l *loop) adopt(c *Conn) bool {
 		return false
 	}
 	var fd uintptr
-	refused := syscall.EBADF // where it is closed
+	refused := syscall.EBADF // if it is closed
 	if rc.Control(func(from uintptr) { fd, refused = duplicate(from) }); refused != 0 {
 		return false
 	}
@@ -52,13 +52,13 @@ func (l *loop) adopt(c *Conn) bool {
 	return true
 }
 
-// duplicate returns another descriptor of a socket, of which Go's own poller does not know.
+// duplicate returns another descriptor of a socket, which Go's own poller does not know.
 func duplicate(fd uintptr) (uintptr, syscall.Errno) {
 	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_DUPFD_CLOEXEC, 0)
 	return n, errno
 }
 
-// turn executes what a parked connection has sent, or goes on with that. It reports false where the connection has left the loop with the goroutine.
+// turn executes what a parked connection has sent, or resumes it. It reports false if the connection has left the loop with the goroutine.
 func (k *sock) turn(resumes bool) bool {
 	step := k.c.turn
 	if resumes {
@@ -72,7 +72,7 @@ func (k *sock) turn(resumes bool) bool {
 	if more {
 		k.c.awaitMore()
 	}
-	if k.state == sockTurn { // nobody else changes that
+	if k.state == sockTurn { // only this goroutine changes it
 		if !more {
 			k.loop.s.stopped(k.loop.p, k.c)
 			return true
@@ -91,7 +91,7 @@ func (k *sock) turn(resumes bool) bool {
 	return false
 }
 
-// back ends the connection's turn, unless it is being drained.
+// back ends the connection's turn, unless the connection is being drained.
 func (k *sock) back() bool {
 	k.loop.mu.Lock()
 	defer k.loop.mu.Unlock()
@@ -122,7 +122,7 @@ func (k *sock) park() bool {
 }
 
 // holds implements station.
-func (k *sock) holds() bool { return k.state == sockTurn } // nobody else changes that
+func (k *sock) holds() bool { return k.state == sockTurn } // only this goroutine changes it
 
 // leave implements station.
 func (k *sock) leave() {
@@ -153,16 +153,16 @@ func (k *sock) settle() net.Conn {
 	return nc
 }
 
-// removeLocked takes a connection out of the loop.
+// removeLocked removes a connection from the loop.
 func (k *sock) removeLocked() {
 	delete(k.loop.socks, int32(k.fd))
 	if !k.deaf {
-		k.loop.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is there
+		k.loop.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is registered
 	}
 	k.state, k.deaf = sockAway, false
 }
 
-// ejectLocked has a parked connection be served by a goroutine of its own.
+// ejectLocked moves a parked connection to a goroutine of its own.
 func (k *sock) ejectLocked() {
 	if k.state == sockParked {
 		k.removeLocked()
@@ -178,7 +178,8 @@ func (k *sock) wakeLocked() {
 	}
 }
 
-// wait leaves the loop and returns when the socket may be ready, the deadline may have changed, or it has passed, which is an error.
+// wait leaves the loop. It returns when the socket may be ready or the deadline may have changed, or with an error when the deadline has
+// passed.
 func (k *sock) wait(events uint32, until *time.Time) error {
 	k.leave()
 	l := k.loop
@@ -196,7 +197,7 @@ func (k *sock) wait(events uint32, until *time.Time) error {
 		defer t.Stop()
 		passed = t.C
 	}
-	if refused != nil { // the system watches as many as it may, and would watch none for Go's poller either
+	if refused != nil { // the system's limit of watches is reached, which binds Go's poller as well
 		l.s.failures.Add("epoll", nil, refused)
 		t := time.NewTimer(watchPause)
 		defer t.Stop()
@@ -220,7 +221,7 @@ func (k *sock) wait(events uint32, until *time.Time) error {
 // Read implements net.Conn.
 func (k *sock) Read(p []byte) (int, error) {
 	for {
-		if k.state != sockTurn && !k.fresh && k.passed(&k.readUntil) { // in its turn there is something to read
+		if k.state != sockTurn && !k.fresh && k.passed(&k.readUntil) { // in its turn it has something to read
 			return 0, os.ErrDeadlineExceeded
 		}
 		k.fresh = false
@@ -295,11 +296,11 @@ func (k *sock) cut() {
 	k.loop.mu.Lock()
 	defer k.loop.mu.Unlock()
 	if !k.closed {
-		syscall.Shutdown(k.fd, syscall.SHUT_RDWR) // who awaits something is woken
+		syscall.Shutdown(k.fd, syscall.SHUT_RDWR) // wakes any goroutine that waits
 	}
 }
 
-// Close implements net.Conn. Only who serves the connection calls it.
+// Close implements net.Conn. Only the goroutine that serves the connection calls it.
 func (k *sock) Close() error {
 	k.loop.mu.Lock()
 	defer k.loop.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"net"
 )
 
-// StartTLS has the connection go on with TLS when the answers that are there have been written. What the client has sent behind the request that asks
-// for it is no TLS of ours: then the connection is closed. The Handler stays the same, and executes nothing more of this buffer.
+// StartTLS makes the connection switch to TLS when the waiting answers have been written. If the client has sent bytes after the request
+// that asks for TLS, they are not TLS and the connection is closed. The Handler stays the same and executes nothing more of this buffer.
 func (c *Conn) StartTLS(config *tls.Config) { c.upgrade = config }
 
-// upgradeTLS makes the handshake that StartTLS has asked for. It reports false where the connection ends.
+// upgradeTLS performs the handshake requested by StartTLS. It reports false if the connection ends.
 func (c *Conn) upgradeTLS(ctx context.Context) bool {
 	config := c.upgrade
 	if c.upgrade = nil; c.ended || c.end > c.begin {

@@ -9,8 +9,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// The kinds of frames that only go over a wire, from version 2 on: they carry what a replica is asked and answers, and nothing that stands for
-// itself. They are on the wire.
+// The kinds of frames that are only sent over a wire, from version 2 on: they carry requests to a replica and its answers, none of which
+// can stand alone. They are on the wire.
 const (
 	kindWrite           = 'W'
 	kindWritten         = 'w'
@@ -43,7 +43,7 @@ func kindVersion(kind byte) byte {
 	return 1
 }
 
-// askMessage decodes the rest of a frame as one that only goes over a wire, or returns nil when the kind is none of theirs.
+// askMessage decodes the rest of a frame as a message that is only sent over a wire, or returns nil if the kind is not such a message.
 func (d *decoder) askMessage(kind byte) Message {
 	switch kind {
 	case kindWrite:
@@ -82,7 +82,7 @@ func (d *decoder) askMessage(kind byte) Message {
 	return nil
 }
 
-// Write has a client's operations done: Replica.Write's arguments in a frame.
+// Write requests a client's operations: Replica.Write's arguments in a frame.
 type Write struct {
 	Set     []byte
 	Ops     []bigset.Op // at most bigset.BatchOpsMax
@@ -91,7 +91,7 @@ type Write struct {
 
 func (Write) kind() byte { return kindWrite }
 
-// opBytesMin is the least that an operation takes: kind, length of the element, kind of context.
+// opBytesMin is the minimum size of an operation: kind, length of the element, kind of context.
 const opBytesMin = 3
 
 func (m Write) appendTo(e *encoder) error {
@@ -149,7 +149,7 @@ const (
 	contextNone   = 0
 	contextNarrow = 1 // dots follow
 	contextWide   = 2 // a clock follows
-	contextSame   = 3 // the clock of the wide context before
+	contextSame   = 3 // the clock of the previous wide context
 )
 
 func (e *encoder) context(c *bigset.Context) error {
@@ -293,7 +293,7 @@ func (m AskState) appendTo(e *encoder) error {
 	return nil
 }
 
-// Read asks for the elements of a set: Replica.Read's arguments in a frame, but for the scrap that the reader gives.
+// Read asks for the elements of a set: Replica.Read's arguments in a frame, except for the reader's scrap.
 type Read struct {
 	Set     []byte
 	Options bigset.ReadOptions
@@ -357,7 +357,7 @@ func (d *decoder) lookup() Lookup {
 	return m
 }
 
-// Contexts answer a Lookup: one for each element, in their order.
+// Contexts answer a Lookup: one for each element, in the order of the elements.
 type Contexts []bigset.Context // at most ElementsMax
 
 func (Contexts) kind() byte { return kindContexts }
@@ -436,7 +436,7 @@ func (d *decoder) askRangeDigests() AskRangeDigests {
 	return m
 }
 
-// Done says that what was asked has been done, or that a stream is whole.
+// Done says that a request has been done, or that a stream is complete.
 type Done struct{}
 
 func (Done) kind() byte { return kindDone }

@@ -36,7 +36,7 @@ func (e *encoder) bytes(b []byte) {
 // emptyClock is the encoding of the empty clock, with its length.
 const emptyClock = "\x02\x01\x00"
 
-// clock writes a clock; nil is the empty one.
+// clock writes a clock; nil means the empty one.
 func (e *encoder) clock(c *clock.Clock) {
 	if c.Empty() {
 		e.b = append(e.b, emptyClock...)
@@ -45,7 +45,7 @@ func (e *encoder) clock(c *clock.Clock) {
 	e.bytes(c.AppendCompressed(nil))
 }
 
-// named writes a name: whole when the frame has it first, then by its place among those of the table.
+// named writes a name: in full at its first occurrence in the frame, then as its index in the table.
 func (e *encoder) named(table *names, name string) {
 	n, ok := table.find(name)
 	if e.uvarint(uint64(n)); !ok {
@@ -68,7 +68,7 @@ func (e *encoder) dots(dots []clock.Dot) error {
 	return nil
 }
 
-// decoder reads the fields of a frame, which it owns: what it returns shares the frame's memory. After the first error it reads nothing more,
+// decoder reads the fields of a frame, which it owns: its results share the frame's memory. After the first error it reads nothing more,
 // and returns zero values.
 type decoder struct {
 	b              []byte
@@ -77,9 +77,9 @@ type decoder struct {
 	err            error
 	actors, owners names
 	wide           *clock.Clock   // the last wide context
-	wideBytes      int            // of all wide contexts, in memory
-	room, first    []clock.Dot    // memory for dots: what of it is left, and the last that was made
-	spare          []fold.Element // memory for elements, if it is enough
+	wideBytes      int            // the size in memory of all wide contexts
+	room, first    []clock.Dot    // memory for dots: the unused part, and the first allocation
+	spare          []fold.Element // memory for elements, if it suffices
 	answers        room[bool]
 	marksRoom      room[bigset.Mark]
 	layersRoom     room[bloomslice.Layer]
@@ -88,7 +88,7 @@ type decoder struct {
 // room is memory for the short lists of a frame, of which there may be hundreds.
 type room[T any] struct{ free []T }
 
-// take returns a list of n. Where there is no room for it, room for so many is made at once, or for n.
+// take returns a slice of n elements. If there is no room for it, take allocates room for most elements at once, or for n.
 func (r *room[T]) take(n, most int) []T {
 	if len(r.free) < n {
 		r.free = make([]T, max(n, most))
@@ -98,17 +98,17 @@ func (r *room[T]) take(n, most int) []T {
 	return list
 }
 
-// names are those that a frame has named, by their places.
+// names are the names that a frame has named, by index.
 type names struct {
 	list  []string
 	has   map[string]int // of many
 	first [2]string      // memory for few
 }
 
-// namesFew is how many names are looked through one by one.
+// namesFew is the number of names up to which they are searched one by one.
 const namesFew = 8
 
-// find returns the place of a name, or the next place.
+// find returns the index of a name, or the next index.
 func (t *names) find(name string) (place int, ok bool) {
 	if len(t.list) > namesFew {
 		if place, ok = t.has[name]; !ok {
@@ -122,7 +122,7 @@ func (t *names) find(name string) (place int, ok bool) {
 	return place, true
 }
 
-// add names another one.
+// add adds a name.
 func (t *names) add(name string) {
 	if t.list == nil {
 		t.list = t.first[:0]
@@ -164,7 +164,7 @@ func (d *decoder) uvarint() uint64 {
 		return 0
 	}
 	v, n := binary.Uvarint(d.b[d.off:])
-	if n <= 0 || n > 1 && d.b[d.off+n-1] == 0 { // the last byte of a longer than needed varint is 0
+	if n <= 0 || n > 1 && d.b[d.off+n-1] == 0 { // the last byte of an overlong varint is 0
 		d.fail("bad number")
 		return 0
 	}
@@ -172,7 +172,7 @@ func (d *decoder) uvarint() uint64 {
 	return v
 }
 
-// upTo reads a number that is at most so large.
+// upTo reads a number that is at most most.
 func (d *decoder) upTo(most uint64) uint64 {
 	n := d.uvarint()
 	if n > most {
@@ -182,7 +182,7 @@ func (d *decoder) upTo(most uint64) uint64 {
 	return n
 }
 
-// count reads how many things follow that take at least size bytes each.
+// count reads the number of items that follow, which take at least size bytes each.
 func (d *decoder) count(size, most int) int {
 	n := d.uvarint()
 	switch {
@@ -198,7 +198,7 @@ func (d *decoder) count(size, most int) int {
 	return int(n)
 }
 
-// bytes reads bytes with their length; they are part of the frame, and never nil.
+// bytes reads bytes with their length; the result is part of the frame, and never nil.
 func (d *decoder) bytes(most int) []byte {
 	n := d.count(1, most)
 	d.off += n
@@ -207,7 +207,7 @@ func (d *decoder) bytes(most int) []byte {
 
 func (d *decoder) text(most int) string { return string(d.bytes(most)) }
 
-// raw reads n bytes; they are part of the frame.
+// raw reads n bytes; the result is part of the frame.
 func (d *decoder) raw(n int) []byte {
 	if d.err != nil || d.rest() < n {
 		d.fail("ends within a field")
@@ -230,7 +230,7 @@ func (d *decoder) clock() *clock.Clock {
 	return c
 }
 
-// someClock reads a clock, nil for the empty one.
+// someClock reads a clock; it returns nil for the empty one.
 func (d *decoder) someClock() *clock.Clock {
 	if bytes.HasPrefix(d.b[d.off:], []byte(emptyClock)) && d.err == nil {
 		d.off += len(emptyClock)
@@ -264,7 +264,7 @@ func (d *decoder) actor() clock.Actor {
 	return clock.Actor(d.named(&d.actors, 1, clock.ActorBytesMax))
 }
 
-// dotBytesMin is the least that a dot takes: the place of its actor, and its counter.
+// dotBytesMin is the minimum size of a dot: the index of its actor, and its counter.
 const dotBytesMin = 2
 
 func (d *decoder) dots(most int) []clock.Dot {
@@ -283,7 +283,7 @@ func (d *decoder) dots(most int) []clock.Dot {
 	return dots
 }
 
-// dotRoom returns memory for n dots, of which the frame has bytes for that many at least.
+// dotRoom returns memory for n dots, for which the frame has at least enough bytes.
 func (d *decoder) dotRoom(n int) []clock.Dot {
 	if cap(d.room) < n {
 		d.room = make([]clock.Dot, 0, max(n, min(max(dotsRoom, 2*cap(d.first)), d.rest()/dotBytesMin)))
@@ -294,10 +294,10 @@ func (d *decoder) dotRoom(n int) []clock.Dot {
 	return dots
 }
 
-// dotsRoom is how many dots get memory at once, at first; then twice as many.
+// dotsRoom is the number of dots for which memory is first allocated; later allocations double.
 const dotsRoom = 128
 
-// ascending reports whether dots are in order and none is there twice.
+// ascending reports whether dots are in order, without duplicates.
 func ascending(dots []clock.Dot) bool {
 	return slices.IsSortedFunc(dots, func(a, b clock.Dot) int {
 		if c := a.Compare(b); c != 0 {

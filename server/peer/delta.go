@@ -34,7 +34,7 @@ type Delta bigset.Delta
 
 func (Delta) kind() byte { return kindDelta }
 
-// itemBytesMin is the least that an item takes: kind, length of the element, number of dots.
+// itemBytesMin is the minimum size of an item: kind, length of the element, number of dots.
 const itemBytesMin = 3
 
 func (m Delta) appendTo(e *encoder) error {
@@ -97,7 +97,7 @@ func (d *decoder) change(set []byte, most int) Delta {
 	return m
 }
 
-// set writes which set it is, or which part of one that is split into slices: its name, and the number of the slice. No set is split yet.
+// set writes which set a message is about, or which slice of a split set: its name, and the number of the slice. No set is split yet.
 func (e *encoder) set(name []byte) {
 	e.bytes(name)
 	if e.version > 1 {
@@ -118,7 +118,7 @@ func (d *decoder) setName() []byte {
 	return b
 }
 
-// Ask asks, of dots that an element has elsewhere, what has become of them here: DotStatus's arguments in a frame.
+// Ask asks for the status of dots that an element has elsewhere: DotStatus's arguments in a frame.
 type Ask struct {
 	Set, Element []byte
 	Dots         []clock.Dot // at most bigset.ContextDotsMax
@@ -139,7 +139,7 @@ func (d *decoder) ask() Ask {
 	return Ask{Set: d.setName(), Element: d.bytes(bigset.ElementBytesMax), Dots: d.dots(bigset.ContextDotsMax)}
 }
 
-// DotStatuses answer an Ask: all live dots of the element, and the status of each dot that was asked about, in that order.
+// DotStatuses answer an Ask: all live dots of the element, and the status of each dot in the question, in the same order.
 type DotStatuses bigset.DotStatuses
 
 func (DotStatuses) kind() byte { return kindDotStatuses }

@@ -10,15 +10,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// Digests say what the sets of a range come to, in the order of the store. An bigset.SetDigest's hash is of its name, its Seen
-// and its Dead.
+// Digests describe the sets of a range, in the order of the store. A bigset.SetDigest's hash covers its name, its Seen and its Dead.
 type Digests []bigset.SetDigest
 
 func (Digests) kind() byte { return kindDigests }
 
 const sumLen = len(bigset.SetDigest{}.Sum)
 
-// digestBytesMin is the least that a digest takes: slot, length and one byte of name, sum.
+// digestBytesMin is the minimum size of a digest: slot, length and one byte of the name, sum.
 const digestBytesMin = keyscheme.SlotBytes + 2 + sumLen
 
 func (m Digests) appendTo(e *encoder) error {
@@ -62,7 +61,7 @@ func (d *decoder) slot() keyscheme.Slot {
 	return keyscheme.Slot(binary.BigEndian.Uint32(d.raw(keyscheme.SlotBytes)))
 }
 
-// RangeDigests say what the sets in each part of a range of slots come to, of a range that was split by keyscheme.SplitSlots.
+// RangeDigests describe the sets in each part of a range of slots that was split by keyscheme.SplitSlots.
 type RangeDigests []bigset.RangeDigest // at least one, at most bigset.RangePartsMax
 
 func (RangeDigests) kind() byte { return kindRangeDigests }
@@ -111,7 +110,7 @@ func (d *decoder) rangeDigests() RangeDigests {
 	return m
 }
 
-// CheckSplit returns an error that is ErrFrame unless an answer to RangeDigests is of the parts that were asked for.
+// CheckSplit returns an error that is ErrFrame unless an answer to RangeDigests is for the requested parts.
 func CheckSplit(all []bigset.RangeDigest, first, last keyscheme.Slot, parts int) error {
 	ends := keyscheme.SplitSlots(first, last, parts)
 	if len(ends) != len(all) {

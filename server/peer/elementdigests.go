@@ -43,7 +43,7 @@ type ElementDigests bigset.ElementDigests
 
 func (ElementDigests) kind() byte { return kindElementDigests }
 
-// elementDigestBytesMin is the least that a part takes: length of its bound, and number of its elements.
+// elementDigestBytesMin is the minimum size of a part: length of its bound, and number of its elements.
 const elementDigestBytesMin = 2
 
 func (m ElementDigests) appendTo(e *encoder) error {
@@ -81,8 +81,8 @@ func (d *decoder) elementDigests() ElementDigests {
 	return m
 }
 
-// checkElementDigests checks that parts ascend, that one without elements has no sum, and that an answer which goes on has a part to
-// go on behind.
+// checkElementDigests checks that parts ascend, that a part without elements has no sum, and that an answer that is not done has a part to
+// continue after.
 func checkElementDigests(m *ElementDigests) error {
 	if !m.Done && len(m.Parts) == 0 {
 		return fmt.Errorf("%w: hashes of nothing, and not done", ErrFrame)

@@ -13,7 +13,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// ErrorBytesMax is the longest encoded error, in bytes. It is part of the wire format.
+// ErrorBytesMax is the maximum size of an encoded error, in bytes. It is part of the wire format.
 const ErrorBytesMax = 128 << 10
 
 const (
@@ -23,13 +23,13 @@ const (
 	detailBytesMax    = 64 << 10
 )
 
-// CodedError is an error that callers look for with errors.Is, and the number that stands for it on the wire.
+// CodedError is an error that callers look for with errors.Is, with its number on the wire.
 type CodedError struct {
 	Code uint64
 	Err  error
 }
 
-// errorCodes are the errors whose meaning crosses the wire. The numbers are on the wire: one that was used is never used for another. Those from
+// errorCodes are the errors whose meaning crosses the wire. The numbers are on the wire: a number that was used is never reused. Those from
 // 1000 on are free for Errors.More.
 var errorCodes = []CodedError{
 	{1, bigset.ErrClosed}, {2, bigset.ErrFailed}, {3, bigset.ErrNotFound}, {4, bigset.ErrLimit}, {5, bigset.ErrContext}, {6, bigset.ErrBehind},
@@ -46,32 +46,32 @@ var errorCodes = []CodedError{
 	{120, context.Canceled}, {121, context.DeadlineExceeded},
 }
 
-// The kinds of details: errors with fields, which errors.As finds at the far side. They are on the wire.
+// The kinds of details: errors with fields, which errors.As finds at the other side. They are on the wire.
 const (
 	detailLimit = 1 // *bigset.LimitError: text, zigzag got, zigzag max
 	detailFrame = 2 // *FrameError: offset, text; without its cause, which is among the codes
 	detailEpoch = 3 // *EpochError: epoch, bytes
 )
 
-// ReplicaError is an error with the member that it is from.
+// ReplicaError is an error with the member that returned it.
 type ReplicaError struct {
 	Member Member
 	Err    error
 }
 
-// Error implements error: the text is that of the cause.
+// Error implements error; the text is that of the cause.
 func (e *ReplicaError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *ReplicaError) Unwrap() error { return e.Err }
 
-// Errors is how errors of replicas cross the wire: with their text, the member that they are from (ReplicaError), all errors that errors.Is
-// finds in them and that have a code, and *bigset.LimitError, *FrameError and *EpochError, which errors.As finds. So what an error of a
-// change says of what has happened, it says at the far side: nothing, where it wraps ErrUnavailable or bigset.ErrBehind, or where it is Refused.
-// A code that this program does not know is no error that it could look for: of a change whose error has none but such codes nobody knows what
-// has happened. The zero value is ready to use.
+// Errors carries errors of replicas across the wire: with their text, the member that returned them (ReplicaError), all errors with a code
+// that errors.Is finds in them, and *bigset.LimitError, *FrameError and *EpochError, which errors.As finds. So an error of a change means
+// the same at the other side: nothing has happened if it wraps ErrUnavailable or bigset.ErrBehind, or if it is Refused. A code that this
+// program does not know stands for an error that it could not look for. If an error of a change has only such codes, it is unknown what has
+// happened. The zero value is ready to use.
 type Errors struct {
-	// More are errors of other packages. Their codes are 1000 or above, each once.
+	// More are errors of other packages. Their codes are unique, and 1000 or above.
 	More []CodedError
 }
 
@@ -103,7 +103,7 @@ func (c Errors) Append(dst []byte, err error) []byte {
 	return e.b
 }
 
-// details writes the errors with fields: their number, then of each its kind, and its fields as bytes.
+// details writes the errors with fields: their number, then for each its kind, and its fields as bytes.
 func (e *encoder) details(err error) {
 	var all encoder
 	n := uint64(0)
@@ -149,8 +149,8 @@ type farError struct {
 func (e *farError) Error() string   { return e.text }
 func (e *farError) Unwrap() []error { return e.causes }
 
-// Decode returns the error that was appended: a *ReplicaError where the member is known. It takes any bytes: those that are no error are one
-// that says so, and of which nobody knows what has happened. It does not keep b.
+// Decode returns the error that was appended: a *ReplicaError if the member is known. It accepts any bytes: if they are not an error, the
+// result says so, and it is unknown what has happened. It does not keep b.
 func (c Errors) Decode(b []byte) error {
 	d := decoder{b: b}
 	if len(b) > ErrorBytesMax || d.byte() != errorVersion {
@@ -175,10 +175,10 @@ func (c Errors) Decode(b []byte) error {
 		}
 	}
 	if d.err == nil && d.off != len(b) {
-		d.fail("bytes behind the end")
+		d.fail("bytes after the end")
 	}
 	if d.err != nil {
-		return fmt.Errorf("%w: an error that is malformed: %v", ErrAnswer, d.err) // not wrapped: it would say that nothing has happened
+		return fmt.Errorf("%w: an error that is malformed: %v", ErrAnswer, d.err) // not wrapped: FrameError would say that nothing has happened
 	}
 	if from == nil {
 		return far
@@ -186,7 +186,7 @@ func (c Errors) Decode(b []byte) error {
 	return &ReplicaError{*from, far}
 }
 
-// coded returns the error of a code, or nil.
+// coded returns the error with a code, or nil.
 func (c Errors) coded(code uint64) error {
 	for _, known := range [][]CodedError{errorCodes, c.More} {
 		for i := range known {
@@ -198,7 +198,7 @@ func (c Errors) coded(code uint64) error {
 	return nil
 }
 
-// detail returns an error with fields, or nil where they, or the kind, are not known here.
+// detail returns an error with fields, or nil if the fields or the kind are unknown here.
 func detail(kind byte, fields []byte) error {
 	d := decoder{b: fields}
 	var err error

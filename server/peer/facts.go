@@ -24,7 +24,7 @@ func (d *decoder) facts() Facts {
 	return Facts{Set: d.setName(), Dead: d.someClock(), Keys: d.elements()}
 }
 
-// elementBytesMin is the least that an element takes: length, number of dots, a dot.
+// elementBytesMin is the minimum size of an element: length, number of dots, a dot.
 const elementBytesMin = 2 + dotBytesMin
 
 func (e *encoder) elements(all []fold.Element) error {
@@ -79,7 +79,7 @@ func (m Locate) appendTo(e *encoder) error {
 
 func (d *decoder) locate() Locate { return Locate{Set: d.setName(), Dots: d.clock()} }
 
-// State is a bigset.State in a frame: what a replica has seen of a set, and what of it is dead.
+// State is a bigset.State in a frame: what a replica has seen of a set, and which of that is dead.
 type State bigset.State
 
 func (State) kind() byte { return kindState }
@@ -99,8 +99,8 @@ func (d *decoder) state() State {
 	return m
 }
 
-// Chunk is a part of a read in a frame. A Clock that is nil is the one of the chunk before. What a chunk counts besides its
-// elements (Scanned, Dead) does not go over the wire.
+// Chunk is a part of a read in a frame. A nil Clock means the clock of the previous chunk. What a chunk counts besides its elements
+// (Scanned, Dead) is not sent.
 type Chunk fold.Chunk
 
 func (Chunk) kind() byte { return kindChunk }
@@ -136,8 +136,8 @@ func (m Chunk) appendTo(e *encoder) error {
 	return e.elements(m.Elements)
 }
 
-// DecodeChunk decodes the frame of a Chunk, in the memory of scrap if that is not nil: a chunk that nobody looks at any more. It does not keep b.
-// A frame of another kind is ErrFrameKind.
+// DecodeChunk decodes the frame of a Chunk, in the memory of scrap if that is not nil: a chunk that is no longer used. It does not keep b.
+// The error for a frame of another kind is ErrFrameKind.
 func DecodeChunk(b []byte, scrap *fold.Chunk) (*fold.Chunk, Member, error) {
 	if err := checkFrame(b); err != nil {
 		return nil, Member{}, err
@@ -188,7 +188,7 @@ func (d *decoder) chunk() Chunk {
 	return m
 }
 
-// checkChunk checks that elements ascend, or descend, none twice, and that the bound is not before the last.
+// checkChunk checks that elements ascend or descend without duplicates, and that the bound is not before the last.
 func checkChunk(m *Chunk) error {
 	if m.Done && m.Bound != nil {
 		return fmt.Errorf("%w: a chunk that is done has no bound", ErrFrame)

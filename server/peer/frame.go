@@ -11,20 +11,21 @@ import (
 
 // The sizes of frames. They are part of the wire format.
 const (
-	// FrameBytesMax is the longest frame, in bytes.
+	// FrameBytesMax is the maximum size of a frame, in bytes.
 	FrameBytesMax = 64 << 20
-	// RequestBytesMax is the longest request id, in bytes.
+	// RequestBytesMax is the maximum length of a request id, in bytes.
 	RequestBytesMax = 64
-	// ElementsMax is the largest number of elements in a chunk or in facts, and DigestsMax that of digests in a frame.
+	// ElementsMax is the maximum number of elements in a chunk or in facts, and DigestsMax that of digests in a frame.
 	ElementsMax = 1 << 20
 	DigestsMax  = 1 << 16
 )
 
 // The versions of frames. They are on the wire, and in hints on disk.
 const (
-	// FrameVersion is what Append writes, where nobody has agreed on a version: on disk, in hints. FrameVersionLeast is the oldest that Decode reads
-	// and AppendVersion writes: it has no messages for what goes only over a wire, and names sets without a slice. FrameVersionMost is the newest. A
-	// program that knows a new version still writes the former one to disk, so that the program before it can take its place again.
+	// FrameVersion is the version that Append writes, when none was negotiated: on disk, in hints. FrameVersionLeast is the oldest version
+	// that Decode reads and AppendVersion writes: it has no messages that are only sent over a wire, and names sets without a slice.
+	// FrameVersionMost is the newest version. A program that knows a new version still writes the previous one to disk, so that the
+	// previous program can be run again.
 	FrameVersion      = 2
 	FrameVersionLeast = 1
 	FrameVersionMost  = frameVersionKnown + versionNext
@@ -35,7 +36,8 @@ const frameVersionKnown = 3
 
 const sumBytes = 4
 
-// nextMark is what a frame of the next version has after its kind, so that neither version reads the other's frames by chance. Only tests build it.
+// nextMark follows the kind in a frame of the next version, so that neither version reads the other's frames by accident. Only tests build
+// it.
 const nextMark = 0xb5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -48,18 +50,18 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // MarkedMany, CheckMany, AnswersMany or MarksMany. Of both: Done. From version 3 on: Deltas or Outcomes. docs/format.md draws them.
 type Message interface {
 	kind() byte
-	// appendTo writes the message. It returns an error for one that can't be sent.
+	// appendTo writes the message, or returns an error if it can't be sent.
 	appendTo(*encoder) error
 }
 
-// Append appends the frame of a message that a member sends, in FrameVersion. Its error is ErrFrameTooLarge, ErrUnresolvedContexts, ErrMember, or
-// that of a message which could not be decoded.
+// Append appends the frame of a message from a member, in FrameVersion. The error is ErrFrameTooLarge, ErrUnresolvedContexts, ErrMember, or
+// that of a message that could not be decoded.
 func Append(dst []byte, from Member, m Message) ([]byte, error) {
 	return AppendVersion(dst, FrameVersion, from, m)
 }
 
-// AppendVersion appends a frame as Append does, in a version that the other side knows. A message that the version does not have is
-// ErrFrameKind, a version that this program does not write ErrFrameVersion.
+// AppendVersion appends a frame as Append does, in a version that the other side knows. The error is ErrFrameKind for a message that the
+// version does not have, and ErrFrameVersion for a version that this program does not write.
 func AppendVersion(dst []byte, version byte, from Member, m Message) ([]byte, error) {
 	switch {
 	case version < FrameVersionLeast || version > FrameVersionMost:
@@ -86,8 +88,9 @@ func AppendVersion(dst []byte, version byte, from Member, m Message) ([]byte, er
 	return binary.LittleEndian.AppendUint32(e.b, crc32.Checksum(e.b[len(dst):], castagnoli)), nil
 }
 
-// Decode returns what a frame carries, and who sent it. It refuses, with an error that wraps ErrFrame, all that Append and AppendVersion do not
-// write, but for other ways to compress the same clocks. It does not keep b: the message owns its memory, which is that of the whole frame.
+// Decode returns the content of a frame, and its sender. It refuses, with an error that wraps ErrFrame, everything that Append and
+// AppendVersion do not write, except for other compressions of the same clocks. It does not keep b: the message owns its memory, which is
+// that of the whole frame.
 func Decode(b []byte) (Message, Member, error) {
 	if err := checkFrame(b); err != nil {
 		return nil, Member{}, err
@@ -95,7 +98,7 @@ func Decode(b []byte) (Message, Member, error) {
 	return decode(&decoder{b: bytes.Clone(b[:len(b)-sumBytes])})
 }
 
-// DecodeOwned is Decode of bytes that nobody else looks at or changes from now on: the message may share their memory.
+// DecodeOwned is Decode for bytes that no one else uses from now on: the message may share their memory.
 func DecodeOwned(b []byte) (Message, Member, error) {
 	if err := checkFrame(b); err != nil {
 		return nil, Member{}, err
@@ -103,7 +106,7 @@ func DecodeOwned(b []byte) (Message, Member, error) {
 	return decode(&decoder{b: b[:len(b)-sumBytes]})
 }
 
-// checkFrame checks what can be checked of a frame before its body is looked at.
+// checkFrame checks what can be checked of a frame without its body.
 func checkFrame(b []byte) error {
 	switch {
 	case len(b) > FrameBytesMax:
@@ -132,7 +135,7 @@ func decode(d *decoder) (Message, Member, error) {
 	return m, from, nil
 }
 
-// sender reads what a frame begins with.
+// sender reads the start of a frame.
 func (d *decoder) sender() Member {
 	d.version, d.off = d.b[0], 2
 	if d.version > frameVersionKnown && d.byte() != nextMark {
@@ -145,16 +148,16 @@ func (d *decoder) sender() Member {
 	return from
 }
 
-// end returns what was wrong with a frame that has been read.
+// end returns the error of a frame that has been read.
 func (d *decoder) end() error {
 	if d.err == nil && d.off != len(d.b) {
-		d.fail("bytes behind the end")
+		d.fail("bytes after the end")
 	}
 	return d.err
 }
 
-// DecodeFrom decodes a frame that must be from a member, in its incarnation, and returns the member in the state that it says.
-// Its error is ErrSender for one from another.
+// DecodeFrom decodes a frame that must be from a given member in its incarnation, and returns the member with the state in the frame. The
+// error is ErrSender if the frame is from another member.
 func DecodeFrom(b []byte, want Member) (Message, Member, error) {
 	m, from, err := Decode(b)
 	if err == nil && !from.Is(want) {
@@ -163,7 +166,7 @@ func DecodeFrom(b []byte, want Member) (Message, Member, error) {
 	return m, from, err
 }
 
-// message decodes the rest of a frame as a message of that kind.
+// message decodes the rest of a frame as a message of the given kind.
 func (d *decoder) message(kind byte) (Message, error) {
 	if d.version < kindVersion(kind) {
 		return nil, fmt.Errorf("%w: version %d has no %q", ErrFrameKind, d.version, kind)

@@ -8,7 +8,7 @@ import (
 	"bigset/fold"
 )
 
-// Heal has keys put back, and others taken away: Replica.Heal's arguments in a frame.
+// Heal asks to put keys back, and to remove others: Replica.Heal's arguments in a frame.
 type Heal struct {
 	Facts bigset.Facts
 	Wrong []fold.Element
@@ -57,7 +57,7 @@ func (d *decoder) healResult() (m HealResult) {
 	return m
 }
 
-// Lost tells which dots of a set a replica has lost: the answer of Replica.Lost in a frame.
+// Lost lists the dots of a set that a replica has lost: the answer of Replica.Lost in a frame.
 type Lost struct {
 	Set  []byte
 	Dots *clock.Clock

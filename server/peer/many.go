@@ -19,18 +19,18 @@ const (
 	kindMarksMany   = 'j'
 )
 
-// The bounds of what is asked about many slices in one frame. They are part of the wire format.
+// The bounds of a request about many slices in one frame. They are part of the wire format.
 const (
 	ManyKeysMax  = 10_000  // keys, or marks, of all groups together
 	ManyBytesMax = 1 << 20 // of the groups of a request
 )
 
-// ManySlices is what a SliceReplica may also offer: keys of many slices of a filter in one call, so that a coordinator sends a node one frame
-// for a batch. Each group is done as the method of SliceReplica for one slice does it, and has an error of its own, which says what that
-// method's error would say. An error of the call is that of all groups.
+// ManySlices is an optional extension of SliceReplica: keys of many slices of a filter in one call, so that a coordinator sends a node one
+// frame for a batch. Each group is handled as by the method of SliceReplica for one slice, and has its own error, with the meaning of that
+// method's error. An error of the call applies to all groups.
 //
-// The spec's slice is not looked at. Groups ascend by slice, none twice; of all together there are at most ManyKeysMax keys, and of marks with
-// their layers at most ManyBytesMax bytes. Answers are as many as the groups, in their order.
+// The spec's slice is ignored. Groups ascend by slice, without duplicates. All groups together have at most ManyKeysMax keys, and marks
+// with their layers take at most ManyBytesMax bytes. There is one answer for each group, in the same order.
 type ManySlices interface {
 	SliceReplica
 
@@ -40,17 +40,19 @@ type ManySlices interface {
 	// CheckMany checks keys as Check does.
 	CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []SliceKeys) ([]SliceAnswers, Member, error)
 
-	// ApplyMarksMany does what another replica has decided, as ApplyMarks does.
+	// ApplyMarksMany applies another replica's decision, as ApplyMarks does.
 	ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []SliceMarks) ([]SliceAnswers, Member, error)
 }
 
-// SlicesNow is what a ManySlices in this process may also offer: answers at once, so that a coordinator asks others only what it does not know yet.
+// SlicesNow is an optional extension of a ManySlices in this process: it answers at once, so that a coordinator asks other replicas only
+// for what it does not know yet.
 type SlicesNow interface {
 	ManySlices
 
-	// CheckManyNow does what CheckMany does where that waits for nothing: no page has to be read. present, which is as long as all keys together, is told which are
-	// there, one group behind the other. It returns false where that can't be known at once, and where CheckMany might fail, or any group of it: then what present
-	// has says nothing, and CheckMany is to be asked. Its answers count as those of a member in state Normal.
+	// CheckManyNow does what CheckMany does if that waits for nothing: no page has to be read. It records in present, which is as long as
+	// all keys together, which keys are present, group after group. It returns false if that can't be determined at once, or if CheckMany
+	// or any group of it might fail. Then the contents of present mean nothing, and the caller must use CheckMany. The answers count as
+	// those of a member in state Normal.
 	CheckManyNow(spec bigset.SliceSpec, groups []SliceKeys, present []bool) bool
 }
 
@@ -60,7 +62,7 @@ type SliceKeys struct {
 	Hashes []bloomslice.Hash
 }
 
-// SliceMarks are the marks of one slice: bigset.Marks, without what all slices of the filter have in common.
+// SliceMarks are the marks of one slice: bigset.Marks without the fields that all slices of the filter share.
 type SliceMarks struct {
 	Slice  uint32
 	Layers []bloomslice.Layer
@@ -73,7 +75,7 @@ func (m *SliceMarks) Of(spec bigset.SliceSpec) bigset.Marks {
 	return bigset.Marks{SliceSpec: spec, Layers: m.Layers, Marks: m.Marks}
 }
 
-// SliceMarked is what one group of MarkMany has come to: the marks for the other replicas and which keys were new, or an error.
+// SliceMarked is the result for one group of MarkMany: the marks for the other replicas and which keys were new, or an error.
 type SliceMarked struct {
 	SliceMarks
 	Added []bool
@@ -86,7 +88,7 @@ type SliceAnswers struct {
 	Err     error
 }
 
-// CheckMarked returns an error that is ErrFrame unless what MarkMany returned is of the groups that it was given.
+// CheckMarked returns an error that is ErrFrame unless the results of MarkMany match its groups.
 func CheckMarked(all []SliceMarked, groups []SliceKeys) error {
 	if len(all) != len(groups) {
 		return fmt.Errorf("%w: answers about %d slices, not %d", ErrFrame, len(all), len(groups))
@@ -129,7 +131,7 @@ func (MarksMany) kind() byte   { return kindMarksMany }
 func (MarkedMany) kind() byte  { return kindMarkedMany }
 func (AnswersMany) kind() byte { return kindAnswersMany }
 
-// manyMessage decodes the rest of a frame as one about many slices, or returns nil when the kind is none of theirs.
+// manyMessage decodes the rest of a frame as a message about many slices, or returns nil if the kind is not one.
 func (d *decoder) manyMessage(kind byte) Message {
 	switch kind {
 	case kindMarkMany:
@@ -149,7 +151,7 @@ func (d *decoder) manyMessage(kind byte) Message {
 func (m MarkMany) appendTo(e *encoder) error  { return e.manyKeys((*manyKeys)(&m)) }
 func (m CheckMany) appendTo(e *encoder) error { return e.manyKeys((*manyKeys)(&m)) }
 
-// checkMany checks the groups of a request or an answer: how many there are, and how many keys or marks they have together.
+// checkMany checks the groups of a request or an answer: their number, and the number of keys or marks in all of them.
 func checkMany(groups, keys int) error {
 	if groups > bloomslice.SlicesMax || keys > ManyKeysMax {
 		return fmt.Errorf("%w: %d keys of %d slices", ErrFrameTooLarge, keys, groups)
@@ -157,7 +159,7 @@ func checkMany(groups, keys int) error {
 	return nil
 }
 
-// checkSlices checks that slices of a filter ascend, and that it has them.
+// checkSlices checks that the slices of a filter ascend, and that the filter has them.
 func checkSlices(spec *bigset.SliceSpec, n int, slice func(int) uint32) error {
 	if spec.Slice != 0 {
 		return fmt.Errorf("%w: a spec of slice %d for many slices", ErrFrame, spec.Slice)
@@ -200,7 +202,7 @@ func (e *encoder) manyKeys(m *manyKeys) error {
 	return nil
 }
 
-// manyBytesMin is the least that a group takes: its slice, and how many keys it has.
+// manyBytesMin is the minimum size of a group: its slice, and its number of keys.
 const manyBytesMin = 2
 
 func (d *decoder) manyKeys() manyKeys {
@@ -295,7 +297,7 @@ func (e *encoder) sliceMarks(m *SliceMarks) error {
 	return nil
 }
 
-// sliceMarks reads the marks of a slice, at most so many, and lowers that.
+// sliceMarks reads the marks of a slice, at most *left, and reduces *left by their number.
 func (d *decoder) sliceMarks(left *int) SliceMarks {
 	m := SliceMarks{Slice: uint32(d.upTo(bloomslice.SlicesMax)), Layers: d.layers(), Marks: d.markList(min(*left, bigset.MarksMax))}
 	*left -= len(m.Marks)
@@ -386,7 +388,7 @@ func (d *decoder) answersMany() AnswersMany {
 	return m
 }
 
-// groupError writes how a group went, and reports whether that was all: it failed.
+// groupError writes the outcome of a group, and reports whether that is all: the group failed.
 func (e *encoder) groupError(err error) bool {
 	if err == nil {
 		e.byte(groupAnswered)

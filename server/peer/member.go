@@ -6,17 +6,17 @@ import (
 	"bigset/clock"
 )
 
-// NodeBytesMax is the longest name of a node, in bytes. It is part of the wire format.
+// NodeBytesMax is the maximum length of a node's name, in bytes. It is part of the wire format.
 const NodeBytesMax = 255
 
-// MemberState says what may be asked of a member. It is on the wire.
+// MemberState says which requests a member may answer. It is on the wire.
 type MemberState byte
 
 const (
 	// Normal members have everything that they ever acknowledged.
 	Normal MemberState = 1
-	// Joining members may lack what they, or the member whose place they take, once acknowledged: they take writes and repairs,
-	// and answer no reads, until their copy is whole.
+	// Joining members may not have everything that they, or the member that they replace, have acknowledged. They take writes and repairs,
+	// and answer no reads, until their copy is complete.
 	Joining MemberState = 2
 )
 
@@ -31,8 +31,8 @@ func (s MemberState) String() string {
 	return fmt.Sprintf("state %d", byte(s))
 }
 
-// Member is a node in one incarnation. Every frame and every answer says which member it is from: what one incarnation
-// has promised binds no other.
+// Member is a node in one incarnation. Every frame and every answer names the member that it is from: the promises of one incarnation do
+// not bind another.
 type Member struct {
 	Node string // 1 to NodeBytesMax bytes
 	// Incarnation is the actor of the member's store: it changes whenever writes may have been lost.
@@ -43,7 +43,7 @@ type Member struct {
 // Is reports whether m and o are the same node in the same incarnation, in whatever state.
 func (m Member) Is(o Member) bool { return m.Node == o.Node && m.Incarnation == o.Incarnation }
 
-// String names the member for people.
+// String returns the member for people to read.
 func (m Member) String() string {
 	return fmt.Sprintf("%s/%x (%v)", m.Node, string(m.Incarnation), m.State)
 }

@@ -10,8 +10,8 @@ import (
 // Export asks for a chunk of a copy: Replica.Export's arguments in a frame.
 type Export struct {
 	Set   []byte
-	After []byte // nil is the start
-	Bytes int    // at most bigset.PortionBytesMax; 0 is the default
+	After []byte // nil means the start
+	Bytes int    // at most bigset.PortionBytesMax; 0 means the default
 }
 
 func (Export) kind() byte { return kindExport }
@@ -57,19 +57,19 @@ func (d *decoder) optional(most int) []byte {
 	return nil
 }
 
-// Portion is a bigset.Portion in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
+// Portion is a bigset.Portion in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that ingests them.
 type Portion bigset.Portion
 
 func (Portion) kind() byte { return kindPortion }
 
 // The flags of a portion. They are on the wire.
 const (
-	portionDone = 1 << 0 // else the bound follows
+	portionDone = 1 << 0 // otherwise the bound follows
 	portionSeen = 1 << 1 // Seen follows
 	portionDead = 1 << 2 // Dead follows
 )
 
-// portionKeyBytesMin is the least that a packed key takes: shared, size, actor, counter.
+// portionKeyBytesMin is the minimum size of a packed key: shared, size, actor, counter.
 const portionKeyBytesMin = 4
 
 func (m Portion) appendTo(e *encoder) error {
@@ -127,7 +127,7 @@ func (d *decoder) portion() Portion {
 	return m
 }
 
-// checkPortion checks what can be told without unpacking the keys.
+// checkPortion checks what can be checked without unpacking the keys.
 func checkPortion(m *Portion) error {
 	switch {
 	case m.Done != (m.Bound == nil):

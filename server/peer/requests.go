@@ -12,41 +12,43 @@ import (
 	"bigset/keyscheme"
 )
 
-// The kinds of frames about what is kept of clients' requests, from version 2 on. They are on the wire.
+// The kinds of frames about records of clients' requests, from version 2 on. They are on the wire.
 const (
 	kindAskRequests = 'J'
 	kindRequests    = 'B'
 )
 
-// RequestsMax is the largest number of kept requests in a frame. It is part of the wire format.
+// RequestsMax is the maximum number of kept requests in a frame. It is part of the wire format.
 const RequestsMax = 4096
 
-// RequestLister is a Replica that lists what it keeps of clients' requests, for a copy of the sets that they were made to.
+// RequestLister is a Replica that lists its records of clients' requests, for a copy of the sets of these requests.
 type RequestLister interface {
-	// Requests lists what this replica keeps of requests to sets in a range of slots, both ends included, in the order of slots; those to one set are
-	// together. The list is no one moment. Joining replicas answer, too. A replica of a program that does not know the question answers ErrFrameKind.
+	// Requests lists this replica's records of requests to sets in a range of slots, both ends included, in the order of slots; those to
+	// one set are adjacent. The list is not of a single moment. Joining replicas answer, too. A replica that runs an older program returns
+	// ErrFrameKind.
 	//
 	//	here A7 of request q in set s;  Requests(all)  =>  {s q A7, 40 s old}
 	Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error]
 }
 
-// AskRequests asks for what is kept of requests to the sets in a range of slots: RequestLister.Requests's arguments in a frame.
+// AskRequests asks for the records of requests to the sets in a range of slots: RequestLister.Requests's arguments in a frame.
 type AskRequests slots
 
 func (AskRequests) kind() byte { return kindAskRequests }
 
 func (m AskRequests) appendTo(e *encoder) error { return e.slots(slots(m)) }
 
-// Requests are what is kept of clients' requests.
+// Requests are records of clients' requests.
 type Requests []bigset.KeptRequest // at most RequestsMax
 
 func (Requests) kind() byte { return kindRequests }
 
 const (
 	requestSumBytes = 8
-	// requestBytesMin is the least that a kept request takes: lengths and a byte each of set and id, slice, age, actor, first, number of events, one event.
+	// requestBytesMin is the minimum size of a kept request: lengths and a byte each of set and id, slice, age, actor, first, number of
+	// events, one event.
 	requestBytesMin = 2 + 1 + 2 + 1 + 1 + 1 + 1 + requestEventBytesMin
-	// requestEventBytesMin is the least that an event takes: operation, sum, number of dots.
+	// requestEventBytesMin is the minimum size of an event: operation, sum, number of dots.
 	requestEventBytesMin = 1 + requestSumBytes + 1
 )
 
@@ -122,7 +124,7 @@ func (d *decoder) keptRequest() bigset.KeptRequest {
 	return r
 }
 
-// requestMessage decodes the rest of a frame as one about kept requests, or returns nil when the kind is none of theirs.
+// requestMessage decodes the rest of a frame as a message about kept requests, or returns nil if the kind is not one.
 func (d *decoder) requestMessage(kind byte) Message {
 	switch kind {
 	case kindAskRequests:

@@ -26,7 +26,7 @@ const (
 	kindFlushSlice     = 'f'
 )
 
-// sliceMessage decodes the rest of a frame as a message about slices, or returns nil when the kind is none of theirs.
+// sliceMessage decodes the rest of a frame as a message about slices, or returns nil if the kind is not one.
 func (d *decoder) sliceMessage(kind byte) Message {
 	switch kind {
 	case kindMark:
@@ -78,7 +78,7 @@ func (d *decoder) spec() bigset.SliceSpec {
 
 func (d *decoder) filterName() []byte { return d.bytes(keyscheme.FilterNameBytesMax) }
 
-// checkSpec returns what is wrong with the name of a slice, or with what its filter was made with.
+// checkSpec checks the name of a slice, and the options of its filter.
 func checkSpec(s *bigset.SliceSpec) error {
 	if err := checkSlice(s); err != nil {
 		return err
@@ -86,7 +86,7 @@ func checkSpec(s *bigset.SliceSpec) error {
 	return checkFilterOptions(&s.Options)
 }
 
-// checkSlice checks what a slice that was dropped has of a SliceSpec, too.
+// checkSlice checks the fields that a SliceSpec of a dropped slice has, too.
 func checkSlice(s *bigset.SliceSpec) error {
 	if err := checkGeneration(s.Name, s.Options.Slices, s.Generation); err != nil {
 		return err
@@ -109,7 +109,7 @@ func checkGeneration(name []byte, slices uint32, generation uint64) error {
 	return nil
 }
 
-// checkFilterOptions refuses also what stands for a default: replicas may not come to differ by it.
+// checkFilterOptions also refuses values that stand for a default: replicas must not differ by it.
 func checkFilterOptions(o *bigset.FilterOptions) error {
 	if o.InMemory || o.Slices < 1 || o.Owners < 1 || o.Durability > bigset.FilterSync {
 		return fmt.Errorf("%w: a filter of %d slices, %d owners, durability %d, in memory only: %v", ErrFrame, o.Slices, o.Owners, o.Durability, o.InMemory)
@@ -157,7 +157,7 @@ func (d *decoder) layerID() bloomslice.LayerID {
 	return bloomslice.LayerID{Index: uint16(d.upTo(math.MaxUint16)), Owner: d.named(&d.owners, 0, bloomslice.OwnerBytesMax)}
 }
 
-// layerBytesMin is the least that a layer takes: index, owner, bytes, bits a key, capacity, count.
+// layerBytesMin is the minimum size of a layer: index, owner, bytes, bits per key, capacity, count.
 const layerBytesMin = 6
 
 func (e *encoder) layers(all []bloomslice.Layer) error {
@@ -202,10 +202,10 @@ func (d *decoder) layers() []bloomslice.Layer {
 	return all
 }
 
-// layersRoom is for how many layers, of some slices, there is memory at once.
+// layersRoom is the number of layers, of several slices, for which memory is allocated at once.
 const layersRoom = 64
 
-// checkLayersInOrder checks that layers ascend, none twice.
+// checkLayersInOrder checks that layers ascend, without duplicates.
 func checkLayersInOrder(all []bloomslice.Layer) error {
 	for i := 1; i < len(all); i++ {
 		if all[i-1].ID.Compare(all[i].ID) >= 0 {
@@ -215,7 +215,7 @@ func checkLayersInOrder(all []bloomslice.Layer) error {
 	return nil
 }
 
-// bits writes answers, eight a byte, the first in the lowest bit.
+// bits writes answers, eight per byte, the first in the lowest bit.
 func (e *encoder) bits(v []bool) error {
 	if len(v) > bigset.MarksMax {
 		return fmt.Errorf("%w: %d answers", ErrFrameTooLarge, len(v))
@@ -231,7 +231,7 @@ func (e *encoder) bits(v []bool) error {
 	return nil
 }
 
-// answersRoom is for how many answers, of some slices, there is memory at once.
+// answersRoom is the number of answers, of several slices, for which memory is allocated at once.
 const answersRoom = 512
 
 func (d *decoder) bits() []bool {
@@ -241,7 +241,7 @@ func (d *decoder) bits() []bool {
 		return nil
 	}
 	if packed[len(packed)-1]>>((n-1)%8) > 1 {
-		d.fail("answers behind the last")
+		d.fail("answers after the last")
 	}
 	v := d.answers.take(n, min(answersRoom, 8*d.rest()))
 	for i := range v {

@@ -10,7 +10,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// DropGeneration has a filter taken away: SliceReplica.DropGeneration's arguments in a frame.
+// DropGeneration asks to drop a filter: SliceReplica.DropGeneration's arguments in a frame.
 type DropGeneration struct {
 	Name       []byte
 	Slices     uint32
@@ -37,22 +37,23 @@ func (d *decoder) dropGeneration() DropGeneration {
 	return m
 }
 
-// FlushSlice has a slice put on disk: SliceReplica.FlushSlice's argument in a frame.
+// FlushSlice asks to sync a slice to disk: SliceReplica.FlushSlice's argument in a frame.
 type FlushSlice struct{ Spec bigset.SliceSpec }
 
 func (FlushSlice) kind() byte { return kindFlushSlice }
 
 func (m FlushSlice) appendTo(e *encoder) error { return e.spec(&m.Spec) }
 
-// SliceDigests say what is in the slices of a range, as CompareSliceDigests orders them; at most DigestsMax.
+// SliceDigests describe the contents of the slices of a range, as CompareSliceDigests orders them; at most DigestsMax.
 type SliceDigests []bigset.SliceDigest
 
 func (SliceDigests) kind() byte { return kindSliceDigests }
 
-// sliceDigestBytesMin is the least that a digest takes: length of the name, slice, generation, place of the options, slices.
+// sliceDigestBytesMin is the minimum size of a digest: length of the name, slice, generation, index of the options, slices.
 const sliceDigestBytesMin = 5
 
-// digestDropped stands where else the options are, by their place among those that the frame has named, counted from 1.
+// digestDropped marks a dropped slice. It takes the place of the index of the options among those that the frame has named, which counts
+// from 1.
 const digestDropped = 0
 
 func (m SliceDigests) appendTo(e *encoder) error {
@@ -114,13 +115,13 @@ func (d *decoder) sliceDigests() SliceDigests {
 	return m
 }
 
-// optionsTable are the options that a frame has named, by their places, and as a set.
+// optionsTable are the options that a frame has named, by index, and as a set.
 type optionsTable struct {
 	list []bigset.FilterOptions
 	has  map[bigset.FilterOptions]struct{}
 }
 
-// read returns the options at a place, from 1. At the next that is not taken yet they follow.
+// read returns the options at an index, from 1. At the next free index, the options follow in the frame.
 func (t *optionsTable) read(d *decoder, place int) bigset.FilterOptions {
 	if place <= len(t.list) {
 		return t.list[place-1]
@@ -137,7 +138,7 @@ func (t *optionsTable) read(d *decoder, place int) bigset.FilterOptions {
 	return o
 }
 
-// checkSliceDigest checks one digest. One of a slice that was dropped says nothing but that.
+// checkSliceDigest checks one digest. The digest of a dropped slice says nothing but that.
 func checkSliceDigest(s *bigset.SliceDigest) error {
 	if !s.Dropped {
 		return checkSpec(&s.SliceSpec)

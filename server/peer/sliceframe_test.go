@@ -160,7 +160,7 @@ func TestRefusedSliceFrames(t *testing.T) {
 		{"largest layer and a byte", 'd', spec + "\x01\x00\x00\x01A\x81\x80\x80\x80\x80\x02\x10\x64\x05" + "\x00", bloomslice.ErrOptions},
 
 		{"good answers", 'v', "\x09\xFF\x01", nil},
-		{"answers behind the last", 'v', "\x09\xFF\x02", peer.ErrFrame},
+		{"answers after the last", 'v', "\x09\xFF\x02", peer.ErrFrame},
 		{"fewer answers", 'v', "\x09\xFF", peer.ErrFrame},
 		{"more answers than may be", 'v', "\x81\x80\x01" + strings.Repeat("\x00", 2049), peer.ErrFrame},
 		{"marked without answers", 'n', spec + two + "\x00", peer.ErrFrame},

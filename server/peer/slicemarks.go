@@ -61,7 +61,7 @@ func (e *encoder) hashes(all []bloomslice.Hash) {
 	}
 }
 
-// hashes reads as many hashes as there is room for.
+// hashes reads hashes into all.
 func (d *decoder) hashes(all []bloomslice.Hash) {
 	b := d.raw(hashBytes * len(all))
 	for i := range all {
@@ -80,12 +80,12 @@ func hashOf(b *[hashBytes]byte) bloomslice.Hash {
 	return bloomslice.Hash{binary.BigEndian.Uint64(b[0:]), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])}
 }
 
-// Marks are bigset.Marks in a frame: what one replica has marked, for the others to mark. They stand for themselves, now or as a hint.
+// Marks are bigset.Marks in a frame: what one replica has marked, for the others to mark. They are self-contained, now or as a hint.
 type Marks bigset.Marks
 
 func (Marks) kind() byte { return kindMarks }
 
-// markBytesMin is the least that a mark takes: the place of its layer, and the hash.
+// markBytesMin is the minimum size of a mark: the index of its layer, and the hash.
 const markBytesMin = 1 + hashBytes
 
 func (m Marks) appendTo(e *encoder) error {
@@ -110,7 +110,7 @@ func (d *decoder) marks() Marks {
 	return m
 }
 
-// markList writes marks in layers that the frame has.
+// markList writes marks in layers that are in the frame.
 func (e *encoder) markList(all []bigset.Mark) {
 	e.uvarint(uint64(len(all)))
 	e.b = slices.Grow(e.b, markBytesMin*len(all)+sumBytes)
@@ -139,10 +139,10 @@ func (d *decoder) markList(most int) []bigset.Mark {
 	return all
 }
 
-// marksRoom is for how many marks, of some slices, there is memory at once.
+// marksRoom is the number of marks, of several slices, for which memory is allocated at once.
 const marksRoom = 1024
 
-// checkMarks checks that no layer comes twice, and that each mark is of one that comes.
+// checkMarks checks that no layer occurs twice, and that each mark refers to one of the layers.
 func checkMarks(m *Marks) error {
 	if len(m.Marks) > bigset.MarksMax {
 		return fmt.Errorf("%w: %d marks", ErrFrameTooLarge, len(m.Marks))
@@ -161,7 +161,7 @@ func checkMarks(m *Marks) error {
 // Marked is what SliceReplica.Mark returns, in a frame.
 type Marked struct {
 	Marks bigset.Marks
-	Added []bool // for each key that came, whether it was new; at most bigset.MarksMax
+	Added []bool // for each key in the request, whether it was new; at most bigset.MarksMax
 }
 
 func (Marked) kind() byte { return kindMarked }
@@ -175,18 +175,18 @@ func (m Marked) appendTo(e *encoder) error {
 
 func (d *decoder) marked() Marked { return Marked{Marks: bigset.Marks(d.marks()), Added: d.bits()} }
 
-// KeyAnswers say of each key that came whether it was new, or is in the slice: what ApplyMarks and Check of SliceReplica return, in a
-// frame. They are at most bigset.MarksMax.
+// KeyAnswers report for each key in the request whether it was new, or is in the slice: what ApplyMarks and Check of SliceReplica return,
+// in a frame. They are at most bigset.MarksMax.
 type KeyAnswers []bool
 
 func (KeyAnswers) kind() byte { return kindKeyAnswers }
 
 func (m KeyAnswers) appendTo(e *encoder) error { return e.bits(m) }
 
-// layersFew is how many layers are compared one by one: marks of a slice seldom name more than two.
+// layersFew is the number of layers up to which they are compared one by one: marks of a slice seldom name more than two.
 const layersFew = 8
 
-// layerTwice reports whether a layer comes twice.
+// layerTwice reports whether a layer occurs twice.
 func layerTwice(all []bloomslice.Layer) bool {
 	if len(all) <= layersFew {
 		for i := range all {

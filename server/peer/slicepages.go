@@ -11,13 +11,13 @@ import (
 // AskPageSums asks for hashes of pages: SliceReplica.PageSums's arguments in a frame.
 type AskPageSums struct {
 	Spec  bigset.SliceSpec
-	After *bigset.PagePlace // nil is the start
-	Most  int               // at most bigset.PageSumsMax, and 0 is that
+	After *bigset.PagePlace // nil means the start
+	Most  int               // at most bigset.PageSumsMax, which is also what 0 means
 }
 
 func (AskPageSums) kind() byte { return kindAskPageSums }
 
-// anyPages is how many pages the largest layer has.
+// anyPages is the number of pages of the largest layer.
 const anyPages = bloomslice.LayerBytesMax / bloomslice.PageBytes
 
 func (m AskPageSums) appendTo(e *encoder) error {
@@ -52,7 +52,7 @@ type PageSums bigset.PageSums
 
 func (PageSums) kind() byte { return kindPageSums }
 
-// pageSumBytesMin is the least that the hash of a page takes: how far it is from the page before, and the hash.
+// pageSumBytesMin is the minimum size of the hash of a page: its distance from the previous page, and the hash.
 const pageSumBytesMin = 1 + 8
 
 func (m PageSums) appendTo(e *encoder) error {
@@ -80,7 +80,7 @@ func (d *decoder) pageSums() PageSums {
 	return m
 }
 
-// checkPageSums checks that layers ascend, and that an answer which goes on has a page to go on behind.
+// checkPageSums checks that layers ascend, and that an answer that is not done has a page to continue after.
 func checkPageSums(m *PageSums) error {
 	if !m.Done && len(m.Sums) == 0 {
 		return fmt.Errorf("%w: hashes of nothing, and not done", ErrFrame)
@@ -96,7 +96,7 @@ type AskPages struct {
 
 func (AskPages) kind() byte { return kindAskPages }
 
-// placesBytesMin is the least that the places of a layer take: index, owner, how many.
+// placesBytesMin is the minimum size of the places of a layer: index, owner, number.
 const placesBytesMin = 3
 
 func (m AskPages) appendTo(e *encoder) error {
@@ -136,7 +136,7 @@ func (d *decoder) askPages() AskPages {
 	return m
 }
 
-// layersOf returns the layers of pages. A place says nothing of a shape, so each may have as many pages as there can be.
+// layersOf returns the layers of pages. A place does not contain the shape of its layer, so each layer may have as many pages as possible.
 func layersOf(places []bigset.PagePlace) (layers []bloomslice.Layer) {
 	for i := range places {
 		if i == 0 || places[i].Layer != places[i-1].Layer {
@@ -150,15 +150,15 @@ func anyLayer(id bloomslice.LayerID) bloomslice.Layer {
 	return bloomslice.Layer{ID: id, Shape: bloomslice.Shape{Bytes: bloomslice.LayerBytesMax}}
 }
 
-// SlicePages are pages of a slice in a frame, and what SliceReplica.MergePages takes: bigset.SlicePages. What the pages hold is checked
-// by the engine that joins them.
+// SlicePages are pages of a slice in a frame, and the argument of SliceReplica.MergePages: bigset.SlicePages. The contents of the pages are
+// checked by the engine that merges them.
 type SlicePages bigset.SlicePages
 
 func (SlicePages) kind() byte { return kindSlicePages }
 
 const (
 	pageValueBytesMax = bloomslice.PageBytes + 1 // its form, and its bits
-	pageBytesMin      = 3                        // how far it is from the page before, length, form
+	pageBytesMin      = 3                        // the distance from the previous page, length, form
 )
 
 func (m SlicePages) appendTo(e *encoder) error {
@@ -188,7 +188,7 @@ func (d *decoder) slicePages() SlicePages {
 	return m
 }
 
-// checkSlicePages checks that layers ascend, and that each page can be one.
+// checkSlicePages checks that layers ascend, and that each page is valid.
 func checkSlicePages(m *SlicePages) error {
 	for i := range m.Pages {
 		if n := len(m.Pages[i].Value); n < 1 || n > pageValueBytesMax {
@@ -198,8 +198,8 @@ func checkSlicePages(m *SlicePages) error {
 	return checkLayersInOrder(m.Layers)
 }
 
-// placed writes pages, in order, of layers that the frame has told: of each layer, in their order, how many, then of each page how many
-// pages are between it and the one before, and what is said of it.
+// placed writes pages, in order, of layers that are already in the frame: for each layer, in order, the number of its pages, and then for
+// each page the number of pages between it and the previous one, and what say writes.
 func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(*T) bigset.PagePlace, say func(*T)) error {
 	i := 0
 	for l := range layers {
@@ -212,7 +212,7 @@ func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(
 		for ; first < i; first++ {
 			page := uint64(place(&pages[first]).Page)
 			if page < next || page >= pagesOf(layers[l].Shape) {
-				return fmt.Errorf("%w: page %d in no order, or behind the last of its layer", ErrFrame, page)
+				return fmt.Errorf("%w: page %d out of order, or after the last of its layer", ErrFrame, page)
 			}
 			e.uvarint(page - next)
 			say(&pages[first])
@@ -225,7 +225,7 @@ func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(
 	return nil
 }
 
-// places reads at most so many pages of layers, which take at least size bytes each, and lets add read what is said of each.
+// places reads at most most pages of layers, which take at least size bytes each, and lets add read the data of each.
 func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(bigset.PagePlace)) {
 	for l := range layers {
 		n, next := d.count(size, most), uint64(0)
@@ -233,7 +233,7 @@ func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(big
 		for ; n > 0 && d.err == nil; n-- {
 			skipped, pages := d.uvarint(), pagesOf(layers[l].Shape)
 			if skipped >= pages-next {
-				d.fail("a page behind the last of its layer")
+				d.fail("a page after the last of its layer")
 				return
 			}
 			add(bigset.PagePlace{Layer: layers[l].ID, Page: uint32(next + skipped)})

@@ -7,22 +7,22 @@ import (
 	"bigset/server/door"
 )
 
-// chunkBytes is what memory for answers is taken in. The first chunk of a command is free, as the buffers are that a connection keeps.
+// chunkBytes is the unit of memory for answers. The first chunk of a command is free, like the buffers that a connection keeps.
 const chunkBytes = 64 << 10
 
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
-// gathered is what a command gathers before it answers: byte strings, in chunks that count in the budget of all doors.
+// gathered collects the answer of a command: byte strings, in chunks that count toward the budget of all doors.
 type gathered struct {
 	c      *door.Conn
 	most   int          // bytes
-	refuse func() error // the error beyond that
+	refuse func() error // returns the error for a larger answer
 	full   [][]byte
 	last   []byte
 	bytes  int
 }
 
-// gather returns room for an answer of a command. Call release in the end.
+// gather returns the memory for an answer of a command. Call release at the end.
 func (c *conn) gather(cmd string) *gathered {
 	most := c.s.opt.AnswerBytesMax
 	return &gathered{c: c.Conn, most: most, refuse: func() error {
@@ -30,10 +30,10 @@ func (c *conn) gather(cmd string) *gathered {
 	}}
 }
 
-// errNoRoom is the error where answers and requests of other clients take all memory that there is for them.
-const errNoRoom = "TRYAGAIN long requests and answers of other clients take all memory that there is for them; ask again, or use SSCAN or BS.RANGE"
+// errNoRoom is the error if answers and requests of other clients use all the memory for long ones.
+const errNoRoom = "TRYAGAIN long requests and answers of other clients take all the memory for them; ask again, or use SSCAN or BS.RANGE"
 
-// room returns a place for so many bytes, of length 0.
+// room returns room for n bytes, with length 0.
 func (g *gathered) room(n int) ([]byte, error) {
 	if cap(g.last)-len(g.last) < n {
 		if g.bytes += len(g.last); g.bytes+n > g.most {
@@ -56,7 +56,7 @@ func (g *gathered) room(n int) ([]byte, error) {
 	return g.last[at:at:min(cap(g.last), at+n)], nil
 }
 
-// roomFor takes memory for a list that grows, which has n elements of so many bytes each, in steps: the first one is free.
+// roomFor takes memory for a growing list, which has n elements of the given size, in steps. The first step is free.
 func (g *gathered) roomFor(n, bytes int) bool {
 	const step = 1024
 	return n == 0 || n%step != 0 || g.c.Take(step*bytes)
@@ -73,7 +73,7 @@ func (g *gathered) keep(b []byte) ([]byte, error) {
 	return to, nil
 }
 
-// bulk appends a byte string as a reply has it.
+// bulk appends a byte string in the form of a reply.
 func (g *gathered) bulk(b []byte) error {
 	to, err := g.room(len(b) + bulkBytes)
 	if err != nil {
@@ -84,7 +84,7 @@ func (g *gathered) bulk(b []byte) error {
 	return nil
 }
 
-// send appends all to the answers of a connection.
+// send appends everything to the answers of a connection.
 func (g *gathered) send(c *conn) {
 	for _, chunk := range g.full {
 		if c.Out = append(c.Out, chunk...); c.Ended() {
@@ -95,7 +95,7 @@ func (g *gathered) send(c *conn) {
 	c.Out = append(c.Out, g.last...)
 }
 
-// release gives the memory back.
+// release returns the memory.
 func (g *gathered) release() {
 	for _, chunk := range append(g.full, g.last) {
 		if cap(chunk) == chunkBytes {

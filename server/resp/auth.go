@@ -7,18 +7,18 @@ import (
 	"bigset/server/tokens"
 )
 
-// asks is what a client must be permitted before a command is executed. The zero asks is of no command.
+// asks is what a client must be permitted before a command is executed. The zero value belongs to no command.
 type asks byte
 
 const (
 	asksNothing asks = iota + 1 // a client without a token may send it
-	asksToken                   // any token will do: the command has no keys, or looks at what is permitted itself
-	asksRead                    // to read all keys
-	asksWrite                   // to write all keys
-	asksStore                   // to write the first key and to read the others
+	asksToken                   // any token is enough: the command has no keys, or checks permissions itself
+	asksRead                    // read all keys
+	asksWrite                   // write all keys
+	asksStore                   // write the first key and read the others
 )
 
-// Errors of AUTH, HELLO and permissions, in the words of redis.
+// Errors of AUTH, HELLO and permissions, in redis' words.
 const (
 	errNoPassword   = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errWrongPass    = "WRONGPASS invalid username-password pair or user is disabled."
@@ -27,7 +27,7 @@ const (
 	errNoPermission = "NOPERM this user has no permissions to access one of the keys used as arguments"
 )
 
-// may returns why the request of the connection is not permitted: each of its keys is asked about.
+// may returns why the request of the connection is not permitted. It checks each of its keys.
 func (c *conn) may(cmd *command) error {
 	verb := tokens.Read
 	switch cmd.asks {
@@ -64,7 +64,7 @@ func (c *conn) may(cmd *command) error {
 // keys returns the keys of a request.
 func (cmd *command) keys(args [][]byte) (keys [][]byte) {
 	if cmd.name == "sintercard" {
-		keys, _, _ = sintercardArgs(args) // where they are wrong it is refused
+		keys, _, _ = sintercardArgs(args) // wrong arguments are refused later
 		return keys
 	}
 	last := cmd.last
@@ -74,13 +74,13 @@ func (cmd *command) keys(args [][]byte) (keys [][]byte) {
 	if last = min(last, len(args)-1); cmd.first == 0 || last < cmd.first {
 		return nil
 	}
-	return args[cmd.first : last+1] // the step of all commands is 1
+	return args[cmd.first : last+1] // all commands have step 1
 }
 
 // sees reports whether a key may be shown to the client.
 func (c *conn) sees(key []byte) bool { return c.grant.May(tokens.Read, nameOf(key)) }
 
-// userDefault is the user of AUTH that has only a password. Every token goes with it, and with its own label.
+// userDefault is the user of AUTH with only a password. Every token is valid for it, and for the token's own label.
 const userDefault = "default"
 
 // authenticate returns what a token permits.

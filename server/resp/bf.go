@@ -46,7 +46,8 @@ const (
 	errRequiresItem = "ERR wrong number of arguments for 'bf.insert' command"
 )
 
-// spec reads what a filter is made for. What is below the least that filters have is raised, and what is above lowered: the filter answers better than it was asked to.
+// spec reads the options for a new filter. Values below the least that filters support are raised, values above the largest are lowered:
+// the filter is then better than requested.
 type spec struct{ door.FilterCreate }
 
 func (s *spec) rate(arg []byte) error {
@@ -73,7 +74,7 @@ func (s *spec) capacity(arg []byte) error {
 	return nil
 }
 
-// create makes a filter, unless there is a set of its name.
+// create makes a filter, unless a set with its name exists.
 func (c *conn) create(ctx context.Context, key []byte, o door.FilterCreate) (created bool, err error) {
 	if !goodFilterName(key) || bytes.ContainsAny(key, "\x00\t\r\n ") {
 		return false, refusal(errFilterName)
@@ -119,7 +120,7 @@ func (c *conn) bfReserve(ctx context.Context, args [][]byte) {
 	}
 }
 
-// forFilter returns the filter of a key, nil where there is none, and why the key can't be one: errKind where it is a set.
+// forFilter returns the filter of a key, or nil if there is none. It returns an error if the key can't be a filter: errKind if it is a set.
 func (c *conn) forFilter(ctx context.Context, key []byte) (door.Filter, error) {
 	f, err := c.filterOf(ctx, key)
 	if f != nil || err != nil {
@@ -136,7 +137,7 @@ func (c *conn) forFilter(ctx context.Context, key []byte) (door.Filter, error) {
 	return nil, err
 }
 
-// forMarks returns the filter of a key, which is made where there is none.
+// forMarks returns the filter of a key. It makes the filter if it does not exist.
 func (c *conn) forMarks(ctx context.Context, key []byte, o door.FilterCreate) (door.Filter, error) {
 	f, err := c.forFilter(ctx, key)
 	if f != nil || err != nil {
@@ -147,7 +148,7 @@ func (c *conn) forMarks(ctx context.Context, key []byte, o door.FilterCreate) (d
 	}
 	f, err = c.filterOf(ctx, key)
 	if err == nil && f == nil {
-		err = bigset.ErrNoFilter // it was dropped meanwhile
+		err = bigset.ErrNoFilter // it was dropped in between
 	}
 	return f, err
 }
@@ -164,7 +165,7 @@ func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte,
 	return err
 }
 
-// callInParts does what call does, and returns how many keys it did.
+// callInParts is call, and returns how many keys were done.
 func (c *conn) callInParts(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) (done int, err error) {
 	now, all, wait := f.CheckNow, f.Check, f.ChecksWait
 	if set {
@@ -240,7 +241,7 @@ func (c *conn) bfInsert(ctx context.Context, args [][]byte) {
 	c.mark(ctx, "bf.insert", args[1], keys, true, f, err)
 }
 
-// insertArgs reads what stands after the key of BF.INSERT.
+// insertArgs reads the arguments after the key of BF.INSERT.
 func insertArgs(args [][]byte) (o door.FilterCreate, keys [][]byte, making bool, err error) {
 	s := spec{}
 	making = true
@@ -274,7 +275,7 @@ func insertArgs(args [][]byte) (o door.FilterCreate, keys [][]byte, making bool,
 	return o, nil, false, err
 }
 
-// check answers for each key whether it may be in a filter. In no filter there is none.
+// check answers for each key whether a filter may contain it. A filter that does not exist contains none.
 func (c *conn) check(ctx context.Context, cmd string, args [][]byte, many bool) {
 	f, err := c.forFilter(ctx, args[1])
 	yes := make([]bool, len(args)-2)
@@ -291,7 +292,7 @@ func (c *conn) check(ctx context.Context, cmd string, args [][]byte, many bool) 
 func (c *conn) bfExists(ctx context.Context, args [][]byte)  { c.check(ctx, "bf.exists", args, false) }
 func (c *conn) bfMexists(ctx context.Context, args [][]byte) { c.check(ctx, "bf.mexists", args, true) }
 
-// filterInfo returns what is known of the filter of a key; ok is false where there is none.
+// filterInfo returns the information about the filter of a key; ok is false if it does not exist.
 func (c *conn) filterInfo(ctx context.Context, key []byte) (i door.FilterInfo, ok bool, err error) {
 	f, err := c.forFilter(ctx, key)
 	if err != nil || f == nil {
@@ -313,7 +314,7 @@ func (c *conn) bfCard(ctx context.Context, args [][]byte) {
 	c.int(int64(i.Size))
 }
 
-// bfInfo answers all figures, or one.
+// bfInfo answers with all figures, or with one.
 func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
 	i, ok, err := c.filterInfo(ctx, args[1])
 	switch {

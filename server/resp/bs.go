@@ -23,10 +23,10 @@ func ownCommands() []command {
 	}
 }
 
-// pageDefault is how many elements a page has that was not told.
+// pageDefault is the default number of elements of a page.
 const pageDefault = 1000
 
-// token reads a context as BS commands show it.
+// token reads a context in the form of BS commands.
 func token(arg []byte) (door.Token, error) {
 	if len(arg) == 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func token(arg []byte) (door.Token, error) {
 
 func (c *conn) token(t door.Token) { c.text(t.Text()) }
 
-// count reads a number that fits an option.
+// count reads a number for an option.
 func count(arg []byte) (int, error) {
 	n, ok := number(arg)
 	if !ok || n < 0 || n > 1<<31-1 {
@@ -45,7 +45,7 @@ func count(arg []byte) (int, error) {
 	return int(n), nil
 }
 
-// rangeArgs reads what says which elements are meant. Options that only pages have are refused without pages.
+// rangeArgs reads the arguments that select elements. Options for pages are refused unless pages is set.
 func rangeArgs(r *door.Read, args [][]byte, pages bool) (err error) {
 	for i := 0; i < len(args) && err == nil; i++ {
 		var value []byte
@@ -97,7 +97,7 @@ func (c *conn) bsPrefix(ctx context.Context, args [][]byte) {
 	c.page(ctx, "bs.prefix", door.Read{Limit: pageDefault, Prefix: args[2]}, args[1], args[3:])
 }
 
-// page answers where the next page begins, empty where there is none, and the elements, each with its context where that is asked for.
+// page answers with the start of the next page, empty if there is none, and the elements, each with its context if requested.
 func (c *conn) page(ctx context.Context, cmd string, r door.Read, key []byte, args [][]byte) {
 	c.MayWait()
 	r.Set = nameOf(key)
@@ -188,7 +188,7 @@ func (c *conn) bsFetch(ctx context.Context, args [][]byte) {
 	}
 }
 
-// fetchSet answers the context of a set: null where nobody has heard of it.
+// fetchSet answers with the context of a set, or null if no replica has heard of the set.
 func (c *conn) fetchSet(ctx context.Context, key []byte) error {
 	t, err := c.s.sets.Context(ctx, nameOf(key), 0)
 	switch {
@@ -202,10 +202,10 @@ func (c *conn) fetchSet(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// fetchMost is how many elements BS.FETCH is asked about.
+// fetchMost bounds the elements of one BS.FETCH.
 const fetchMost = 1000
 
-// fetchElements answers for each element whether it is there, and its context.
+// fetchElements answers for each element whether it is present, and its context.
 func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte) error {
 	if len(elements) > fetchMost {
 		return refusal(fmt.Sprintf("ERR at most %d elements in one command", fetchMost))
@@ -227,7 +227,7 @@ func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte)
 	return nil
 }
 
-// writeArgs reads what stands after the key of BS.ADD and BS.REM.
+// writeArgs reads the arguments after the key of BS.ADD and BS.REM.
 func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 	for i := 0; i < len(args) && err == nil; i++ {
 		word, rest := args[i], args[i+1:]
@@ -278,7 +278,7 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 	return err
 }
 
-// act writes what BS.ADD or BS.REM asks for.
+// act writes the changes of BS.ADD or BS.REM.
 func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Written, ok bool) {
 	c.MayWait()
 	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
@@ -302,7 +302,7 @@ func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]
 	return w, true
 }
 
-// bsAdd answers the contexts of what was added.
+// bsAdd answers with the contexts of the added elements.
 func (c *conn) bsAdd(ctx context.Context, args [][]byte) {
 	w, ok := c.act(ctx, "bs.add", keyscheme.OpAdd, args)
 	if !ok {
@@ -315,7 +315,7 @@ func (c *conn) bsAdd(ctx context.Context, args [][]byte) {
 	}
 }
 
-// bsRem answers how many elements were removed.
+// bsRem answers with how many elements were removed.
 func (c *conn) bsRem(ctx context.Context, args [][]byte) {
 	if w, ok := c.act(ctx, "bs.rem", keyscheme.OpRemove, args); ok {
 		c.int(int64(w.Removed))

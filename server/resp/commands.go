@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// commandBytesMax is the longest word that is looked up.
+// commandBytesMax is the length of the longest word that is looked up.
 const commandBytesMax = 32
 
-// command is a row of the table. What COMMAND says of it follows from it.
+// command is a row of the table. COMMAND's answer follows from it.
 type command struct {
 	name  string
-	arity int // arguments with the name; negative: at least
-	// flags are those of redis, as COMMAND shows them; movable keys have no place of their own.
+	arity int // arguments including the name; negative: at least so many
+	// flags are redis' flags, as COMMAND shows them; movable keys have no fixed place.
 	flags             []string
-	first, last, step int // where keys are, as COMMAND shows it
+	first, last, step int // positions of keys, as COMMAND shows them
 	about, summary    string
 	asks              asks // what a client must be permitted
-	groups            bool // run adds the request to the group, or finishes that
+	groups            bool // run adds the request to the group, or finishes the group
 	run               func(c *conn, ctx context.Context, args [][]byte)
 }
 

@@ -16,7 +16,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// conn is a connection: it executes requests.
+// conn is a connection. It executes requests.
 type conn struct {
 	*door.Conn
 	s      *Server
@@ -24,8 +24,8 @@ type conn struct {
 	args   [][]byte
 	word   [commandBytesMax]byte // the name of a command, in lower case
 	group  group
-	last   bool // no request is executed any more
-	whole  bool // the request that comes is parsed, and waits for the group
+	last   bool // no more requests are executed
+	whole  bool // the next request is parsed, and waits for the group
 	fault  string
 
 	grant    tokens.Grant
@@ -37,7 +37,7 @@ type conn struct {
 	acked    int    // replicas that have the last change
 }
 
-// Execute implements door.Handler: it executes the complete requests. Where a group is deferred it returns, and is called again.
+// Execute implements door.Handler. It executes the complete requests. If a group is deferred, it returns and is called again.
 func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int) {
 	if c.group.deferred {
 		c.answerGroup()
@@ -58,7 +58,7 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 			c.end()
 			return len(buf)
 		case !whole:
-			c.finishGroup(ctx) // its elements are in the buffer
+			c.finishGroup(ctx) // the group's elements point into the buffer
 			return used
 		}
 		if !c.take(ctx, buf[used:]) {
@@ -73,13 +73,15 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 }
 
 const (
-	// argumentBytes is what an argument takes in memory beside its bytes, with what a group has of it.
+	// argumentBytes is the memory of an argument besides its bytes, including its part of a group.
 	argumentBytes = 24 + 56
-	// argumentsFew are so few that their memory does not count, and at least those of a request that joins a group or is deferred.
+	// argumentsFew arguments or fewer need no accounting. It is at least the number of arguments of a request that joins a group or is
+	// deferred.
 	argumentsFew = groupOpsMax + 2
 )
 
-// take executes the request that was parsed. It reports false where a group before it is not done yet. The memory for many arguments counts: their bytes may be few.
+// take executes the request that was parsed. It reports false if a group before it is not done yet. The memory for many arguments is
+// counted: their bytes may be few.
 func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
 	n := c.parser.n
 	many := n > argumentsFew
@@ -96,7 +98,7 @@ func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
 	c.args = c.parser.arguments(slices.Grow(c.args, n), request)
 	taken = n == 0 || c.execute(ctx)
 	if many {
-		c.finishGroup(ctx) // it is too large to be deferred
+		c.finishGroup(ctx) // the request is too large to be deferred
 	}
 	clear(c.args)
 	if c.args = c.args[:0]; n > argumentsKept {
@@ -110,13 +112,13 @@ func (c *conn) TooLong(*door.Conn) {
 	c.fail(fmt.Sprintf("ERR Protocol error: a request of more than %d bytes, or no memory for long requests is left", c.s.opt.RequestBytesMax))
 }
 
-// end closes the connection after the answers that are there.
+// end closes the connection after the waiting answers.
 func (c *conn) end() {
 	c.last = true
 	c.Finish()
 }
 
-// execute executes one request, or adds it to the group. It reports false where the group has to be done before, and is not yet.
+// execute executes one request, or adds it to the group. It reports false if the group must be done first, but is not done yet.
 func (c *conn) execute(ctx context.Context) (done bool) {
 	cmd := c.find(c.args[0])
 	arity := cmd != nil && (cmd.arity > 0 && len(c.args) == cmd.arity || cmd.arity < 0 && len(c.args) >= -cmd.arity)
@@ -151,7 +153,7 @@ func (c *conn) find(word []byte) *command {
 	return c.s.commands[string(c.lower(word))]
 }
 
-// lower returns a short word in lower case, until it is called again.
+// lower returns a short word in lower case. The result is valid until the next call.
 func (c *conn) lower(word []byte) []byte {
 	w := c.word[:min(len(word), len(c.word))]
 	for i := range w {
@@ -164,7 +166,7 @@ func (c *conn) lower(word []byte) []byte {
 	return w
 }
 
-// is reports whether an argument is a word, whatever its case.
+// is reports whether an argument is a word, in any case.
 func is(arg []byte, word string) bool {
 	if len(arg) != len(word) {
 		return false
@@ -180,7 +182,7 @@ func is(arg []byte, word string) bool {
 	return true
 }
 
-// unknown is the error for a command that is not known.
+// unknown returns the error for an unknown command.
 func (c *conn) unknown(args [][]byte) string {
 	const shown = 128 // bytes
 	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", shownOf(args[0]))
@@ -194,13 +196,13 @@ func (c *conn) unknown(args [][]byte) string {
 	return text + list
 }
 
-// shownOf returns what redis shows of an argument: what is before a zero byte.
+// shownOf returns the part of an argument that redis shows: what precedes a zero byte.
 func shownOf(arg []byte) []byte {
 	arg, _, _ = bytes.Cut(arg, []byte{0})
 	return arg
 }
 
-// Errors that several commands have, in the words of redis.
+// Errors of several commands, in redis' words.
 const (
 	errWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errSyntax    = "ERR syntax error"
@@ -213,13 +215,13 @@ func (c *conn) failArity(name string) {
 	c.fail("ERR wrong number of arguments for '" + name + "' command")
 }
 
-// fail answers an error, whose text begins with its code.
+// fail answers with an error, whose text begins with its code.
 func (c *conn) fail(text string) {
 	c.s.counters.errors.Add(1)
 	c.Out = appendError(c.Out, text)
 }
 
-// failed answers an error of a backend.
+// failed answers with an error of a backend.
 func (c *conn) failed(command string, key []byte, err error) {
 	text, fault := answerOf(err)
 	if fault {
@@ -230,16 +232,16 @@ func (c *conn) failed(command string, key []byte, err error) {
 	c.fail(text)
 }
 
-// errKind is the error of a command that meets a filter where it wants a set, or the other way round.
+// errKind is the error of a command for sets on a filter, or for filters on a set.
 var errKind = errors.New(errWrongType)
 
-// refusal is an error that is answered as it is.
+// refusal is an error whose text is the answer.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// answerOf returns what an error is answered by, and whether it is a fault of the node. The code says what is known: after TRYAGAIN nothing has happened
-// and the same may be asked again, after UNKNOWN nobody knows whether it has.
+// answerOf returns the text that answers an error, and whether the node is at fault. The code says what is known: after TRYAGAIN nothing
+// has happened and the same request may be repeated; after UNKNOWN the outcome is unknown.
 func answerOf(err error) (text string, fault bool) {
 	var r refusal
 	switch {
@@ -270,7 +272,7 @@ func answerOf(err error) (text string, fault bool) {
 	return "ERR internal error, which the log of the node has: " + plain(err), true
 }
 
-// packageNames are what errors of our packages begin with.
+// packageNames are the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
 
 func plain(err error) string { return packageNames.Replace(err.Error()) }

@@ -28,7 +28,8 @@ func (c *conn) quit(context.Context, [][]byte) {
 	c.end()
 }
 
-// attack closes the connection without an answer, as redis does: it is a browser's that some page has send a request to this machine, with commands in its body.
+// attack closes the connection without an answer, as redis does: some page made a browser send a request to this machine, with commands in
+// its body.
 func (c *conn) attack(context.Context, [][]byte) {
 	c.last = true
 	c.End()
@@ -39,7 +40,7 @@ func (c *conn) reset(context.Context, [][]byte) {
 	c.Out = appendSimple(c.Out, "RESET")
 }
 
-// hello chooses the protocol. Nothing changes where it is refused.
+// hello selects the protocol. A refused request changes nothing.
 func (c *conn) hello(_ context.Context, args [][]byte) {
 	proto, name, grant := c.proto, c.name, c.grant
 	if len(args) > 1 {
@@ -113,7 +114,7 @@ func (c *conn) selectDB(_ context.Context, args [][]byte) {
 
 const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
 
-// clientNameBytesMax bounds what a connection keeps for CLIENT.
+// clientNameBytesMax bounds the names that a connection keeps for CLIENT.
 const clientNameBytesMax = 1024
 
 func goodClientName(name []byte) bool {
@@ -125,10 +126,10 @@ func goodClientName(name []byte) bool {
 	return len(name) <= clientNameBytesMax
 }
 
-// subcommand is a row of a command's own table.
+// subcommand is a row of the table of a command's subcommands.
 type subcommand struct {
 	name  string
-	arity int // with both names; negative: at least
+	arity int // arguments including both names; negative: at least so many
 	run   func(c *conn, args [][]byte)
 }
 
@@ -214,7 +215,7 @@ func (c *conn) clientSetInfo(args [][]byte) {
 	c.ok()
 }
 
-// clientSwitch takes what has no effect here: nobody is evicted, and keys have no age.
+// clientSwitch accepts settings that have no effect here: no client is evicted, and keys have no age.
 func (c *conn) clientSwitch(args [][]byte) {
 	if !is(args[2], "ON") && !is(args[2], "OFF") {
 		c.fail(errSyntax)
@@ -223,13 +224,13 @@ func (c *conn) clientSwitch(args [][]byte) {
 	c.ok()
 }
 
-// describe returns the line of this connection, as CLIENT LIST has it.
+// describe returns the line of this connection in CLIENT LIST.
 func (c *conn) describe() string {
 	return fmt.Sprintf("id=%d addr=%v name=%s age=%d db=0 resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.Remote(), c.name, int(time.Since(c.since).Seconds()), c.proto, c.lib, c.ver)
 }
 
-// help answers what HELP asks for.
+// help answers HELP.
 func (c *conn) help(lines ...string) {
 	c.header(typeArray, len(lines))
 	for _, l := range lines {
@@ -237,7 +238,7 @@ func (c *conn) help(lines ...string) {
 	}
 }
 
-// time answers seconds and microseconds.
+// time answers with seconds and microseconds.
 func (c *conn) time(context.Context, [][]byte) {
 	now := time.Now()
 	c.header(typeArray, 2)
@@ -245,7 +246,7 @@ func (c *conn) time(context.Context, [][]byte) {
 	c.text(strconv.Itoa(now.Nanosecond() / 1000))
 }
 
-// wait answers how many other replicas have acknowledged the last change of the connection: that was waited for when it was made.
+// wait answers with how many other replicas have acknowledged the last change of the connection. The change itself has waited for them.
 func (c *conn) wait(_ context.Context, args [][]byte) {
 	_, ok := number(args[1])
 	timeout, okTime := number(args[2])

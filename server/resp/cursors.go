@@ -6,39 +6,39 @@ import (
 	"sync"
 )
 
-// Limits of the positions that are kept for SSCAN and SCAN: those that were not used for longest go first.
+// Limits of the positions that are kept for SSCAN and SCAN. The least recently used ones are dropped first.
 const (
 	cursorsMax      = 64 << 10
 	cursorBytesMax  = 16 << 20
-	cursorBytes     = 200     // what one takes beside its bytes
-	cursorNumberMax = 1 << 53 // clients keep cursors in doubles, too
+	cursorBytes     = 200     // memory of a position besides its bytes
+	cursorNumberMax = 1 << 53 // clients may keep cursors in doubles
 )
 
-// position is where SSCAN or SCAN goes on.
+// position is where SSCAN or SCAN continues.
 type position struct {
-	key   []byte // of SSCAN; nil for SCAN
-	stage int    // of SCAN: sets, then filters
-	after []byte // the last element, or name, that was looked at
+	key   []byte // for SSCAN; nil for SCAN
+	stage int    // for SCAN: sets, then filters
+	after []byte // the last element, or name, that was read
 }
 
-// cursor is a position that is kept.
+// cursor is a kept position.
 type cursor struct {
 	position
 	number uint64
-	before uint64 // the cursor that led here: it is not needed any more once this one is used
+	before uint64 // the cursor that led here; no longer needed once this one is used
 }
 
 func (c *cursor) bytes() int { return cursorBytes + len(c.key) + len(c.after) }
 
-// cursors are the positions of a server, by their numbers: those of redis have no room for an element. They are known to this process only.
+// cursors are the positions of a server by number: redis' cursors have no room for an element. Only this process knows them.
 type cursors struct {
 	mu    sync.Mutex
 	known map[uint64]*list.Element
-	order list.List // of *cursor, the one last used first
+	order list.List // of *cursor, the most recently used first
 	bytes int
 }
 
-// keep keeps a position that was reached by a cursor, 0 for none, and returns its number, which is new.
+// keep stores a position that was reached by a cursor, 0 for none, and returns its new number.
 func (t *cursors) keep(p position, before uint64) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,8 @@ func (t *cursors) keep(p position, before uint64) uint64 {
 	return number
 }
 
-// use returns the position of a number. It stays, since a client that did not get its answer asks again; what led to it goes.
+// use returns the position of a number. The position stays, because a client without an answer asks again; the cursor that led to it is
+// dropped.
 func (t *cursors) use(number uint64) (p position, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +75,7 @@ func (t *cursors) use(number uint64) (p position, ok bool) {
 	return c.position, true
 }
 
-// dropLocked forgets a cursor.
+// dropLocked drops a cursor.
 func (t *cursors) dropLocked(e *list.Element) {
 	c := t.order.Remove(e).(*cursor)
 	delete(t.known, c.number)

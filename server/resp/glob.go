@@ -2,12 +2,13 @@ package resp
 
 import "bytes"
 
-// matches reports whether text fits a pattern, by the rules of redis: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte as it is.
+// matches reports whether text matches a pattern by redis' rules: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte
+// literally.
 //
-// It tries at most one star at a time, the last, so that a pattern of many stars takes no more than the product of both lengths.
+// It backtracks only to the last star, so that a pattern with many stars takes no more time than the product of both lengths.
 func matches(pattern, text []byte) bool {
 	p, t := 0, 0
-	star, from := -1, 0 // where the last star is, and what it has not taken
+	star, from := -1, 0 // position of the last star, and of the text after what it has taken
 	for t < len(text) {
 		if p < len(pattern) && pattern[p] == '*' {
 			star, from = p, t
@@ -29,7 +30,7 @@ func matches(pattern, text []byte) bool {
 	return len(bytes.TrimLeft(pattern[p:], "*")) == 0
 }
 
-// matchOne matches one byte by the beginning of a pattern, which is not empty nor a star. n is what it took of the pattern.
+// matchOne matches one byte against the beginning of a pattern, which is neither empty nor a star. n is the length of the used part.
 func matchOne(pattern []byte, b byte) (n int, ok bool) {
 	switch pattern[0] {
 	case '?':
@@ -44,7 +45,7 @@ func matchOne(pattern []byte, b byte) (n int, ok bool) {
 	return 1, pattern[0] == b
 }
 
-// matchClass matches a byte by a class. One without an end ends with the pattern.
+// matchClass matches a byte against a class. A class without an end ends with the pattern.
 func matchClass(pattern []byte, b byte) (n int, ok bool) {
 	i, not, found := 1, false, false
 	if i < len(pattern) && pattern[i] == '^' {
@@ -70,7 +71,7 @@ func matchClass(pattern []byte, b byte) (n int, ok bool) {
 	return min(i+1, len(pattern)), found != not
 }
 
-// prefixOf returns what all texts begin with that fit a pattern.
+// prefixOf returns the prefix shared by all texts that match a pattern.
 func prefixOf(pattern []byte) (prefix []byte) {
 	for i := 0; i < len(pattern); i++ {
 		switch b := pattern[i]; {

@@ -15,23 +15,23 @@ import (
 // Limits of a group. A single request may be larger: its own limits bound it.
 const (
 	groupOpsMax   = 1024
-	groupAsksMax  = 128 // questions: the loop answers them itself, and others wait for that
+	groupAsksMax  = 128 // questions: the loop answers them itself, while others wait
 	groupBytesMax = 1 << 20
-	groupKept     = 64 // operations that a connection keeps room for
+	groupKept     = 64 // operations for which a connection keeps memory
 )
 
-// group is a run of requests to one set that came together and of which the backend does all in one call: changes in one batch with one sync, or questions in
-// one look-up. Each has its own answer, in its place. Its elements are in the buffer of the connection. In an event loop groups of several connections are done
-// in one call: together.
+// group is a run of requests to one set that arrived together. The backend does them in one call: changes in one batch with one sync, or
+// questions in one look-up. Each has its own answer, in its place. Its elements point into the buffer of the connection. In an event loop,
+// groups of several connections are done in one call: together.
 type group struct {
 	key      []byte
-	asks     bool      // elements are asked about; otherwise ops change them
-	ops      []door.Op // of changes
-	elements [][]byte  // of questions
+	asks     bool      // the requests ask about elements; otherwise ops change them
+	ops      []door.Op // for changes
+	elements [][]byte  // for questions
 	bytes    int
 	requests []grouped
 
-	deferred bool // the group is done with those of other connections, and yes or err then says what came of it
+	deferred bool // the group is done with those of other connections; yes or err is then the result
 	yes      []bool
 	err      error
 }
@@ -40,7 +40,7 @@ type group struct {
 type grouped struct {
 	cmd      string
 	elements int
-	many     bool // a question about several
+	many     bool // a question about several elements
 }
 
 func (g *group) len() int { return len(g.ops) + len(g.elements) }
@@ -71,7 +71,7 @@ func (c *conn) ask(cmd string, many bool, args [][]byte) {
 	}
 }
 
-// joins reports whether the request that comes may be done with the group, which may be empty. A request that is refused may not.
+// joins reports whether the next request may be done with the group, which may be empty. A request that will be refused may not.
 func (c *conn) joins(cmd *command) bool {
 	g, key, elements := &c.group, c.args[1], c.args[2:]
 	if len(g.requests) == 0 {
@@ -88,7 +88,8 @@ func (c *conn) joins(cmd *command) bool {
 // looks reports whether a command that groups asks about elements.
 func (cmd *command) looks() bool { return cmd.flags[0] == "readonly" }
 
-// join makes a request one of the group, which has room for it, and reports false where it was refused. Its elements are still to be added.
+// join adds a request to the group, which must have room for it, and reports false if the request was refused. The caller adds its
+// elements.
 func (c *conn) join(cmd string, asks, many bool, args [][]byte) bool {
 	g, key, elements := &c.group, args[1], args[2:]
 	size := sizeOf(elements)
@@ -111,7 +112,7 @@ func sizeOf(elements [][]byte) (size int) {
 	return size
 }
 
-// checkRequest returns what is wrong with a request for so many bytes of elements: one that is refused must not take its neighbours along.
+// checkRequest returns an error if a request with size bytes of elements is invalid: a refused request must not affect its neighbours.
 func checkRequest(key []byte, elements [][]byte, size int, asks bool) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -133,7 +134,8 @@ const (
 	kindChange
 )
 
-// finishGroup executes the group and answers its requests, or has that done with what other connections ask of the set: then it reports false, and Execute returns.
+// finishGroup executes the group and answers its requests, or defers it to be done with requests of other connections to the set. In that
+// case it reports false, and Execute returns.
 func (c *conn) finishGroup(ctx context.Context) (done bool) {
 	g := &c.group
 	if len(g.requests) == 0 {
@@ -156,7 +158,7 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 	return true
 }
 
-// together does the groups of connections, which are of one set and kind, by one call.
+// together does the groups of connections, which must be of one set and kind, by one call.
 func (s *Server) together(ctx context.Context, list []door.Handler) {
 	first := &list[0].(*conn).group
 	all := 0
@@ -200,7 +202,7 @@ func (s *Server) together(ctx context.Context, list []door.Handler) {
 	}
 }
 
-// change changes a set, and returns of each operation whether it changed anything.
+// change changes a set, and returns for each operation whether it changed anything.
 func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, err error) {
 	written, err := s.sets.Write(ctx, door.Write{Set: nameOf(key), Ops: ops, Changes: true})
 	if err == nil && len(written.Changed) != len(ops) {
@@ -209,7 +211,7 @@ func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed
 	return written.Changed, written.Acked, err
 }
 
-// answerGroup answers the requests of the group, which is done.
+// answerGroup answers the requests of the finished group.
 func (c *conn) answerGroup() {
 	g := &c.group
 	yes := g.yes
@@ -262,7 +264,7 @@ func (c *conn) clearGroup() {
 // askMost is how many elements a backend is asked about at a time.
 const askMost = 1000
 
-// present reports for each of some elements whether a set has it.
+// present reports for each of some elements whether a set contains it.
 func (s *Server) present(ctx context.Context, key []byte, elements [][]byte) (present []bool, err error) {
 	present = make([]bool, 0, len(elements))
 	for len(elements) > 0 {

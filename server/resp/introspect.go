@@ -12,7 +12,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// redisVersion is that of the redis whose commands are spoken: what clients compare.
+// redisVersion is the version of redis whose commands are served. Clients compare it.
 const redisVersion = "7.0.15"
 
 func upper(s string) string { return strings.ToUpper(s) }
@@ -75,7 +75,7 @@ var commandCommands = []subcommand{
 // namesMost is how many commands COMMAND INFO and COMMAND DOCS describe: a description is much longer than a name.
 const namesMost = 1000
 
-// fewNames refuses more names than are described.
+// fewNames refuses too many names.
 func (c *conn) fewNames(names [][]byte) bool {
 	if len(names) > namesMost {
 		c.fail(fmt.Sprintf("ERR %d names of commands, at most %d in one command", len(names), namesMost))
@@ -91,7 +91,7 @@ func wordsOf(args [][]byte) []string {
 	return words
 }
 
-// known returns those of some names that are of served commands.
+// known returns the names of served commands.
 func (c *conn) known(names []string) (list []string) {
 	for _, name := range names {
 		if cmd := c.s.commands[name]; cmd != nil && cmd.about != "" {
@@ -101,7 +101,7 @@ func (c *conn) known(names []string) (list []string) {
 	return list
 }
 
-// describeCommands answers what is known of commands, a null for one that is not served.
+// describeCommands answers with descriptions of commands, null for a command that is not served.
 func (c *conn) describeCommands(names []string) {
 	c.header(typeArray, len(names))
 	for _, name := range names {
@@ -126,7 +126,7 @@ func (c *conn) describeCommands(names []string) {
 		c.int(int64(cmd.step))
 		c.header(typeSet, 0)   // categories of ACL
 		c.header(typeArray, 0) // tips
-		c.header(typeArray, 0) // places of keys
+		c.header(typeArray, 0) // key specifications
 		c.header(typeArray, 0) // subcommands
 	}
 }
@@ -168,7 +168,7 @@ func (c *conn) bulks(list [][]byte) {
 	}
 }
 
-// settings are what clients ask of a configuration, as redis would have it where it did what is done here.
+// settings are what clients request of a configuration, as redis would report it if it behaved like this server.
 func (s *Server) settings() [][2]string {
 	return [][2]string{{"appendonly", "yes"}, {"appendfsync", s.opt.Durability}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"},
 		{"proto-max-bulk-len", fmt.Sprint(s.opt.RequestBytesMax)}, {"timeout", fmt.Sprint(int(s.opt.IdleTime / time.Second))}}
@@ -209,11 +209,11 @@ func (c *conn) lolwut(context.Context, [][]byte) {
 	c.Out = appendVerbatim(c.Out, c.proto, "bigset "+c.s.opt.Version+"\n")
 }
 
-// sections are those of INFO; keyspace goes through all keys and comes only when it is named.
+// sections are the sections of INFO. keyspace reads all keys, and is included only if it is named.
 var sections = []struct {
 	name    string
 	onlyBid bool
-	admin   bool // it is about all clients
+	admin   bool // about all clients
 	write   func(c *conn, ctx context.Context, b *strings.Builder) error
 }{
 	{"Server", false, false, func(c *conn, _ context.Context, b *strings.Builder) error {

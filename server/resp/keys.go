@@ -16,7 +16,7 @@ func nameOf(key []byte) []byte { return setname.OfKey(key) }
 // keyOf inverts nameOf. ok is false for a name that belongs to no key.
 func keyOf(name []byte) (key []byte, ok bool) { return setname.Key(name) }
 
-// checkKey returns what is wrong with a key.
+// checkKey returns an error for an invalid key.
 func checkKey(key []byte) error {
 	if err := bigset.CheckName(nameOf(key)); err != nil {
 		return refusal(fmt.Sprintf("ERR key is %d bytes, the maximum is %d", len(key), bigset.SetNameBytesMax-1))
@@ -24,7 +24,7 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-// checkElement returns what is wrong with an element.
+// checkElement returns an error for an invalid element.
 func checkElement(e []byte) error {
 	if bigset.CheckElement(e) != nil {
 		return refusal(fmt.Sprintf("ERR element is %d bytes, the maximum is %d", len(e), bigset.ElementBytesMax))
@@ -51,7 +51,7 @@ func (s *Server) filterOf(ctx context.Context, key []byte) (door.Filter, error) 
 	return f, err
 }
 
-// forSet returns why a key can't be asked about as a set: errKind where it is a filter.
+// forSet returns why a key can't be used as a set: errKind if it is a filter.
 func (s *Server) forSet(ctx context.Context, key []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *conn) isSet(ctx context.Context, key []byte) (bool, error) {
 	return false, nil
 }
 
-// kindOf returns what a key is, as TYPE says it: "none" where it does not exist.
+// kindOf returns the kind of a key for TYPE: "none" if it does not exist.
 func (c *conn) kindOf(ctx context.Context, key []byte) (string, error) {
 	if checkKey(key) != nil {
 		return kindNone, nil
@@ -95,7 +95,7 @@ func (c *conn) kindOf(ctx context.Context, key []byte) (string, error) {
 	return kindNone, err
 }
 
-// What a key is, as TYPE says it.
+// Kinds of keys, as TYPE reports them.
 const (
 	kindNone   = "none"
 	kindSet    = "set"
@@ -128,7 +128,7 @@ func (c *conn) typeOf(ctx context.Context, args [][]byte) {
 	c.Out = appendSimple(c.Out, kind)
 }
 
-// ttl says -1 for a key, which never expires, and -2 for none.
+// ttl answers -1 for an existing key, which never expires, and -2 otherwise.
 func (c *conn) ttl(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	kind, err := c.kindOf(ctx, args[1])
@@ -142,7 +142,7 @@ func (c *conn) ttl(ctx context.Context, args [][]byte) {
 	}
 }
 
-// del removes keys one after the other: an error says how many were removed before it.
+// del removes keys one after another. An error says how many were removed before it.
 func (c *conn) del(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	n := int64(0)
@@ -162,7 +162,7 @@ func (c *conn) del(ctx context.Context, args [][]byte) {
 	c.int(n)
 }
 
-// partly returns the error of a command that had done something before it: that must not read as if nothing has happened.
+// partly returns the error of a command that had done something before: it must not read as if nothing had happened.
 func partly(err error, done string) error {
 	if errors.Is(err, door.ErrUnknown) {
 		return fmt.Errorf("%w (%s)", err, done)
@@ -170,7 +170,8 @@ func partly(err error, done string) error {
 	return fmt.Errorf("%w: %w (%s)", door.ErrUnknown, err, done)
 }
 
-// remove removes a key, and reports whether it existed. A set and a filter of one name, which can only be where both were made at the same time, go together.
+// remove removes a key, and reports whether it existed. A set and a filter with one name, which exist only if both were made at the same
+// time, are removed together.
 func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 	if checkKey(key) != nil {
 		return false, nil

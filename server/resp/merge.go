@@ -10,17 +10,17 @@ import (
 	"bigset/server/door"
 )
 
-// Limits of commands of several sets.
+// Limits of commands on several sets.
 const (
 	setsMost     = 64        // sets in one command
 	pageMost     = 4000      // elements of a page
-	pageBytesMax = 256 << 10 // and about their bytes
-	// lookUpsLess is how much smaller a set is than another where its elements are looked up in that, and not merged with all of it: a look-up takes some
-	// times as long as a step of a read.
+	pageBytesMax = 256 << 10 // about the bytes of a page
+	// If a set is lookUpsLess times smaller than another, its elements are looked up in the larger one instead of being merged with all of
+	// it: a look-up takes several times as long as a step of a read.
 	lookUpsLess = 16
 )
 
-// stream goes through a set in its order, in pages. Each page is a read of its own, so that no read waits for another.
+// stream reads a set in its order, in pages. Each page is a read of its own, so that no read waits for another.
 type stream struct {
 	c    *conn
 	name []byte
@@ -61,7 +61,7 @@ func (s *stream) read(ctx context.Context, from []byte, after bool) error {
 			return nil
 		}
 		n := len(s.text)
-		if cap(s.text)-n < len(e) { // earlier elements keep theirs
+		if cap(s.text)-n < len(e) { // earlier elements keep their memory
 			size := max(2*cap(s.text), len(e), streamFree)
 			if !s.take(size) {
 				return refusal(errNoRoom)
@@ -81,13 +81,13 @@ func (s *stream) read(ctx context.Context, from []byte, after bool) error {
 	return nil
 }
 
-// streamFree is what of a stream does not count: a small set is read whatever others do.
+// streamFree is the part of a stream's memory that is not counted: a small set is read whatever other clients do.
 const streamFree = 4 << 10
 
-// take takes memory for a page. The command gives it back in the end.
+// take takes memory for a page. The command returns it at the end.
 func (s *stream) take(bytes int) bool { return bytes <= 2*streamFree || s.c.Take(bytes) }
 
-// seek goes on to the first element that is not before e, and reports whether it is e.
+// seek moves to the first element that is not before e, and reports whether it is e.
 func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
 	for {
 		head, ok, err := s.head(ctx)
@@ -105,7 +105,7 @@ func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
 			continue
 		}
 		s.at = len(s.page)
-		if !s.end { // whatever is between is not read
+		if !s.end { // elements in between are not read
 			if err := s.read(ctx, bytes.Clone(e), false); err != nil {
 				return false, err
 			}
@@ -113,13 +113,13 @@ func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
 	}
 }
 
-// other is a set that elements of another one are held against.
+// other is a set against which elements of another one are checked.
 type other struct {
 	key    []byte
-	stream *stream // nil: they are looked up
+	stream *stream // nil means that elements are looked up
 }
 
-// has reports for elements in order which of them the set contains.
+// has reports for ordered elements which of them the set contains.
 func (o *other) has(ctx context.Context, c *conn, elements [][]byte, yes []bool) error {
 	if o.stream == nil {
 		present, err := c.s.present(ctx, o.key, elements)
@@ -135,7 +135,7 @@ func (o *other) has(ctx context.Context, c *conn, elements [][]byte, yes []bool)
 	return nil
 }
 
-// checkSets returns why commands can't take some keys for sets.
+// checkSets returns why some keys can't be used as sets by a command.
 func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
 	if len(keys) > setsMost {
 		return refusal(fmt.Sprintf("ERR %d sets, at most %d in one command", len(keys), setsMost))
@@ -148,7 +148,7 @@ func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
 	return nil
 }
 
-// sizes returns about how many elements sets have. Of one it does not matter.
+// sizes returns about how many elements sets have. For a single set it returns 0.
 func (c *conn) sizes(ctx context.Context, keys [][]byte) ([]uint64, error) {
 	list := make([]uint64, len(keys))
 	if len(keys) == 1 {
@@ -164,7 +164,7 @@ func (c *conn) sizes(ctx context.Context, keys [][]byte) ([]uint64, error) {
 	return list, nil
 }
 
-// inter yields what all sets contain, in order. Keys are checked.
+// inter yields the elements that all sets contain, in order. Keys must be checked.
 func (c *conn) inter(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		sizes, err := c.sizes(ctx, keys)
@@ -178,13 +178,13 @@ func (c *conn) inter(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error
 				least = i
 			}
 		}
-		keys[0], keys[least] = keys[least], keys[0] // the smallest drives
+		keys[0], keys[least] = keys[least], keys[0] // the smallest set drives
 		sizes[0], sizes[least] = sizes[least], sizes[0]
 		c.held(ctx, keys, sizes, true, yield)
 	}
 }
 
-// diff yields what the first set contains and no other, in order. Keys are checked.
+// diff yields the elements that only the first set contains, in order. Keys must be checked.
 func (c *conn) diff(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		sizes, err := c.sizes(ctx, keys)
@@ -196,7 +196,8 @@ func (c *conn) diff(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error]
 	}
 }
 
-// held yields the elements of the first set that all others contain, or, with want false, that none does. They are looked up in sets that are much larger.
+// held yields the elements of the first set that all others contain or, with want false, that none contains. In much larger sets they are
+// looked up.
 func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want bool, yield func([]byte, error) bool) {
 	others := make([]other, len(keys)-1)
 	for i := range others {
@@ -244,7 +245,7 @@ func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want boo
 	}
 }
 
-// union yields what some set contains, in order. Keys are checked.
+// union yields the elements that some set contains, in order. Keys must be checked.
 func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		streams := make([]*stream, len(keys))
@@ -280,7 +281,7 @@ func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error
 	}
 }
 
-// operation is what a command does with several sets.
+// operation is an operation on several sets.
 type operation func(c *conn, ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error]
 
 func (c *conn) sinter(ctx context.Context, args [][]byte) {
@@ -293,7 +294,7 @@ func (c *conn) sdiff(ctx context.Context, args [][]byte) {
 	c.combine(ctx, "sdiff", (*conn).diff, args[1:])
 }
 
-// combine answers what an operation yields.
+// combine answers with the elements that an operation yields.
 func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]byte) {
 	c.MayWait()
 	if err := c.checkSets(ctx, keys); err != nil {
@@ -303,7 +304,7 @@ func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]b
 	c.answerElements(cmd, keys[0], op(c, ctx, keys))
 }
 
-// sintercardArgs reads the arguments of SINTERCARD; a limit of 0 is none.
+// sintercardArgs reads the arguments of SINTERCARD; a limit of 0 means none.
 func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
 	n, ok := number(args[1])
 	if !ok || n < 1 {
@@ -324,7 +325,7 @@ func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
 	return keys, limit, nil
 }
 
-// sintercard counts, without room for what it counts.
+// sintercard counts the elements without storing them.
 func (c *conn) sintercard(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	keys, limit, err := sintercardArgs(args)

@@ -2,18 +2,18 @@ package resp
 
 import "bytes"
 
-// Limits of a request, as redis has them; argumentsMax is that of redis before 7.
+// Limits of a request, as in redis; argumentsMax is that of redis before version 7.
 const (
 	argumentsMax  = 1 << 20
-	lineBytesMax  = 64 << 10 // an inline command, and the line of a length
-	argumentsKept = 256      // what a connection keeps room for
+	lineBytesMax  = 64 << 10 // an inline command, or the line of a length
+	argumentsKept = 256      // arguments for which a connection keeps memory
 
-	// What a client may send before it has given a token that is needed.
+	// Limits for a client that needs a token and has not given one.
 	strangerArgumentsMax = 10
 	strangerBulkMax      = 16 << 10
 )
 
-// What is wrong with a request, in the words of redis. The connection ends.
+// Errors of malformed requests, in redis' words. They end the connection.
 const (
 	faultArguments  = "Protocol error: invalid multibulk length"
 	faultArgumentsL = "Protocol error: too big mbulk count string"
@@ -26,19 +26,19 @@ const (
 	faultDollar     = "Protocol error: expected '$', got '"
 )
 
-// span is where an argument is in a request.
+// span is the position of an argument in a request.
 type span struct{ begin, end uint32 }
 
-// parser reads requests. It keeps what it has read of one whose end has not come, so that nothing but the beginning of a line is looked at twice.
+// parser parses requests. It keeps its state for an incomplete request, so that only the beginning of a line is read twice.
 type parser struct {
-	bulkMax  int         // bytes of the longest argument
-	stranger func() bool // the client has not given a token that is needed; nil: it has
+	bulkMax  int         // length of the longest argument
+	stranger func() bool // whether the client needs a token and has not given one; nil means no
 
-	at    int    // bytes of the request that are read
-	left  int    // arguments that are to come
-	size  int    // bytes of the argument that comes; -1 before that is known
-	n     int    // arguments that are read
-	spans []span // of the first of them: the others are found again, so that what a client has begun takes little memory beside its bytes
+	at    int    // bytes of the request read so far
+	left  int    // arguments still to come
+	size  int    // length of the current argument; -1 before it is known
+	n     int    // arguments read so far
+	spans []span // of the first arguments; the others are searched again, so that an incomplete request takes little memory besides its bytes
 }
 
 // reset begins the next request.
@@ -49,8 +49,8 @@ func (p *parser) reset() {
 	p.at, p.left, p.n, p.spans = 0, 0, 0, p.spans[:0]
 }
 
-// parse reads on in buf, which begins where the request does. Once the request is whole, it has p.n arguments, which may be none, and p.at bytes. A
-// fault is the text of an error, after which nothing can be understood. An inline command is unquoted in its place.
+// parse continues to parse buf, which begins where the request does. When the request is complete, it has p.n arguments, possibly none, and
+// p.at bytes. A fault is the text of an error, after which the connection can't be parsed any more. An inline command is unquoted in place.
 func (p *parser) parse(buf []byte) (whole bool, fault string) {
 	if p.at == 0 {
 		if len(buf) == 0 {
@@ -108,7 +108,7 @@ func (p *parser) parse(buf []byte) (whole bool, fault string) {
 
 func (p *parser) isStranger() bool { return p.stranger != nil && p.stranger() }
 
-// arguments appends the arguments of the request that buf begins with, which is whole.
+// arguments appends the arguments of the complete request at the start of buf.
 func (p *parser) arguments(dst [][]byte, buf []byte) [][]byte {
 	next := 0
 	for _, at := range p.spans {
@@ -126,8 +126,8 @@ func (p *parser) arguments(dst [][]byte, buf []byte) [][]byte {
 	return dst
 }
 
-// lineAt returns what stands from a place on before a carriage return that has a byte after it, as redis reads lengths. long is a line without an end that is
-// too long for one.
+// lineAt returns the line from a position up to a carriage return that is followed by another byte, as redis reads lengths. long reports
+// that the line has no end and is too long.
 func lineAt(buf []byte, at int) (line []byte, ok, long bool) {
 	rest := buf[at:]
 	i := bytes.IndexByte(rest[:min(len(rest), lineBytesMax+1)], '\r')
@@ -137,7 +137,7 @@ func lineAt(buf []byte, at int) (line []byte, ok, long bool) {
 	return rest[:i], i+1 < len(rest), false
 }
 
-// number reads a number as redis does: nothing but digits, with a sign at most, and no zero before others.
+// number reads a number as redis does: only digits, with at most a minus sign, and no leading zeros.
 func number(s []byte) (n int64, ok bool) {
 	digits, negative := s, false
 	if len(s) > 0 && s[0] == '-' {
@@ -183,8 +183,8 @@ func (p *parser) inline(buf []byte) (whole bool, fault string) {
 	return true, ""
 }
 
-// splitWords appends the words of a line, which it unquotes in their places, and reports false where a quote has no end. The rules are those of redis: a zero byte
-// ends the line.
+// splitWords appends the words of a line, which it unquotes in place. It reports false if a quote has no end. The rules are those of redis:
+// a zero byte ends the line.
 func splitWords(dst []span, line []byte) ([]span, bool) {
 	at := func(i int) byte {
 		if i < len(line) {
@@ -224,7 +224,7 @@ func splitWords(dst []span, line []byte) ([]span, bool) {
 			case quote != 0:
 			case b == ' ' || b == '\n' || b == '\r' || b == '\t' || b == 0:
 				done = true
-				i-- // looked at again
+				i-- // read it again
 				continue
 			case b == '"' || b == '\'':
 				quote = b

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// refusedFamilies are commands of redis that can't be had, and why.
+// refusedFamilies are commands of redis that are not supported, with the reason.
 var refusedFamilies = []struct{ why, names string }{
 	{"a random element can't be removed exactly once where several replicas remove; use SRANDMEMBER, then SREM, whose reply says whether it was this client", "spop"},
 	{"two sets can't be changed in one step; use SADD, then SREM", "smove"},
@@ -31,7 +31,7 @@ var refusedFamilies = []struct{ why, names string }{
 	{"a key has no random neighbour; use SCAN", "randomkey"},
 }
 
-// refusedCommands are rows for these. COMMAND does not show them.
+// refusedCommands are rows for refusedFamilies. COMMAND does not show them.
 func refusedCommands() (list []command) {
 	for _, f := range refusedFamilies {
 		for _, name := range strings.Fields(f.names) {

@@ -14,18 +14,18 @@ import (
 // Limits of one step of SSCAN or SCAN.
 const (
 	scanDefault  = 10
-	scanMost     = 100_000 // elements that are looked at
-	scanBytesMax = 1 << 20 // and their bytes
+	scanMost     = 100_000 // elements that are read
+	scanBytesMax = 1 << 20 // about the bytes of these
 )
 
-// scanOptions are those of SSCAN and SCAN.
+// scanOptions are the options of SSCAN and SCAN.
 type scanOptions struct {
 	count int
-	match []byte // nil: all
-	kind  string // of SCAN; empty: any
+	match []byte // nil means all
+	kind  string // for SCAN; empty means any
 }
 
-// errCursorGone is the error for a cursor that is not known. Redis takes any number.
+// errCursorGone is the error for an unknown cursor. Redis accepts any number.
 const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
 
 // scanCursor reads a cursor as redis does.
@@ -37,7 +37,7 @@ func scanCursor(arg []byte) (uint64, error) {
 	return n, nil
 }
 
-// scanOptionsOf reads what stands after the cursor.
+// scanOptionsOf reads the arguments after the cursor.
 func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
 	o.count = scanDefault
 	for i := 0; i < len(args); i += 2 {
@@ -69,7 +69,7 @@ func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
 	return o, nil
 }
 
-// begin returns where a scan of a key goes on; key is nil for SCAN.
+// begin returns where a scan of a key continues; key is nil for SCAN.
 func (c *conn) begin(number uint64, key []byte) (position, error) {
 	if number == 0 {
 		return position{key: key}, nil
@@ -81,7 +81,7 @@ func (c *conn) begin(number uint64, key []byte) (position, error) {
 	return p, nil
 }
 
-// sscan goes through a set in its order: every element that is there all the time comes once, and none comes twice.
+// sscan scans a set in its order: every element that is present during the whole scan comes exactly once, and none comes twice.
 func (c *conn) sscan(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	number, err := scanCursor(args[2])
@@ -118,7 +118,7 @@ func (c *conn) sscan(ctx context.Context, args [][]byte) {
 	c.answerScan(g, next, n, number)
 }
 
-// answerEmpty answers a scan of what does not exist.
+// answerEmpty answers a scan of a key that does not exist.
 func (c *conn) answerEmpty(cmd string, key []byte, err error) {
 	if err != nil {
 		c.failed(cmd, key, err)
@@ -138,7 +138,7 @@ func (c *conn) answerScan(g *gathered, next *position, n int, before uint64) {
 	g.send(c)
 }
 
-// scanElements gathers elements from a position on. next is nil at the end.
+// scanElements collects elements from a position on. next is nil at the end.
 func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scanOptions) (next *position, n int, err error) {
 	r := door.Read{Set: nameOf(p.key), From: p.after, Prefix: prefixOf(o.match), Limit: o.count + 2, Batch: min(o.count+2, door.BatchMax), Bare: true}
 	looked, size, last := 0, 0, []byte{}
@@ -154,7 +154,7 @@ func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scan
 			if p.after != nil && bytes.Equal(e, p.after) { // the last step ended with it
 				continue
 			}
-			if looked == o.count || size > scanBytesMax { // there is more
+			if looked == o.count || size > scanBytesMax { // more elements follow
 				return &position{key: p.key, after: last}, n, nil
 			}
 			looked++
@@ -178,7 +178,7 @@ const (
 	stageFilters
 )
 
-// scan goes through the keys: sets in their order, then filters in theirs.
+// scan scans the keys: sets in their order, then filters in theirs.
 func (c *conn) scan(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	number, err := scanCursor(args[1])
@@ -226,7 +226,8 @@ func lowerKind(kind string) string {
 	return kind
 }
 
-// eachKey calls f for the keys from a position on, until it returns false for one, or an error. next is where that one is, nil at the end.
+// eachKey calls f for the keys from a position on, until f returns false or an error. next is the position of the key for which it returned
+// false, or nil at the end.
 func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
 	if p.stage == stageSets {
 		after := p.after
@@ -250,7 +251,7 @@ func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind 
 	return c.eachFilter(ctx, string(p.after), f)
 }
 
-// setKey calls f for the key of a set, unless it is a filter's too.
+// setKey calls f for the key of a set, unless a filter has the key too.
 func (c *conn) setKey(ctx context.Context, key []byte, f func(key []byte, kind string) (bool, error)) (more bool, err error) {
 	filter, err := c.filterOf(ctx, key)
 	if err != nil || filter != nil {
@@ -259,7 +260,7 @@ func (c *conn) setKey(ctx context.Context, key []byte, f func(key []byte, kind s
 	return f(key, kindSet)
 }
 
-// filtersListed is how many filters are asked for at a time.
+// filtersListed is how many filters are requested at a time.
 const filtersListed = 256
 
 func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
@@ -284,7 +285,7 @@ func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, 
 	}
 }
 
-// keys answers all keys that match.
+// keys answers with all keys that match.
 func (c *conn) keys(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	g := c.gather("keys")

@@ -10,19 +10,19 @@ import (
 	"bigset/server/tokens"
 )
 
-// RequestBytesLeast is the least that the longest request may be: a command with the longest name of a set and the longest element.
+// RequestBytesLeast is the lower bound of RequestBytesMax: a command with the longest name of a set and the longest element.
 const RequestBytesLeast = 256 << 10
 
-// Options are a server's, beside those of its door.
+// Options are the options of a server, including those of its door.
 type Options struct {
 	door.Options
-	// Version is the program's, for INFO and HELLO. Node is the name of the node, for INFO; empty for a node alone.
+	// Version is the program's version, for INFO and HELLO. Node is the name of the node, for INFO; empty for a node without a cluster.
 	Version, Node string
-	// Tokens judges clients; nil permits everything.
+	// Tokens checks clients; nil permits everything.
 	Tokens *tokens.Guard
-	// Durability is what CONFIG GET appendfsync answers: always, everysec or no; "always" where it is empty.
+	// Durability is the answer to CONFIG GET appendfsync: always, everysec or no; default "always".
 	Durability string
-	// AnswerBytesMax is the longest answer whose length comes first; 64 MiB. A longer one is refused.
+	// AnswerBytesMax is the longest answer whose length comes first; the default is 64 MiB. A longer one is refused.
 	AnswerBytesMax int
 }
 
@@ -41,7 +41,7 @@ type Server struct {
 	ids      atomic.Int64 // of connections
 }
 
-// New returns a server, which does nothing before Serve is called. The Name of the options is "resp" where it is empty.
+// New returns a server, which does nothing before Serve is called. The Name of the options defaults to "resp".
 func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "resp"
@@ -79,13 +79,13 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 type Metrics struct {
 	door.Counts
 	Commands map[string]uint64 // requests by the name of their command, in lower case; "unknown" is any other
-	// Errors are answers that are errors; Failures are those of them that are faults of the node.
+	// Errors counts answers that are errors; Failures counts those of them that are faults of the node.
 	Errors, Failures uint64
-	Elements         uint64 // elements that were asked to be added, removed or looked up
-	Cursors          int    // positions of SSCAN and SCAN that are kept
+	Elements         uint64 // elements in requests to add, remove or look up
+	Cursors          int    // kept positions of SSCAN and SCAN
 }
 
-// counters are what a server counts.
+// counters are the counts of a server.
 type counters struct {
 	commands                            map[string]*atomic.Uint64
 	unknown, errors, failures, elements atomic.Uint64

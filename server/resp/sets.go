@@ -34,7 +34,7 @@ func (c *conn) cardinality(ctx context.Context, key []byte) (uint64, error) {
 	return n.Elements, err
 }
 
-// elements reads a set. What is yielded is good until the next part. A set of which nobody has heard is empty.
+// elements reads a set. The elements are valid until the next part. A set that no replica has heard of is empty.
 func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, error] {
 	r.Bare = true
 	return func(yield func([]byte, error) bool) {
@@ -64,7 +64,7 @@ func (c *conn) smembers(ctx context.Context, args [][]byte) {
 	c.answerElements("smembers", args[1], c.elements(ctx, door.Read{Set: nameOf(args[1])}))
 }
 
-// answerElements answers a set, or an error before the first byte.
+// answerElements answers with elements, or with an error before the first byte.
 func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte, error]) {
 	g := c.gather(cmd)
 	defer g.release()
@@ -83,7 +83,7 @@ func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte,
 	g.send(c)
 }
 
-// repeatedMost is how many elements SRANDMEMBER draws with repetition.
+// repeatedMost bounds the elements that SRANDMEMBER draws with repetition.
 const repeatedMost = 100_000
 
 func (c *conn) srandmember(ctx context.Context, args [][]byte) {
@@ -131,12 +131,13 @@ func (c *conn) randomOne(ctx context.Context, key []byte) {
 }
 
 const (
-	randomRun  = 128  // of so few elements each is drawn with the same probability
-	randomOnly = 1024 // once in so many draws it is the element that all others of a branch begin with
+	randomRun  = 128  // of this many elements or fewer, each is drawn with the same probability
+	randomOnly = 1024 // once in this many draws it is the element that is a prefix of all others of a branch
 )
 
-// random draws an element. It goes down the tree of the elements' bytes: on each floor it draws one of the bytes with which elements go on, until there are
-// few below. Where branches of a floor differ in size, elements of the smaller ones come more often.
+// random draws an element. It descends the tree of the elements' bytes: at each level it draws one of the bytes with which elements
+// continue, until only a few elements are left. If the branches of a level differ in size, elements of the smaller ones are drawn more
+// often.
 func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err error) {
 	var prefix []byte
 	for {
@@ -144,7 +145,7 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 		switch {
 		case err != nil || len(some) == 0 && len(prefix) == 0:
 			return nil, false, err
-		case len(some) == 0: // they went meanwhile
+		case len(some) == 0: // they were removed in between
 			prefix = nil
 			continue
 		case len(some) <= randomRun:
@@ -166,7 +167,7 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 			first = some[1]
 			at = common(first, last)
 		}
-		if at == len(first) { // some[1] begins all that follow
+		if at == len(first) { // some[1] is a prefix of all that follow
 			first = some[2]
 			at = common(first, last)
 		}
@@ -197,7 +198,7 @@ func (c *conn) collect(ctx context.Context, r door.Read) (list [][]byte, err err
 	return list, nil
 }
 
-// common returns how many bytes two byte strings begin with in common.
+// common returns the length of the common prefix of two byte strings.
 func common(a, b []byte) (n int) {
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
@@ -205,7 +206,8 @@ func common(a, b []byte) (n int) {
 	return n
 }
 
-// randomMany answers n elements, each at most once, or -n with repetition, by going through the whole set. Each element has the same probability.
+// randomMany answers with n distinct elements, or with -n elements with repetition. It reads the whole set, and each element has the same
+// probability.
 func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
 	g := c.gather("srandmember")
 	defer g.release()
@@ -231,7 +233,7 @@ func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
 	}
 }
 
-// checkAnswer refuses an answer that is too long because elements come several times.
+// checkAnswer refuses an answer that is too long because elements are repeated.
 func (c *conn) checkAnswer(g *gathered, list [][]byte) error {
 	size := 0
 	for _, e := range list {
@@ -268,7 +270,7 @@ func (c *conn) sample(ctx context.Context, g *gathered, key []byte, n int64) (dr
 	return drawn, nil
 }
 
-// repeat draws with repetition: first the places, then the elements at them.
+// repeat draws with repetition: first the positions, then the elements at them.
 func (c *conn) repeat(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
 	if n > repeatedMost {
 		return nil, refusal(fmt.Sprintf("ERR at most %d elements are drawn with repetition", repeatedMost))
@@ -303,7 +305,7 @@ func (c *conn) repeat(ctx context.Context, g *gathered, key []byte, n int64) (dr
 		}
 		at++
 	}
-	for range places { // elements that went meanwhile
+	for range places { // for elements that were removed in between
 		if len(drawn) > 0 {
 			drawn = append(drawn, drawn[rand.IntN(len(drawn))])
 		}

@@ -24,8 +24,9 @@ func (c *conn) sdiffstore(ctx context.Context, args [][]byte) {
 	c.store(ctx, "sdiffstore", (*conn).diff, args[1], args[2:])
 }
 
-// store replaces a set by what an operation yields, in one batch: what comes is added, also what is there already, since elsewhere it may be removed at this
-// moment; what the set has beside it is removed. More than a batch takes is refused before anything is written.
+// store replaces a set by the elements that an operation yields, in one batch. It adds all of these, even elements that are present,
+// because another node may be removing them at this moment; it removes the other elements of the set. A change that is too large for a
+// batch is refused before anything is written.
 func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, keys [][]byte) {
 	c.MayWait()
 	err := c.s.forSet(ctx, to)
@@ -54,13 +55,13 @@ func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, k
 	c.int(int64(n))
 }
 
-// tooMuch is the error of a STORE that no batch takes.
+// tooMuch is the error of a STORE that does not fit into a batch.
 func tooMuch(cmd string) error {
 	return refusal(fmt.Sprintf("ERR %s would change more than %d elements or %d bytes of elements, which is the most that is written at once; nothing was written; read by BS.RANGE or SSCAN, and SADD in parts",
 		upper(cmd), bigset.BatchOpsMax, bigset.BatchBytesMax))
 }
 
-// adds gathers what is to be added.
+// adds collects the elements to add.
 func (c *conn) adds(g *gathered, elements iter.Seq2[[]byte, error]) (ops []door.Op, err error) {
 	for e, err := range elements {
 		if err != nil {
@@ -84,7 +85,7 @@ func appendOp(g *gathered, ops []door.Op, kind keyscheme.Op, e []byte) ([]door.O
 	return append(ops, door.Op{Kind: kind, Element: e}), err
 }
 
-// replace adds what the operations say, which are in order, and removes what else the set has.
+// replace adds the elements of the operations, which are in order, and removes the other elements of the set.
 func (c *conn) replace(ctx context.Context, g *gathered, to []byte, ops []door.Op) (err error) {
 	coming := ops
 	for e, err := range c.elements(ctx, door.Read{Set: nameOf(to)}) {
@@ -108,5 +109,5 @@ func (c *conn) replace(ctx context.Context, g *gathered, to []byte, ops []door.O
 	return err
 }
 
-// isUnheard reports whether an error says that nobody has heard of a set.
+// isUnheard reports whether an error says that no replica has heard of a set.
 func isUnheard(err error) bool { return errors.Is(err, bigset.ErrNotFound) }

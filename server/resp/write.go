@@ -2,14 +2,14 @@ package resp
 
 import "strconv"
 
-// What begins a reply. Those of RESP3 have a form in RESP2, too.
+// First bytes of replies. Those of RESP3 have a form in RESP2, too.
 const (
 	typeArray = '*'
 	typeSet   = '~' // RESP2: an array
 	typeMap   = '%' // RESP2: an array of keys and values
 )
 
-// appendHeader appends the beginning of an aggregate of n elements; of a map, of n pairs.
+// appendHeader appends the header of an aggregate with n elements; for a map, n pairs.
 func appendHeader(dst []byte, proto int, kind byte, n int) []byte {
 	if proto < 3 {
 		if kind == typeMap {
@@ -31,10 +31,10 @@ func appendBulk[T []byte | string](dst []byte, b T) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// bulkBytes is how many bytes a bulk of so many has at most, beside those.
+// bulkBytes is the largest overhead of a bulk reply.
 const bulkBytes = 16
 
-// appendVerbatim appends a text that is to be shown as it is.
+// appendVerbatim appends a text to be shown verbatim.
 func appendVerbatim(dst []byte, proto int, text string) []byte {
 	if proto < 3 {
 		return appendBulk(dst, text)
@@ -51,7 +51,7 @@ func appendNull(dst []byte, proto int) []byte {
 	return append(dst, "_\r\n"...)
 }
 
-// appendBool appends a truth value as modules do.
+// appendBool appends a boolean as modules do.
 func appendBool(dst []byte, proto int, b bool) []byte {
 	switch {
 	case proto < 3 && b:

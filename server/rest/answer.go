@@ -36,7 +36,7 @@ func appendBase64(dst, b []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
 }
 
-// appendField appends "NAME": and bytes as text; where they are no UTF-8, "NAME_base64": and base64.
+// appendField appends "NAME": and bytes as text or, if they are not UTF-8, "NAME_base64": and base64.
 func appendField(dst []byte, name string, b []byte) []byte {
 	if utf8.Valid(b) {
 		return appendText(append(append(append(dst, '"'), name...), `":`...), b)
@@ -44,15 +44,15 @@ func appendField(dst []byte, name string, b []byte) []byte {
 	return appendBase64(append(append(append(dst, '"'), name...), `_base64":`...), b)
 }
 
-// whole is an answer that is whole before its first byte.
+// whole is an answer that is complete before its first byte is sent.
 type whole struct {
 	q      *request
 	base64 bool
 	b      []byte
-	taken  int64 // for b, of the memory for long answers
+	taken  int64 // for b, from the memory for long answers
 }
 
-// room makes room for so many bytes. Beyond what an answer may have it fails, and above 64 KiB they come from the memory of all long answers.
+// room makes room for n bytes. It fails if the answer would become too long. Above 64 KiB it takes from the memory of all long answers.
 func (a *whole) room(n int) error {
 	need := len(a.b) + n
 	if most := a.q.s.opt.AnswerBytesMax; need > most {
@@ -83,14 +83,14 @@ func (a *whole) raw(s string) error {
 
 // element appends an element as a JSON string.
 func (a *whole) element(e []byte) error {
-	if err := a.room(6*len(e) + 2); err != nil { // as many as escapes take
+	if err := a.room(6*len(e) + 2); err != nil { // the longest escaped form
 		return err
 	}
 	switch {
 	case a.base64:
 		a.b = appendBase64(a.b, e)
 	case !utf8.Valid(e):
-		return faultf(http.StatusNotAcceptable, "not_utf8", "the set has elements that are no UTF-8, for instance %.100q: ask with encoding=base64", e)
+		return faultf(http.StatusNotAcceptable, "not_utf8", "the set has elements that are not UTF-8, for instance %.100q: ask with encoding=base64", e)
 	default:
 		a.b = appendText(a.b, e)
 	}
@@ -104,7 +104,7 @@ func (a *whole) send(status int) error {
 	return a.q.send(status, typeJSON, append(a.b, '\n'))
 }
 
-// send sends an answer. An error of the connection is the client's.
+// send sends an answer. It ignores errors of the connection: they are the client's.
 func (q *request) send(status int, kind string, b []byte) error {
 	h := q.w.Header()
 	h.Set("Content-Type", kind)
@@ -136,7 +136,7 @@ func (q *request) json(status int, v any) error {
 	return q.send(status, typeJSON, append(b, '\n'))
 }
 
-// fail answers an error, if the answer has not begun.
+// fail answers with an error, if the answer has not begun.
 func (q *request) fail(err error) {
 	changes := q.route != nil && q.route.changes
 	status, f, isFault := answerOf(err, changes)
@@ -167,7 +167,7 @@ func (q *request) fail(err error) {
 	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
 		q.w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
-	if !q.read && q.r.ContentLength != 0 { // net/http waits for the body, or for a part of it, before it sends the answer
+	if !q.read && q.r.ContentLength != 0 { // otherwise net/http would wait for the body, or a part of it, before it sends the answer
 		_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(min(headerTime, q.s.opt.RequestTime)))
 	}
 	_ = q.json(status, &f)

@@ -15,24 +15,24 @@ import (
 	"bigset/server/door"
 )
 
-// input reads a body of JSON. After the first fault it reads nothing, and err says what was wrong.
+// input decodes a JSON body. After the first error it reads nothing more, and err is that error.
 type input struct {
 	d      *json.Decoder
-	base64 bool // elements are
+	base64 bool // elements are base64
 	err    error
 }
 
-// newInput returns the reader of a body. encoding/json would put U+FFFD for what is no text.
+// newInput returns a decoder of a body. It checks the text first, because encoding/json replaces invalid text by U+FFFD.
 func newInput(body []byte, inBase64 bool) *input {
 	in := &input{d: json.NewDecoder(bytes.NewReader(body)), base64: inBase64}
 	if !isText(body) {
-		in.fail("the body is no UTF-8, or half of a surrogate pair is escaped in it; elements that are no text come with encoding=base64")
+		in.fail("the body is not UTF-8, or half of a surrogate pair is escaped in it; elements that are not text come with encoding=base64")
 	}
 	in.d.UseNumber()
 	return in
 }
 
-// isText reports whether JSON is UTF-8 and escapes whole characters only.
+// isText reports whether JSON is UTF-8 and contains only escapes of whole characters.
 func isText(b []byte) bool {
 	if !utf8.Valid(b) {
 		return false
@@ -45,7 +45,7 @@ func isText(b []byte) bool {
 		return rune(n), err == nil
 	}
 	for {
-		i := bytes.IndexByte(b, '\\') // only strings have one
+		i := bytes.IndexByte(b, '\\') // only strings contain one
 		if i < 0 || i+1 == len(b) {
 			return true
 		}
@@ -78,12 +78,12 @@ func (in *input) token() json.Token {
 	}
 	t, err := in.d.Token()
 	if err != nil {
-		in.fail("the body is no JSON: %v, after byte %d", err, in.d.InputOffset())
+		in.fail("the body is not JSON: %v, after byte %d", err, in.d.InputOffset())
 	}
 	return t
 }
 
-// end returns what was wrong.
+// end returns the first error.
 func (in *input) end() error {
 	if in.err == nil {
 		if _, err := in.d.Token(); err != io.EOF {
@@ -93,7 +93,7 @@ func (in *input) end() error {
 	return in.err
 }
 
-// object reads an object: field reads the value of each name, and reports whether it knows that.
+// object reads an object. field reads the value of a name and reports whether it knows the name.
 func (in *input) object(what string, field func(name string) bool) {
 	if in.token() != json.Delim('{') {
 		in.fail("%s is a JSON object", what)
@@ -108,7 +108,7 @@ func (in *input) fields(what string, field func(name string) bool) {
 		if seen[name] {
 			in.fail("%.50q comes twice in %s", name, what)
 		} else if seen[name] = true; in.err == nil && !field(name) {
-			in.fail("%.50q is no field of %s", name, what)
+			in.fail("%.50q is not a field of %s", name, what)
 		}
 	}
 	in.token()
@@ -141,13 +141,13 @@ func (in *input) context() (t door.Token) {
 	return t
 }
 
-// bytes returns the element, or the key, of a string.
+// bytes returns the element or key that a string stands for.
 func (in *input) bytes(what, s string) []byte {
 	most := keyscheme.ElementBytesMax
 	if in.base64 {
 		most = base64.StdEncoding.EncodedLen(most)
 	}
-	if len(s) > most { // before it is copied
+	if len(s) > most { // before the string is copied
 		in.fail("%s has more than %d bytes", what, keyscheme.ElementBytesMax)
 		return nil
 	}
@@ -164,7 +164,7 @@ func (in *input) bytes(what, s string) []byte {
 	return b
 }
 
-// op reads an element, or an object with one and its context.
+// op reads an element, or an object with an element and its context.
 func (in *input) op(kind keyscheme.Op, what string) door.Op {
 	op := door.Op{Kind: kind}
 	switch t := in.token().(type) {
@@ -195,13 +195,13 @@ func (in *input) op(kind keyscheme.Op, what string) door.Op {
 	return op
 }
 
-// An operation, an element or a key takes about opBytes in memory beside its bytes. Memory for them is taken for opsTaken at a time.
+// An operation, an element or a key takes about opBytes of memory besides its bytes. This memory is taken for opsTaken of them at a time.
 const (
 	opBytes  = 96
 	opsTaken = 1024
 )
 
-// takeElements takes memory for the elements of a long body, and for its longest string, of which the decoder of JSON has up to three copies.
+// takeElements takes memory for the elements of a long body and for its longest string, of which the JSON decoder makes up to three copies.
 func (q *request) takeElements() error {
 	if len(q.body) <= bodyBytesKept {
 		return nil
@@ -209,7 +209,7 @@ func (q *request) takeElements() error {
 	return q.take(int64(len(q.body) + 3*longestString(q.body)))
 }
 
-// longestString returns how many bytes the longest string in JSON has, as it stands there.
+// longestString returns the length of the longest string in JSON, in its escaped form.
 func longestString(b []byte) (most int) {
 	for {
 		i := bytes.IndexByte(b, '"')
@@ -231,7 +231,8 @@ func longestString(b []byte) (most int) {
 	}
 }
 
-// takeOps takes memory for further operations, of which there are n. The first ones are free: a short body may have many, of no byte each.
+// takeOps takes memory for more operations when there are n. The first ones are free. It counts them because a short body may contain many,
+// each of no bytes.
 func (q *request) takeOps(n int) error {
 	if n == 0 || n%opsTaken > 0 {
 		return nil
@@ -239,7 +240,7 @@ func (q *request) takeOps(n int) error {
 	return q.take(opBytes * opsTaken)
 }
 
-// changes reads the operations of a body, in the order in which they stand there, and their context.
+// changes reads the operations of a body, in their order there, and their context.
 func (q *request) changes() (ops []door.Op, context door.Token, err error) {
 	inBase64, err := q.inBase64()
 	if err != nil {
@@ -279,12 +280,12 @@ func (q *request) changes() (ops []door.Op, context door.Token, err error) {
 		return nil, nil, err
 	}
 	if len(ops) == 0 {
-		return nil, nil, badRequest("nothing is to be changed: give add, add_all, remove or remove_all")
+		return nil, nil, badRequest("no change is requested: give add, add_all, remove or remove_all")
 	}
 	return ops, context, nil
 }
 
-// elementsMost is how many elements, or keys, a request may ask about or mark.
+// elementsMost is how many elements or keys one request may ask about or mark.
 const elementsMost = 10_000
 
 // elements reads a body with one array of elements or keys.

@@ -17,7 +17,7 @@ const (
 	pageMost    = 10_000
 )
 
-// page answers a part of a set: {"type":"set","context":...,"value":[...],"contexts":[...],"after":...}.
+// page answers with a part of a set: {"type":"set","context":...,"value":[...],"contexts":[...],"after":...}.
 func (q *request) page() error {
 	a := &whole{q: q}
 	r, err := q.span()
@@ -61,35 +61,35 @@ func (q *request) page() error {
 	return a.send(http.StatusOK)
 }
 
-// streamBytes of a stream are written at a time. Before each it is asked whether the client's token still permits it.
+// A stream is written streamBytes at a time. Before each write, the client's token is checked again.
 const streamBytes = 32 << 10
 
-// lines is an answer that is a stream of JSON values, a line each.
+// lines is an answer that is a stream of JSON values, one a line.
 type lines struct {
 	q *request
 	b []byte
 }
 
-// begin begins the answer. Up to then an error has a status.
+// begin begins the answer. Before that, an error is answered by a status.
 func (l *lines) begin() {
 	l.q.begun = true
 	l.q.w.Header().Set("Content-Type", typeLines)
 }
 
-// ended ends a line, and reports an error where the client is gone, or is not permitted any more.
+// ended ends a line. It returns an error if the client has gone, or is no longer permitted.
 func (l *lines) ended() error {
 	l.b = append(l.b, '\n')
 	if len(l.b) < streamBytes {
 		return nil
 	}
 	if err := l.q.grant.Check(l.q.route.verb, l.q.set); err != nil {
-		l.b = l.b[:0] // what was gathered since is not the client's any more
+		l.b = l.b[:0] // the client may not see what was collected since
 		return err
 	}
 	return l.flush()
 }
 
-// errGone says that the client takes no more.
+// errGone reports that the client takes no more.
 var errGone = errors.New("rest: the client is gone")
 
 func (l *lines) flush() error {
@@ -105,13 +105,13 @@ func (l *lines) flush() error {
 	return nil
 }
 
-// last ends the answer: with what all came to, or with an error, so that the client knows whether it has all.
+// last ends the answer, with the number of values or with an error, so that the client knows whether it has everything.
 func (l *lines) last(n uint64, err error) error {
 	if errors.Is(err, errGone) || l.q.r.Context().Err() != nil {
 		return nil
 	}
 	if err != nil {
-		l.q.fail(err) // which counts it
+		l.q.fail(err) // fail counts the error
 		_, f, _ := answerOf(err, false)
 		l.b = append(appendText(append(appendText(append(l.b, `{"error":`...), f.Error), `,"message":`...), f.Message), "}\n"...)
 	} else {
@@ -121,7 +121,7 @@ func (l *lines) last(n uint64, err error) error {
 	return nil
 }
 
-// streamElements answers a set, or a range of it, of any size.
+// streamElements answers with a set of any size, or a range of it.
 func (q *request) streamElements() error {
 	r, err := q.span()
 	if err != nil {
@@ -167,7 +167,7 @@ func (q *request) streamElements() error {
 	return l.last(n, nil)
 }
 
-// count answers how many elements there are: {"type":"set","count":n}.
+// count answers with the number of elements: {"type":"set","count":n}.
 func (q *request) count() error {
 	r, err := q.span()
 	if err != nil {
@@ -181,7 +181,7 @@ func (q *request) count() error {
 	return q.json(http.StatusOK, map[string]any{"type": "set", "count": c.Elements})
 }
 
-// contains answers whether a set has elements that the path names.
+// contains answers whether a set contains the elements named in the path.
 func (q *request) contains() error {
 	q.param("element")
 	var elements [][]byte
@@ -197,7 +197,7 @@ func (q *request) contains() error {
 	return q.present(elements)
 }
 
-// containsMany answers whether a set has elements of the body.
+// containsMany answers whether a set contains the elements of the body.
 func (q *request) containsMany() error {
 	elements, err := q.elements("elements")
 	if err != nil {
@@ -206,7 +206,7 @@ func (q *request) containsMany() error {
 	return q.present(elements)
 }
 
-// present answers, in the order of the questions: {"type":"set","present":[...],"contexts":[...]}.
+// present answers, in the order of the elements: {"type":"set","present":[...],"contexts":[...]}.
 func (q *request) present(elements [][]byte) error {
 	with, err := q.flag("contexts", false)
 	if err != nil {
@@ -254,7 +254,7 @@ func (q *request) present(elements [][]byte) error {
 	return a.send(http.StatusOK)
 }
 
-// context answers the context of a whole set, whatever its size.
+// context answers with the context of a whole set of any size.
 func (q *request) context() error {
 	r, err := q.reads()
 	if err != nil {
@@ -267,7 +267,7 @@ func (q *request) context() error {
 	return q.json(http.StatusOK, map[string]any{"type": "set", "context": t.Text()})
 }
 
-// figures are what replicas know of a set together.
+// figures are the figures of a set as the replicas know it together.
 type figures struct {
 	Type           string `json:"type"`
 	Live           uint64 `json:"live"`
@@ -277,10 +277,10 @@ type figures struct {
 	Gaps           uint64 `json:"gaps"`
 	ClockBytes     uint64 `json:"clock_bytes"`
 	TombstoneBytes uint64 `json:"tombstone_bytes"`
-	Here           any    `json:"here,omitempty"` // what this node's disk has of it
+	Here           any    `json:"here,omitempty"` // what this node's disk contains of it
 }
 
-// stats answers figures of a set.
+// stats answers with figures of a set.
 func (q *request) stats() error {
 	r, err := q.reads()
 	if err != nil {

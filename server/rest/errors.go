@@ -14,7 +14,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// fault is an error that is answered as it is.
+// fault is an error whose text is the answer.
 type fault struct {
 	status int
 	code   string // for programs
@@ -31,23 +31,23 @@ func badRequest(format string, args ...any) *fault {
 	return faultf(http.StatusBadRequest, "bad_request", format, args...)
 }
 
-// What is known of a change that failed.
+// The outcome of a change that failed.
 const (
 	outcomeNothing = "nothing" // nothing has happened
-	outcomeUnknown = "unknown" // nobody knows
+	outcomeUnknown = "unknown" // it is unknown whether it has happened
 )
 
 // failure is the JSON of an error.
 type failure struct {
-	Type    string `json:"type,omitempty"` // "set", as Riak has it
+	Type    string `json:"type,omitempty"` // "set", as in Riak
 	Error   string `json:"error"`
 	Message string `json:"message"`
 	Outcome string `json:"outcome,omitempty"` // of a change
 	*reach
-	Request string `json:"request_id,omitempty"` // with which the change can be sent again
+	Request string `json:"request_id,omitempty"` // the id with which the change can be sent again
 }
 
-// reach is how far a change came of which nobody knows the outcome.
+// reach is how far a change came whose outcome is unknown.
 type reach struct {
 	Acked   int `json:"acked"`
 	Durable int `json:"durable"`
@@ -55,7 +55,7 @@ type reach struct {
 	DW      int `json:"dw"`
 }
 
-// kinds are the errors of backends and what is answered. The first that fits counts.
+// kinds maps errors of backends to answers. The first match is used.
 var kinds = []struct {
 	err    error
 	status int
@@ -84,10 +84,10 @@ var kinds = []struct {
 	{tokens.ErrUnlearned, http.StatusServiceUnavailable, "unavailable"},
 }
 
-// packageNames are what errors of our packages begin with.
+// packageNames are the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
 
-// answerOf returns the answer to an error, and whether it is a fault of the node. changes says that the request was to change something.
+// answerOf returns the answer to an error, and whether it is a fault of the node. changes says that the request was a change.
 func answerOf(err error, changes bool) (status int, f failure, isFault bool) {
 	var own *fault
 	var unknown *door.UnknownError

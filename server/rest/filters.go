@@ -17,7 +17,7 @@ import (
 
 const filterNameBytesMax = keyscheme.FilterNameBytesMax
 
-// appendFilter appends what is known of a filter.
+// appendFilter appends the information about a filter.
 func appendFilter(dst []byte, f *door.FilterInfo) []byte {
 	dst = appendField(append(dst, '{'), "name", []byte(f.Name))
 	return fmt.Appendf(dst, `,"capacity":%d,"size":%d,"storage_bytes":%d,"probability":%v,"in_memory":%v,"check_hits":%d,"check_misses":%d,"set_hits":%d,"set_misses":%d}`,
@@ -44,7 +44,7 @@ func (q *request) forFilter() (door.Filter, error) {
 	return f, err
 }
 
-// filterInfo answers what is known of a filter.
+// filterInfo answers with the information about a filter.
 func (q *request) filterInfo() error {
 	f, err := q.forFilter()
 	if err != nil {
@@ -57,7 +57,7 @@ func (q *request) filterInfo() error {
 	return q.send(http.StatusOK, typeJSON, append(appendFilter(nil, &info), '\n'))
 }
 
-// filterCreate makes a filter, unless it exists: 201, or 200. The body, which may be missing, says how large.
+// filterCreate makes a filter unless it exists. The status is 201 or 200. The optional body says how large the filter is.
 func (q *request) filterCreate() error {
 	name := []byte(q.path["filter"])
 	if len(name) == 0 || len(name) > filterNameBytesMax || bytes.ContainsAny(name, "\x00\t\r\n ") {
@@ -123,7 +123,7 @@ func (in *input) float(what string) float64 {
 	return v
 }
 
-// isSet reports whether a set has elements.
+// isSet reports whether a set contains elements.
 func (q *request) isSet(set []byte) (bool, error) {
 	for part, err := range q.s.sets.Read(q.ctx, door.Read{Set: set, Limit: 1, Batch: 1, Bare: true}) {
 		if unheard(err) {
@@ -136,7 +136,7 @@ func (q *request) isSet(set []byte) (bool, error) {
 	return false, nil
 }
 
-// filterDrop takes a filter away for good.
+// filterDrop removes a filter for good.
 func (q *request) filterDrop() error {
 	if _, err := q.forFilter(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (q *request) filterAdd() error {
 	})
 }
 
-// partly is the error of a change of several keys, of which some may have been made.
+// partly is the error of a change of several keys, some of which may have been made.
 type partly struct{ err error }
 
 func (e *partly) Error() string {
@@ -168,7 +168,7 @@ func (e *partly) Error() string {
 }
 func (e *partly) Unwrap() error { return e.err }
 
-// filterContains answers for each key whether it may be there: {"present":[...]}.
+// filterContains answers for each key whether the filter may contain it: {"present":[...]}.
 func (q *request) filterContains() error {
 	return q.keys("present", door.Filter.Check)
 }

@@ -11,7 +11,7 @@ import (
 // link serves the connections of a door by an http.Server. It is a door.Link.
 type link struct {
 	srv    *http.Server
-	given  chan net.Conn // to the http.Server
+	given  chan net.Conn // connections for the http.Server
 	closed chan struct{}
 	once   sync.Once
 	served chan struct{} // closed when the http.Server takes no more connections
@@ -20,13 +20,13 @@ type link struct {
 	conns map[net.Conn]*linked
 }
 
-// linked is a connection that the http.Server has.
+// linked is a connection that the http.Server serves.
 type linked struct {
 	gone chan struct{} // closed when it has ended
-	used bool          // a byte of it has come
+	used bool          // a byte of it has arrived
 }
 
-// drainTime is how long a connection that has said nothing is waited for after Shutdown: a request may be on its way.
+// drainTime is how long a silent connection is kept after Shutdown: a request may be on its way.
 const drainTime = 50 * time.Millisecond
 
 func newLink(srv *http.Server) *link {
@@ -58,7 +58,7 @@ func (l *link) Close() error {
 // Addr implements net.Listener.
 func (l *link) Addr() net.Addr { return &net.TCPAddr{} }
 
-// state follows a connection.
+// state records the state of a connection.
 func (l *link) state(nc net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,13 +91,14 @@ func (l *link) ServeConn(ctx context.Context, nc net.Conn) error {
 	case <-c.gone:
 		return nil
 	case <-ctx.Done():
-		nc.Close() // which ends the context of its request
+		nc.Close() // this ends the context of its request
 		<-c.gone
 		return ctx.Err()
 	}
 }
 
-// Shutdown implements door.Link. Connections that have never said anything are closed after a moment, where an http.Server would wait for seconds.
+// Shutdown implements door.Link. It closes connections that have never sent anything after drainTime; an http.Server would wait for
+// seconds.
 func (l *link) Shutdown(ctx context.Context) error {
 	silent := time.AfterFunc(drainTime, func() {
 		l.mu.Lock()

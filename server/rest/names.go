@@ -19,11 +19,12 @@ import (
 const (
 	namesDefault = 100
 	namesMost    = 1000
-	namesLooked  = 100_000 // that are looked at, where a token hides most
+	namesLooked  = 100_000 // to look at, if a token hides most
 )
 
-// listSets answers sets in an order that is none of their names: {"sets":[{"type":...,"bucket":...,"key":...,"live":n,"seen":n}],"after":...}. With all there are also those
-// that are empty. A name that no path has is given as it is. What the token hides is left out.
+// listSets answers with sets, in an order that is not the order of their names:
+// {"sets":[{"type":...,"bucket":...,"key":...,"live":n,"seen":n}],"after":...}. With all, the list includes empty sets. A name that no path
+// can have is given unchanged. Sets that the token hides are left out.
 func (q *request) listSets() error {
 	all, err := q.flag("all", false)
 	if err != nil {
@@ -86,7 +87,8 @@ func (q *request) listSets() error {
 	return a.send(http.StatusOK)
 }
 
-// half returns when half of the request's time is over. A list ends its page then, or the time would end before one whose names cost a quorum each.
+// half returns the time at which half of the request's time has passed. A list ends its page then; otherwise its time could end during a
+// page whose names cost a quorum each.
 func (q *request) half() time.Time {
 	now := time.Now()
 	if end, ok := q.ctx.Deadline(); ok {
@@ -95,10 +97,10 @@ func (q *request) half() time.Time {
 	return now.Add(q.s.opt.ExecuteTime / 2)
 }
 
-// What the cursor of a list of sets begins with.
+// The first byte of the cursor of a list of sets.
 const (
 	cursorPlain  = 0 // the name follows
-	cursorSealed = 1 // the name follows, by a key of this server: the token may not see it
+	cursorSealed = 1 // the name follows, sealed with a key of this server: the token may not see it
 )
 
 // cursor returns the cursor of a list that ended with a set.
@@ -109,7 +111,7 @@ func (s *Server) cursor(set []byte, shown bool) door.Token {
 	return s.hidden.Seal(door.Token{cursorSealed}, nil, set, nil)
 }
 
-// setsAfter returns the set after which a list of sets begins; nil is the first page.
+// setsAfter returns the set after which a list of sets begins, or nil for the first page.
 func (q *request) setsAfter() ([]byte, error) {
 	t, err := q.token("after")
 	switch {
@@ -125,7 +127,7 @@ func (q *request) setsAfter() ([]byte, error) {
 	return nil, badRequest("after is of no list that this node gave since it was started: begin with the first page")
 }
 
-// newHidden returns what seals names that clients may not see, by a key that nobody else has.
+// newHidden returns the cipher for names that clients may not see, with a key that only this server has.
 func newHidden() (cipher.AEAD, error) {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
@@ -136,7 +138,7 @@ func newHidden() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// listFilters answers filters in the order of their names: {"filters":[...],"after":...}.
+// listFilters answers with filters in the order of their names: {"filters":[...],"after":...}.
 func (q *request) listFilters() error {
 	l, err := q.filterListing()
 	if err != nil {
@@ -145,7 +147,7 @@ func (q *request) listFilters() error {
 	var infos []door.FilterInfo
 	if may, ok := q.grant.Prefix(tokens.Read); ok && (bytes.HasPrefix(may, l.Prefix) || bytes.HasPrefix(l.Prefix, may)) {
 		if len(may) > len(l.Prefix) {
-			l.Prefix = may // all names of the list are those that the token may see, and so is the one in after
+			l.Prefix = may // so all names of the list are visible to the token, including the one in after
 		}
 		if infos, err = q.s.filters.List(q.ctx, l); err != nil {
 			return err

@@ -15,12 +15,12 @@ var openapi []byte
 //go:embed console
 var consoleFiles embed.FS
 
-// ping says that the process answers.
+// ping answers that the process runs.
 func (q *request) ping() error {
 	return q.send(http.StatusOK, "text/plain; charset=utf-8", []byte("OK"))
 }
 
-// ready says whether clients should be sent here, and if not, why: a reason a line.
+// ready answers whether clients should be sent to this node and, if not, the reasons, one a line.
 func (q *request) ready() error {
 	reasons, warnings := q.s.opt.About.state()
 	if len(reasons) > 0 {
@@ -39,7 +39,7 @@ func (a *About) state() (reasons, warnings []string) {
 	return reasons, warnings
 }
 
-// openapi answers the description of all paths.
+// openapi answers with the description of all paths.
 func (q *request) openapi() error { return q.send(http.StatusOK, typeJSON, openapi) }
 
 // figure is a figure of the node.
@@ -50,18 +50,18 @@ type figure struct {
 	Value float64 `json:"value"`
 }
 
-// node answers what people and monitoring want to know of the node.
+// node answers with the information about the node for people and monitoring.
 func (q *request) node() error {
 	about := &q.s.opt.About
 	out := struct {
 		Version  string             `json:"version"`
 		Node     string             `json:"node,omitempty"`
-		Seconds  int64              `json:"seconds"` // that it runs
+		Seconds  int64              `json:"seconds"` // since the start
 		Ready    bool               `json:"ready"`
 		Reasons  []string           `json:"reasons,omitempty"` // why it is not ready
 		Warnings []string           `json:"warnings,omitempty"`
 		Cluster  any                `json:"cluster,omitempty"`
-		Requests map[string]Latency `json:"requests"` // of this door, by what they ask for
+		Requests map[string]Latency `json:"requests"` // of this door, by kind
 		Figures  []figure           `json:"figures"`
 	}{Version: q.s.opt.Version, Node: q.s.opt.Node, Seconds: int64(time.Since(q.s.started) / time.Second), Requests: q.s.Metrics().Requests, Figures: []figure{}}
 	out.Reasons, out.Warnings = about.state()
@@ -79,13 +79,13 @@ func (q *request) node() error {
 	return q.json(http.StatusOK, &out)
 }
 
-// contentTypes are those of the console's files.
+// contentTypes are the content types of the console's files.
 var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
-// policy has a browser load nothing from elsewhere, and show the console in no other page.
+// policy forbids a browser to load anything from elsewhere, and to show the console within another page.
 const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 
-// console answers the files of the console. They are no secret: they show what the token that a user enters may see.
+// console answers with the files of the console. They are not secret: they show only what the user's token may see.
 func (q *request) console() error {
 	name := q.path["file"]
 	if name == "" {

@@ -9,7 +9,7 @@ import (
 	"bigset/server/door"
 )
 
-// param returns a parameter of the request; empty is none. The route has to name it.
+// param returns a parameter of the request; empty means none. The route must name the parameter.
 func (q *request) param(name string) string {
 	if !slices.Contains(q.route.params, name) {
 		panic("rest: " + q.route.name + " reads the parameter " + name + ", which its route does not name")
@@ -20,7 +20,7 @@ func (q *request) param(name string) string {
 	return q.query.Get(name)
 }
 
-// bytes returns a parameter that is bytes, percent-encoded where they are no text; nil is none.
+// bytes returns a parameter that is bytes, percent-encoded if they are not text; nil means none.
 func (q *request) bytes(name string) []byte {
 	if text := q.param(name); text != "" {
 		return []byte(text)
@@ -28,7 +28,7 @@ func (q *request) bytes(name string) []byte {
 	return nil
 }
 
-// number returns a parameter that is a number, or what stands for it.
+// number returns a parameter that is a number, or its default.
 func (q *request) number(name string, or, least, most int) (int, error) {
 	text := q.param(name)
 	if text == "" {
@@ -64,7 +64,7 @@ func tokenOf(name, text string) (door.Token, error) {
 	}
 	t, err := keyscheme.DecodeText(text)
 	if err != nil {
-		return nil, badRequest("%s is no context that a node gave", name)
+		return nil, badRequest("%s is not a context that a node gave", name)
 	}
 	return t, nil
 }
@@ -81,7 +81,7 @@ func (q *request) inBase64() (bool, error) {
 	}
 }
 
-// replicas returns a parameter that counts replicas, as Riak has them; 0 is the default of the cluster.
+// replicas returns a parameter that counts replicas as in Riak; 0 means the default of the cluster.
 func (q *request) replicas(name string, least int) (n int, given bool, err error) {
 	copies := 1
 	if q.s.opt.Copies != nil {
@@ -105,7 +105,7 @@ func (q *request) replicas(name string, least int) (n int, given bool, err error
 	}
 }
 
-// reads returns how many replicas a read asks. There are no fallbacks: so the primary ones, which pr counts, are all.
+// reads returns how many replicas a read asks. The primary replicas, which pr counts, are all replicas, because there are no fallbacks.
 func (q *request) reads() (int, error) {
 	r, _, err := q.replicas("r", 1)
 	if err != nil {
@@ -115,7 +115,7 @@ func (q *request) reads() (int, error) {
 	return max(r, pr), err
 }
 
-// writes returns how many replicas a change has to reach.
+// writes returns how many replicas a change must reach.
 func (q *request) writes() (out door.Quorum, err error) {
 	w, _, err := q.replicas("w", 1)
 	if err != nil {
@@ -135,7 +135,7 @@ func (q *request) writes() (out door.Quorum, err error) {
 	return out, nil
 }
 
-// span reads which elements are meant.
+// span reads the parameters for a range of elements.
 func (q *request) span() (r door.Read, err error) {
 	r = door.Read{Set: q.set, From: q.bytes("from"), To: q.bytes("to"), Prefix: q.bytes("prefix")}
 	for _, e := range []struct {

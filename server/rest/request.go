@@ -18,25 +18,25 @@ import (
 	"bigset/server/tokens"
 )
 
-// request is a request that is being answered.
+// request is a request being answered.
 type request struct {
 	s     *Server
 	w     http.ResponseWriter
 	r     *http.Request
 	ctx   context.Context
 	route *route
-	path  map[string]string // what the path names
+	path  map[string]string // parameters in the path
 	query url.Values
 	grant tokens.Grant
-	set   []byte // the name of the set, where the path names one
+	set   []byte // the name of the set, if the path names one
 	body  []byte
-	read  bool  // the body is, or there is none
+	read  bool  // the body is read, or there is none
 	taken int64 // bytes of the memory for long requests
 	begun bool  // the answer has begun
 	ends  []func()
 }
 
-// end gives back what the request took.
+// end returns everything that the request has taken.
 func (q *request) end() {
 	for _, f := range q.ends {
 		f()
@@ -44,7 +44,7 @@ func (q *request) end() {
 	q.s.opt.Limits.GiveLong(q.taken)
 }
 
-// admit judges a request before it costs anything, and reads its body.
+// admit checks a request before it costs anything, and reads its body.
 func (q *request) admit() (err error) {
 	h := q.w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -53,11 +53,11 @@ func (q *request) admit() (err error) {
 	q.route, q.path, none = find(q.r)
 	if q.s.opt.Hosts != nil {
 		if name, ok := q.s.opt.Hosts.Has(q.r); !ok {
-			return faultf(http.StatusMisdirectedRequest, "host", "%.200q is no name of this node: ask by an IP address, or start with --admin-hosts", name)
+			return faultf(http.StatusMisdirectedRequest, "host", "%.200q is not a name of this node: ask by an IP address, or start with --admin-hosts", name)
 		}
 	}
 	if !origin.IsOwnPage(q.r) {
-		return faultf(http.StatusForbidden, "origin", "a request for a page of somewhere else: enter the address in the browser itself")
+		return faultf(http.StatusForbidden, "origin", "a request from a page of another site: enter the address in the browser itself")
 	}
 	if none != nil {
 		return none
@@ -67,7 +67,7 @@ func (q *request) admit() (err error) {
 	}
 	for name, values := range q.query {
 		if !slices.Contains(q.route.params, name) {
-			return badRequest("%.100q is no parameter of %s %s; GET /openapi.json lists all", name, q.route.method, q.route.path)
+			return badRequest("%.100q is not a parameter of %s %s; GET /openapi.json lists all", name, q.route.method, q.route.path)
 		}
 		if len(values) > 1 && name != "element" {
 			return badRequest("parameter %s is given twice", name)
@@ -79,7 +79,7 @@ func (q *request) admit() (err error) {
 	return q.readBody()
 }
 
-// permit asks whether the client's token permits the request.
+// permit returns an error unless the client's token permits the request.
 func (q *request) permit() (err error) {
 	if learned := q.s.opt.Learned; q.route.verb != 0 && learned != nil && !learned(q.ctx) {
 		return tokens.ErrUnlearned
@@ -110,12 +110,12 @@ func (q *request) permit() (err error) {
 	case isSet:
 		return q.name(key)
 	case inBucket:
-		return q.grant.Valid() // its handler makes a key, and asks about that
+		return q.grant.Valid() // its handler makes a key and then checks the token for it
 	}
 	return q.grant.Check(q.route.verb, nil)
 }
 
-// name has the request be about a set of the bucket in its path.
+// name sets the set of the request to one in the bucket of its path.
 func (q *request) name(key string) error {
 	q.set = setname.Name{Type: []byte(q.path["type"]), Bucket: []byte(q.path["bucket"]), Key: []byte(key)}.Set()
 	if err := bigset.CheckName(q.set); err != nil {
@@ -124,16 +124,16 @@ func (q *request) name(key string) error {
 	return q.grant.Check(q.route.verb, q.set)
 }
 
-// take takes memory from what all long requests and answers of the node share, until the request ends.
+// take takes memory from the bytes that all long requests and answers of the node share, until the request ends.
 func (q *request) take(n int64) error {
 	if !q.s.opt.Limits.TakeLong(n) {
-		return faultf(http.StatusServiceUnavailable, "unavailable", "long requests and answers of other clients take all memory that there is for them")
+		return faultf(http.StatusServiceUnavailable, "unavailable", "long requests and answers of other clients take all the memory for them")
 	}
 	q.taken += n
 	return nil
 }
 
-// readBody reads the body of a request that has one. Its time is bounded, and a second more for each 256 KiB.
+// readBody reads the body of a request, if it has one. The time for it is bounded, with one more second for each 256 KiB.
 func (q *request) readBody() error {
 	if q.route.body == "" {
 		if q.r.ContentLength != 0 {
@@ -155,7 +155,7 @@ func (q *request) readBody() error {
 	}
 	control := http.NewResponseController(q.w)
 	deadline := time.Now().Add(q.s.opt.RequestTime)
-	_ = control.SetReadDeadline(deadline) // connections of tests have none
+	_ = control.SetReadDeadline(deadline) // connections in tests have none
 	room := min(most, max(512, q.r.ContentLength)) + 1
 	if q.r.ContentLength < 0 {
 		room = bodyBytesKept
@@ -194,10 +194,10 @@ func (q *request) tooLong() error {
 	return faultf(http.StatusRequestEntityTooLarge, "too_long", "the body has more than %d bytes; send it in parts", q.s.opt.RequestBytesMax)
 }
 
-// timeoutMost is the largest timeout that is understood, in milliseconds. What is above Options.ExecuteTime means that.
+// timeoutMost is the largest timeout that is accepted, in milliseconds. A timeout above Options.ExecuteTime means that time.
 const timeoutMost = 3_600_000
 
-// execute gives the request a place among those that are executed, and a time.
+// execute gives the request a place among those being executed, and a time, and runs it.
 func (q *request) execute() error {
 	places := q.s.requests
 	if q.route.stream {
@@ -227,7 +227,7 @@ func (q *request) execute() error {
 	return q.route.run(q)
 }
 
-// mayBeSet returns why the set of the request can't be changed: clients of redis would see a filter by its name.
+// mayBeSet returns why the set of the request can't be changed: clients of redis would see a filter under its name.
 func (q *request) mayBeSet() error {
 	key, ok := setname.Key(q.set)
 	if !ok {
@@ -240,7 +240,7 @@ func (q *request) mayBeSet() error {
 	return err
 }
 
-// filterOf returns the filter of a name, or nil.
+// filterOf returns the filter with a name, or nil.
 func (q *request) filterOf(name []byte) (door.Filter, error) {
 	if len(name) == 0 || len(name) > filterNameBytesMax {
 		return nil, nil

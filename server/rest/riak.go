@@ -13,7 +13,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// accept reads the parameters of Riak that change nothing here, so that what is no value of theirs is refused.
+// accept reads parameters of Riak that have no effect here, so that invalid values are refused.
 func (q *request) accept() error {
 	for _, name := range ofRiak[:3] {
 		if _, err := q.flag(name, false); err != nil {
@@ -24,7 +24,7 @@ func (q *request) accept() error {
 	return err
 }
 
-// fetch answers a set as Riak does: {"type":"set","context":...,"value":[...]}.
+// fetch answers with a set as Riak does: {"type":"set","context":...,"value":[...]}.
 func (q *request) fetch() error {
 	a := &whole{q: q}
 	var err error
@@ -48,7 +48,7 @@ func (q *request) fetch() error {
 	return a.send(http.StatusOK)
 }
 
-// set appends a whole set. Its context comes with the first elements, and so stands before them.
+// set appends a whole set. Its context comes with the first elements, and so precedes them.
 func (a *whole) set(r door.Read) error {
 	if err := a.raw(`{"type":"set"`); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (a *whole) set(r door.Read) error {
 	return a.raw(`}`)
 }
 
-// elements appends the context of a read, unless it is bare, and the elements as "value", their contexts as "contexts" where they are asked for. after is
-// where the next page begins.
+// elements appends the context of a read unless the read is bare, the elements as "value", and their contexts as "contexts" if requested.
+// after is where the next page begins.
 func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err error) {
 	first, n := true, 0
 	var contexts []door.Token
@@ -110,7 +110,7 @@ func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err e
 	return after, a.contexts(contexts)
 }
 
-// contexts appends the contexts of elements; null where there is none.
+// contexts appends the contexts of elements; null for an element without one.
 func (a *whole) contexts(list []door.Token) error {
 	err := a.raw(`,"contexts":[`)
 	for i, t := range list {
@@ -138,7 +138,7 @@ func (q *request) update() error {
 	return err
 }
 
-// create changes a set whose key the node makes. The answer tells the key also where nobody knows whether the set was changed.
+// create changes a set whose key the node makes. The answer contains the key even if it is unknown whether the set was changed.
 func (q *request) create() error {
 	again, err := q.flag("retry", false)
 	if err != nil {
@@ -164,7 +164,7 @@ func (q *request) create() error {
 	return err
 }
 
-// wanted is what an update is answered by.
+// wanted says what the answer to an update contains.
 type wanted struct {
 	body, changes, context bool
 	base64                 bool
@@ -196,7 +196,7 @@ func (q *request) wanted() (want wanted, err error) {
 	return want, err
 }
 
-// change writes what the body says and answers. done is called when it has happened, and returns the status.
+// change writes the changes of the body and answers. done is called when they have happened, and returns the status.
 func (q *request) change(done func() int) (door.Written, error) {
 	want, err := q.wanted()
 	if err == nil {
@@ -242,7 +242,7 @@ func (q *request) change(done func() int) (door.Written, error) {
 	return out, nil
 }
 
-// sendChanges answers what a change came to.
+// sendChanges answers with the result of a change.
 func (q *request) sendChanges(status int, w *door.Written) error {
 	a := &whole{q: q}
 	err := a.raw(`{"type":"set","removed":` + strconv.Itoa(w.Removed) + `,"acked":` + strconv.Itoa(w.Acked) + `,"durable":` + strconv.Itoa(w.Durable) + `,"changed":[`)
@@ -269,7 +269,7 @@ func (q *request) sendChanges(status int, w *door.Written) error {
 	return a.send(status)
 }
 
-// sendBody answers the set that was changed.
+// sendBody answers with the set that was changed.
 func (q *request) sendBody(status int, want wanted) error {
 	a := &whole{q: q, base64: want.base64}
 	if err := a.set(door.Read{Set: q.set, R: want.r, Bare: !want.context}); err != nil {
@@ -278,13 +278,14 @@ func (q *request) sendBody(status int, want wanted) error {
 	return a.send(status)
 }
 
-// afterChange answers a change that was made, when what was to be shown with it can't be shown: that is no error, or the client would send the change again.
+// afterChange answers a change that was made but whose set can't be shown. This is not an error status, or the client would send the change
+// again.
 func (q *request) afterChange(status int, err error) error {
 	_, f, _ := answerOf(err, false)
 	return q.json(status, map[string]string{"type": "set", "omitted": f.Error, "message": "the change was made; " + f.Message})
 }
 
-// drop removes everything in a set or, with a context, what that saw.
+// drop removes everything in a set or, with a context, what that context saw.
 func (q *request) drop() error {
 	d := door.Drop{Set: q.set}
 	var err error
@@ -301,5 +302,5 @@ func (q *request) drop() error {
 	return q.json(http.StatusOK, map[string]any{"type": "set", "left": left})
 }
 
-// unheard reports whether an error says that nobody has heard of a set.
+// unheard reports whether an error says that no replica has heard of a set.
 func unheard(err error) bool { return errors.Is(err, bigset.ErrNotFound) }

@@ -18,47 +18,50 @@ import (
 
 // Limits of a connection.
 const (
-	headerTime     = 10 * time.Second // for the head of a request, and for the TLS handshake
-	idleTime       = 2 * time.Minute  // for the next request, where Options.IdleTime is 0
-	headerBytesMax = 60 << 10         // of the head of a request; net/http adds 4 KiB
-	bodyBytesKept  = 64 << 10         // of a body that does not count among long requests
+	headerTime     = 10 * time.Second // for the header of a request, and for the TLS handshake
+	idleTime       = 2 * time.Minute  // for the next request, if Options.IdleTime is 0
+	headerBytesMax = 60 << 10         // of the header of a request; net/http adds 4 KiB
+	bodyBytesKept  = 64 << 10         // of a body that is not counted among long requests
 )
 
-// RequestBytesLeast is the least that the longest request may be: a body with the longest element, escaped or in base64.
+// RequestBytesLeast is the lower bound of RequestBytesMax: a body with the longest element, escaped or in base64.
 const RequestBytesLeast = 512 << 10
 
-// Options are a server's, beside those of its door, of which it uses those that door.NewLink does, RequestBytesMax, IdleTime, RequestTime and WriteTime.
+// Options are the options of a server and of its door. Of the door's it uses those that door.NewLink uses, RequestBytesMax, IdleTime,
+// RequestTime and WriteTime.
 type Options struct {
 	door.Options
-	// Version is the program's, and Name the node's; empty for a node alone.
+	// Version is the program's version. Node is the node's name; empty for a node without a cluster.
 	Version, Node string
-	// AnswerBytesMax is the longest answer that is one JSON value; 64 MiB. A longer one is refused.
+	// AnswerBytesMax is the longest answer of one JSON value; the default is 64 MiB. A longer one is refused.
 	AnswerBytesMax int
-	// RequestsMax are executed at one time, and StreamsMax answers may be streams; 1,024 and 256. One more is refused (503).
+	// RequestsMax is how many requests are executed at one time, and StreamsMax how many streams; the defaults are 1,024 and 256. One more
+	// is refused (503).
 	RequestsMax, StreamsMax int
-	// ExecuteTime is how long a request may take that is no stream and has no timeout of its own; 1 minute.
+	// ExecuteTime bounds a request that is not a stream and has no timeout of its own; the default is 1 minute.
 	ExecuteTime time.Duration
-	// Hosts are the names by which the node is asked; nil is any, for tests.
+	// Hosts are the names by which clients may ask for the node; nil means any, for tests.
 	Hosts *origin.Hosts
-	// Tokens say what clients may do; nil permits everything.
+	// Tokens checks what clients may do; nil permits everything.
 	Tokens *tokens.Guard
-	// Learned returns once clients may be judged by the Tokens, and reports false where that will not be; nil is at once. Health and the console do not ask it.
+	// Learned returns true once clients can be checked by the Tokens, or false if that will not happen; nil means at once. Health and the
+	// console do not call it.
 	Learned func(ctx context.Context) bool
-	// Copies returns how many replicas a set has, which is what "all" means; nil is one.
+	// Copies returns how many replicas a set has, which is the meaning of "all"; nil means one.
 	Copies func() int
-	// About says what people and monitoring are told of the node.
+	// About is the information about the node for people and monitoring.
 	About About
 }
 
-// About are the facts of a node beside its sets. Each may be nil.
+// About is information about a node other than its sets. Each function may be nil.
 type About struct {
-	// NotReady returns why clients should not be sent to the node, and Warnings what an operator should do something about.
+	// NotReady returns why clients should not be sent to the node, and Warnings what an operator should act on.
 	NotReady, Warnings func() []string
-	// Figures calls f for each figure of the node, its label and the label's value empty where it has none.
+	// Figures calls f for each figure of the node. The label and its value are empty for a figure without a label.
 	Figures func(f func(name, label, of string, value float64)) error
-	// Members returns what the node knows of its cluster, for JSON; nil on a node alone.
+	// Members returns what the node knows about its cluster, for JSON; nil without a cluster.
 	Members func() any
-	// Here returns what this node's disk has of a set, for JSON.
+	// Here returns what this node's disk contains of a set, for JSON.
 	Here func(ctx context.Context, set []byte) (any, error)
 }
 
@@ -76,10 +79,10 @@ type Server struct {
 	failed   atomic.Uint64
 	hidden   cipher.AEAD // for names in cursors
 	started  time.Time
-	spy      func(r *route, parameter string) // of tests: which parameter a handler reads
+	spy      func(r *route, parameter string) // for tests: which parameter a handler reads
 }
 
-// New returns a server, which does nothing before Serve is called. The door's Name is "http" where it is empty.
+// New returns a server, which does nothing before Serve is called. The door's Name defaults to "http".
 func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if o.Options.Name == "" {
 		o.Options.Name = "http"
@@ -143,7 +146,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	q := &request{s: s, w: w, r: r, ctx: r.Context()}
 	defer q.end()
 	defer func() {
-		if p := recover(); p != nil { // which net/http would log as it logs what clients do
+		if p := recover(); p != nil { // net/http would log it like errors of clients
 			s.opt.Log.Error(s.opt.Options.Name+": a bug", "request", r.Method+" "+r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			panic(http.ErrAbortHandler)
 		}
@@ -163,8 +166,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // Metrics are what a server has counted since it was made.
 type Metrics struct {
 	door.Counts
-	Requests map[string]Latency // by what they ask for
-	// Errors are answers that are errors; Failures are those of them that are faults of the node, or of which nobody knows what happened.
+	Requests map[string]Latency // by kind
+	// Errors counts answers that are errors. Failures counts those of them that are faults of the node or have an unknown outcome.
 	Errors, Failures uint64
 }
 

@@ -164,14 +164,14 @@ func TestBadRequests(t *testing.T) {
 	for _, c := range []struct{ method, path, body, has string }{
 		{"POST", friends, ``, "JSON"},
 		{"POST", friends, `1`, "object"},
-		{"POST", friends, `{}`, "nothing is to be changed"},
-		{"POST", friends, `{"add_all":[]}`, "nothing is to be changed"},
+		{"POST", friends, `{}`, "no change is requested"},
+		{"POST", friends, `{"add_all":[]}`, "no change is requested"},
 		{"POST", friends, `{"add":1}`, "strings"},
 		{"POST", friends, `{"add_all":"a"}`, "array"},
 		{"POST", friends, `{"add":"a"} x`, "byte"},
 		{"POST", friends, `{"add":"a"`, "JSON"},
 		{"POST", friends, `{"add":"a","add":"b"}`, "twice"},
-		{"POST", friends, `{"increment":1}`, "no field"},
+		{"POST", friends, `{"increment":1}`, "not a field"},
 		{"POST", friends, `{"add":{"context":""}}`, "no element"},
 		{"POST", friends, `{"add":["a"]}`, "strings"},
 		{"POST", friends, `{"add":"a","context":"!"}`, "context"},
@@ -187,7 +187,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", friends + "?retry=true", `{"add":"a"}`, "request id"},
 		{"POST", friends + "?request_id=" + strings.Repeat("x", 65), `{"add":"a"}`, "64"},
 		{"POST", friends + "?timeout=0", `{"add":"a"}`, "timeout"},
-		{"GET", friends + "?x=1", "", "no parameter"},
+		{"GET", friends + "?x=1", "", "not a parameter"},
 		{"GET", friends + "?r=1&r=1", "", "twice"},
 		{"GET", friends + "?r=%zz", "", "escape"},
 		{"GET", friends + "/elements?limit=0", "", "limit"},
@@ -245,7 +245,7 @@ func TestFilters(t *testing.T) {
 	s.want("PUT", "/filters/friends", "", 409, "is a set")
 	for _, c := range []struct{ path, body, has string }{
 		{"/filters/a%20b", "", "spaces"}, {"/filters/", "", "bytes"}, {"/filters/x", `{"capacity":-1}`, "whole"}, {"/filters/x", `{"capacity":1.5}`, "whole"},
-		{"/filters/x", `{"probability":2}`, ""}, {"/filters/x", `{"in_memory":1}`, "true or false"}, {"/filters/x", `{"size":1}`, "no field"},
+		{"/filters/x", `{"probability":2}`, ""}, {"/filters/x", `{"in_memory":1}`, "true or false"}, {"/filters/x", `{"size":1}`, "not a field"},
 	} {
 		s.want("PUT", c.path, c.body, 400, c.has)
 	}

@@ -8,17 +8,17 @@ import (
 	"bigset/server/tokens"
 )
 
-// route is what a method of a path asks for. openapi.json describes each.
+// route is a method of a path. openapi.json describes each.
 type route struct {
 	name    string // in figures
 	method  string
 	path    string       // parts in braces are parameters, percent-encoded
-	verb    tokens.Verbs // that a token has to permit on the set or the filter, or on the node where there is none; 0 asks for no token
-	any     bool         // some token is enough
-	params  []string     // that may follow the path
-	body    string       // content type of the body; empty is none
-	changes bool         // an error says what has happened
-	stream  bool         // the answer takes as long as the client takes
+	verb    tokens.Verbs // that a token must permit on the set or the filter or, without one, on the node; 0 needs no token
+	any     bool         // any token is enough
+	params  []string     // parameters that may follow the path
+	body    string       // content type of the body; empty means no body
+	changes bool         // errors contain an outcome
+	stream  bool         // the answer takes as long as the client reads it
 	run     func(*request) error
 	parts   []string // of the path
 }
@@ -30,12 +30,12 @@ const (
 	typeLines  = "application/x-ndjson"
 )
 
-// Parameters that several routes have.
+// Parameters of several routes.
 var (
 	ofWrites = []string{"w", "pw", "dw", "timeout"}
 	ofReads  = []string{"r", "pr", "timeout"}
 	ofRanges = []string{"from", "to", "prefix"}
-	ofRiak   = []string{"basic_quorum", "notfound_ok", "sloppy_quorum", "n_val"} // of Riak, accepted without effect
+	ofRiak   = []string{"basic_quorum", "notfound_ok", "sloppy_quorum", "n_val"} // Riak's parameters that are accepted without effect
 	ofUpdate = list(ofWrites, ofReads[:2], ofRiak, []string{"returnbody", "returnchanges", "include_context", "encoding", "request_id", "retry"})
 )
 
@@ -87,7 +87,7 @@ func init() {
 	}
 }
 
-// find returns the route of a request, with what its path names, or why there is none. An empty part is a part: the empty key is a key.
+// find returns the route of a request and the parameters in its path, or why there is none. An empty part is valid: the empty key is a key.
 func find(r *http.Request) (*route, map[string]string, error) {
 	parts := strings.Split(r.URL.EscapedPath(), "/")
 	var allow []string
@@ -105,15 +105,15 @@ func find(r *http.Request) (*route, map[string]string, error) {
 	if len(allow) > 0 {
 		return nil, nil, &wrongMethod{strings.Join(allow, ", ")}
 	}
-	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is no path here; GET /openapi.json lists all", r.URL.Path)
+	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is not a path here; GET /openapi.json lists all", r.URL.Path)
 }
 
-// wrongMethod is the error for a path that is asked by other methods.
+// wrongMethod is the error for a path that exists for other methods.
 type wrongMethod struct{ allow string }
 
 func (e *wrongMethod) Error() string { return "this path is asked by " + e.allow }
 
-// match reports whether a path is the route's, and returns the parameters in it.
+// match reports whether a path matches the route, and returns the parameters in it.
 func (t *route) match(parts []string) (named map[string]string, ok bool) {
 	if len(parts) != len(t.parts) {
 		return nil, false

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Buckets of a Latency: below 64 µs, 128 µs, 256 µs and so on, the last without a bound.
+// Buckets of a Latency: below 64 µs, 128 µs, 256 µs and so on; the last has no bound.
 const (
 	latencyBuckets = 20
 	latencyLeast   = 64 * time.Microsecond
 )
 
-// Latency says how long requests took, until their answer had been handed to the connection.
+// Latency contains the durations of requests, until the answer was handed to the connection.
 type Latency struct {
 	Count   uint64                 `json:"count"`
-	Seconds float64                `json:"seconds"` // of all together
+	Seconds float64                `json:"seconds"` // sum
 	Buckets [latencyBuckets]uint64 `json:"buckets"` // how many took below 64 µs, 128 µs, 256 µs, … and longer
 }
 
-// timing counts requests. The zero value is ready.
+// timing counts requests. The zero value is ready to use.
 type timing struct {
 	nanos   atomic.Uint64
 	buckets [latencyBuckets]atomic.Uint64

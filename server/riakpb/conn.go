@@ -12,19 +12,19 @@ import (
 	"bigset/server/tokens"
 )
 
-// headBytes is what stands before the code of a message: its length.
+// headBytes is the size of what precedes the code of a message: its length.
 const headBytes = 4
 
-// conn is a connection: it executes requests.
+// conn is a connection. It executes requests.
 type conn struct {
 	*door.Conn
 	s     *Server
 	grant tokens.Grant
-	last  bool // no request is executed any more
-	shake bool // the connection is about to go on with TLS: what stands before that is not executed
+	last  bool // no more requests are executed
+	shake bool // the connection is about to switch to TLS: requests received before are not executed
 }
 
-// Execute implements door.Handler: it executes the whole requests.
+// Execute implements door.Handler. It executes the complete requests.
 func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int) {
 	c.shake = false
 	for !c.Ended() && !c.last && !c.shake && len(buf)-used >= headBytes {
@@ -48,7 +48,7 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 	return used
 }
 
-// strangerBytesMax is the longest message of a client that may do nothing, such as one that is about to give its token.
+// strangerBytesMax is the longest message of a client without permissions, for instance one that is about to send its token.
 const strangerBytesMax = 64 << 10
 
 // longest returns how many bytes the next message may have.
@@ -65,13 +65,13 @@ func (c *conn) TooLong(*door.Conn) {
 	c.fail(fmt.Sprintf("a message of more than %d bytes, or no memory for long requests is left", c.s.opt.RequestBytesMax-headBytes))
 }
 
-// end closes the connection after the answers that are there.
+// end closes the connection after the waiting answers.
 func (c *conn) end() {
 	c.last = true
 	c.Finish()
 }
 
-// execute answers one request.
+// execute executes one request and answers it.
 func (c *conn) execute(ctx context.Context, code byte, body []byte) {
 	n := &c.s.counters
 	if c.s.opt.SecureOnly && code != codeStartTLS && c.TLS() == nil {
@@ -107,7 +107,8 @@ func (c *conn) execute(ctx context.Context, code byte, body []byte) {
 	}
 }
 
-// onSet executes a request about a set. A client that may do nothing has its request not even decoded. The memory for the parts of a long one counts.
+// onSet executes a request about a set. For a client without permissions it does not even decode the request. The memory for the parts of a
+// long request is counted.
 func (c *conn) onSet(what string, do func(context.Context, []byte), ctx context.Context, body []byte) {
 	if err := c.grant.Valid(); err != nil {
 		c.failed(what, nil, err)
@@ -121,14 +122,15 @@ func (c *conn) onSet(what string, do func(context.Context, []byte), ctx context.
 	do(ctx, body)
 }
 
-// What the parts of a request take beside their bytes: each is an element, a door.Op and a bigset.Op. Few are free, as the buffers are that a connection keeps.
+// The memory for the parts of a request beside their bytes: each is an element, a door.Op and a bigset.Op. A few parts are free, like the
+// buffers that a connection keeps.
 const (
 	partBytes = 256
 	partsFree = 256
 )
 
-// errNoRoom is the error where requests and answers of other clients take all memory that there is for them.
-var errNoRoom = fmt.Errorf("%w: long requests and answers of other clients take all memory that there is for them", door.ErrUnavailable)
+// errNoRoom is returned if requests and answers of other clients use all the memory for long ones.
+var errNoRoom = fmt.Errorf("%w: long requests and answers of other clients take all the memory for them", door.ErrUnavailable)
 
 func (c *conn) serverInfo() {
 	if err := c.grant.Valid(); err != nil {
@@ -139,7 +141,7 @@ func (c *conn) serverInfo() {
 	c.Out = appendMessage(c.Out, codeServerInfo, appendBytes(body, 2, []byte(c.s.opt.Version)))
 }
 
-// startTLS has the connection go on with TLS after its answer.
+// startTLS makes the connection switch to TLS after its answer.
 func (c *conn) startTLS() {
 	switch {
 	case c.TLS() != nil:
@@ -153,17 +155,17 @@ func (c *conn) startTLS() {
 	}
 }
 
-// authenticate takes a token as the password of any user.
+// authenticate accepts a token as the password of any user.
 func (c *conn) authenticate(body []byte) {
 	q, err := decodeAuth(body)
 	if err != nil {
 		c.fail(plain(err))
 		return
 	}
-	c.MayWait() // for a list that is being learned
+	c.MayWait() // for a list that is still being learned
 	grant, err := c.s.opt.Tokens.Authenticate(q.password)
 	switch {
-	case errors.Is(err, tokens.ErrNone): // none is needed
+	case errors.Is(err, tokens.ErrNone): // no token is needed
 	case errors.Is(err, tokens.ErrSecret):
 		c.fail("Authentication failed")
 		return
@@ -176,7 +178,7 @@ func (c *conn) authenticate(body []byte) {
 	c.Out = appendMessage(c.Out, codeAuthResp)
 }
 
-// within bounds a request by the time that the client gives it, in milliseconds.
+// within bounds a request by the client's timeout in milliseconds; 0 means no bound.
 func within(ctx context.Context, timeout uint32) (context.Context, context.CancelFunc) {
 	if timeout == 0 {
 		return ctx, func() {}
@@ -184,13 +186,13 @@ func within(ctx context.Context, timeout uint32) (context.Context, context.Cance
 	return context.WithTimeout(ctx, time.Duration(timeout)*time.Millisecond)
 }
 
-// fail answers an error.
+// fail answers with an error.
 func (c *conn) fail(text string) {
 	c.s.counters.errors.Add(1)
 	c.Out = appendMessage(c.Out, codeError, appendUint(appendBytes(nil, 1, []byte(text)), 2, errorGeneral))
 }
 
-// failed answers an error of a backend.
+// failed answers with an error of a backend.
 func (c *conn) failed(what string, set []byte, err error) {
 	text, fault := answerOf(err)
 	if fault {

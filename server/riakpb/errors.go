@@ -12,12 +12,12 @@ import (
 	"bigset/server/tokens"
 )
 
-// refusal is an error that is answered as it is.
+// refusal is an error whose text is the answer.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// unserved says of each message of Riak that is not served why, and what to use instead.
+// unserved says why a message of Riak is not served, and what to use instead.
 func unserved(code byte) string {
 	for _, u := range []struct {
 		codes []byte
@@ -26,11 +26,11 @@ func unserved(code byte) string {
 		{[]byte{9, 11}, "objects are not stored here, only sets: use DtFetchReq and DtUpdateReq"},
 		{[]byte{15, 17}, "buckets and keys are not listed over this protocol: use the HTTP port, or SCAN over redis' protocol"},
 		{[]byte{19, 21, 29, 31, 32}, "buckets have no properties here: every type is one of sets"},
-		{[]byte{23, 25, 27, 54, 56, 57, 58, 60}, "there are no queries here: read ranges of a set over HTTP"},
-		{[]byte{50, 52}, "there are no counters here, only sets"},
+		{[]byte{23, 25, 27, 54, 56, 57, 58, 60}, "queries are not supported here: read ranges of a set over HTTP"},
+		{[]byte{50, 52}, "counters are not supported here, only sets are"},
 		{[]byte{3, 5}, "clients have no ids here"},
 		{[]byte{33, 70}, "a node answers for every set: any node may be asked"},
-		{[]byte{90, 92, 94, 96, 98, 100, 104}, "there are no time series here"},
+		{[]byte{90, 92, 94, 96, 98, 100, 104}, "time series are not supported here"},
 	} {
 		for _, c := range u.codes {
 			if c == code {
@@ -41,7 +41,7 @@ func unserved(code byte) string {
 	return fmt.Sprintf("Unknown message code: %d", code) // Riak's words
 }
 
-// answerOf returns what an error is answered by, and whether it is a fault of the node.
+// answerOf returns the text that answers an error, and whether the node is at fault.
 func answerOf(err error) (text string, fault bool) {
 	var r refusal
 	switch {
@@ -66,7 +66,7 @@ func answerOf(err error) (text string, fault bool) {
 	return "internal error, which the log of the node has: " + plain(err), true
 }
 
-// packageNames are what errors of our packages begin with.
+// packageNames are the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "tokens: ", "")
 
 func plain(err error) string { return packageNames.Replace(err.Error()) }

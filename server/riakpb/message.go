@@ -9,7 +9,7 @@ import (
 	"bigset"
 )
 
-// Codes of messages, which are on the wire (riak_pb_messages.csv).
+// Codes of messages. They are on the wire (riak_pb_messages.csv).
 const (
 	codeError         = 0
 	codePingReq       = 1
@@ -33,14 +33,14 @@ const errorGeneral = 1
 // typeSet is the value SET of DtFetchResp.DataType.
 const typeSet = 2
 
-// id is what names a set in a request.
+// id names a set in a request.
 type id struct{ typ, bucket, key []byte }
 
-// fetchReq is a DtFetchReq. Byte strings are parts of the message.
+// fetchReq is a DtFetchReq. Byte strings point into the message.
 type fetchReq struct {
 	id
 	r, pr     quorum
-	timeout   uint32 // milliseconds; 0 is none
+	timeout   uint32 // milliseconds; 0 means none
 	noContext bool   // include_context is false
 }
 
@@ -51,8 +51,8 @@ type updateReq struct {
 	context   []byte
 	adds      [][]byte
 	removes   [][]byte
-	other     string // the operation, where it is not one on a set
-	hasOp     bool   // there is an operation on a set
+	other     string // the operation, if it is not on a set
+	hasOp     bool   // the request has an operation on a set
 	w, dw, pw quorum
 	body      bool // return_body
 	timeout   uint32
@@ -71,7 +71,7 @@ type delReq struct {
 // authReq is an RpbAuthReq.
 type authReq struct{ user, password []byte }
 
-// errMissing is wrapped by the errors of messages that have not all fields that they must have.
+// errMissing is wrapped by the errors of messages without a required field.
 var errMissing = errors.New("a required field is missing")
 
 // field is a field of a message: a number of kind varint, or bytes.
@@ -82,7 +82,7 @@ type field struct {
 	bytes  []byte
 }
 
-// eachField calls f for every field of a message. Fields of kinds that no message here has are skipped.
+// eachField calls f for every field of a message. It skips fields of kinds that no message here has.
 func eachField(message []byte, f func(field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
@@ -119,7 +119,7 @@ func (f field) asBytes(to *[]byte) error {
 	return nil
 }
 
-// asBool stores the truth of a field.
+// asBool stores the boolean of a field.
 func (f field) asBool(to *bool) error {
 	if f.kind != protowire.VarintType {
 		return fmt.Errorf("field %d is of the wrong kind", f.number)
@@ -133,7 +133,7 @@ func (f field) asUint(to *uint32) error {
 	if f.kind != protowire.VarintType {
 		return fmt.Errorf("field %d is of the wrong kind", f.number)
 	}
-	*to = uint32(f.value) // protobuf has a longer number cut off
+	*to = uint32(f.value) // protobuf truncates a longer number
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"bigset/server/door"
 )
 
-// The words that Riak's clients send for numbers of replicas.
+// The words that Riak's clients send as numbers of replicas.
 const (
 	quorumOne     = 0xffffffff - 1
 	quorumMost    = 0xffffffff - 2
@@ -20,7 +20,7 @@ type quorum struct {
 	given bool
 }
 
-// of returns the number for sets with so many replicas; 0 is the default.
+// of returns the number for sets with that many replicas; 0 means the default.
 func (q quorum) of(replicas int) (int, error) {
 	switch {
 	case !q.given || q.n == quorumDefault:
@@ -39,7 +39,7 @@ func (q quorum) of(replicas int) (int, error) {
 	return int(q.n), nil
 }
 
-// largest returns the largest of some numbers of replicas. A primary quorum is a quorum here, where every replica is a primary one.
+// largest returns the largest of some numbers of replicas. A primary quorum is a normal quorum here, because every replica is primary.
 func largest(replicas int, all ...quorum) (most int, err error) {
 	for _, q := range all {
 		n, err := q.of(replicas)
@@ -51,7 +51,7 @@ func largest(replicas int, all ...quorum) (most int, err error) {
 	return most, nil
 }
 
-// writes returns the quorum of a change. A dw of 0 waits for no disk.
+// writes returns the quorum of a change. A dw of 0 means that no disk is waited for.
 func writes(replicas int, w, pw, dw quorum) (q door.Quorum, err error) {
 	if q.W, err = largest(replicas, w, pw); err != nil {
 		return q, err

@@ -9,23 +9,23 @@ import (
 	"bigset/server/tokens"
 )
 
-// RequestBytesLeast is the least that the longest request may be: an update of a set with the longest name by the longest element.
+// RequestBytesLeast is the lower bound of RequestBytesMax: an update of a set with the longest name by the longest element.
 const RequestBytesLeast = 512 << 10
 
-// Options are a server's, beside those of its door.
+// Options are the options of a server, including those of its door.
 type Options struct {
 	door.Options
-	// Node and Version are what RpbGetServerInfoReq is answered by.
+	// Node and Version are the answer to RpbGetServerInfoReq.
 	Node, Version string
-	// Replicas returns how many replicas a set has, for quorums that a client gives as a word; 0 while that is not known. Nil is 1.
+	// Replicas returns how many replicas a set has, for quorums that a client gives as a word; 0 while that is unknown. Nil means 1.
 	Replicas func() int
-	// Tokens judges clients; nil permits everything.
+	// Tokens checks clients; nil permits everything.
 	Tokens *tokens.Guard
-	// Upgrade is what RpbStartTls goes on with; nil refuses it. It is not used where the door speaks TLS from the first byte.
+	// Upgrade is the configuration for RpbStartTls; nil refuses it. It is not used if the door uses TLS from the first byte.
 	Upgrade *tls.Config
-	// SecureOnly refuses everything before RpbStartTls, on a connection without TLS. It needs Upgrade.
+	// SecureOnly refuses every request before RpbStartTls on a connection without TLS. It needs Upgrade.
 	SecureOnly bool
-	// AnswerBytesMax is the longest answer; 64 MiB. A set that takes more is refused.
+	// AnswerBytesMax is the longest answer; the default is 64 MiB. A larger set is refused.
 	AnswerBytesMax int
 }
 
@@ -38,7 +38,7 @@ type Server struct {
 	failures *door.Failures
 }
 
-// New returns a server, which does nothing before Serve is called. The Name of the options is "riak" where it is empty.
+// New returns a server, which does nothing before Serve is called. The Name of the options defaults to "riak".
 func New(sets door.Backend, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "riak"
@@ -69,13 +69,13 @@ func New(sets door.Backend, o Options) (*Server, error) {
 // Metrics are what a server has counted since it was made.
 type Metrics struct {
 	door.Counts
-	Fetches, Updates, Deletes, Pings, Others uint64 // requests by what they ask
-	// Errors are answers that are errors; Failures are those of them that are faults of the node.
+	Fetches, Updates, Deletes, Pings, Others uint64 // requests by kind
+	// Errors counts answers that are errors; Failures counts those of them that are faults of the node.
 	Errors, Failures uint64
-	Elements         uint64 // elements that were asked to be added or removed
+	Elements         uint64 // elements in requests to add or remove
 }
 
-// counters are what a server counts.
+// counters are the counts of a server.
 type counters struct {
 	fetches, updates, deletes, pings, others, errors, failures, elements atomic.Uint64
 }

@@ -34,12 +34,12 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 	if err == nil {
 		err = c.grant.Check(tokens.Read, set)
 	}
-	v := value{c: c, number: 2} // what it takes is given back after the answer
+	v := value{c: c, number: 2} // its memory is returned after the answer
 	if err == nil {
 		err = v.read(ctx, door.Read{Set: set, R: r, Bare: q.noContext})
 	}
 	switch {
-	case errors.Is(err, bigset.ErrNotFound): // no value says so
+	case errors.Is(err, bigset.ErrNotFound): // an answer without a value
 		c.Out = appendMessage(c.Out, codeFetchResp, appendUint(nil, 2, typeSet))
 	case err != nil:
 		c.failed("fetch", set, err)
@@ -97,7 +97,7 @@ func (c *conn) update(ctx context.Context, body []byte) {
 	v.send(codeUpdateResp, head)
 }
 
-// done says of an error of reading that the change before it was made.
+// done turns an error of a read into one that says that the change before it was made.
 func done(err error) error {
 	text, _ := answerOf(err)
 	return refusal("the change was made, but the set could not be read for return_body: " + text)
@@ -131,7 +131,7 @@ func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
 	return err
 }
 
-// delete answers an RpbDelReq: it drops a set or, with a context, what that saw of it.
+// delete answers an RpbDelReq. It drops a set or, with a context, what that context saw.
 func (c *conn) delete(ctx context.Context, body []byte) {
 	q, err := decodeDel(body)
 	if err != nil {
@@ -156,10 +156,10 @@ func (c *conn) delete(ctx context.Context, body []byte) {
 	c.Out = appendMessage(c.Out, codeDelResp)
 }
 
-// keyLetters are those of the keys that a node makes, as Riak's are.
+// keyLetters are the digits of the keys that a node makes, as in Riak.
 const keyLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// newKey returns a key that nobody has: 160 random bits.
+// newKey returns a key that no set has: 160 random bits.
 func newKey() []byte {
 	var random [20]byte
 	rand.Read(random[:]) // never fails
@@ -172,7 +172,7 @@ func newKey() []byte {
 	return key
 }
 
-// value gathers a set as an answer has it: the elements as fields of one number. Its memory counts among that of all long answers.
+// value collects a set for an answer: the elements as fields with one number. Its memory counts toward that of all long answers.
 type value struct {
 	c       *conn
 	number  protowire.Number
@@ -181,10 +181,10 @@ type value struct {
 	context []byte
 }
 
-// valueFree is how much a value takes without being counted: as much as a connection keeps.
+// valueFree is how much memory a value takes without being counted: as much as a connection keeps.
 const valueFree = 64 << 10
 
-// read reads a set. What it returns for a set of which nobody has heard is bigset.ErrNotFound.
+// read reads a set. It returns bigset.ErrNotFound for a set that no replica has heard of.
 func (v *value) read(ctx context.Context, r door.Read) error {
 	for part, err := range v.c.s.sets.Read(ctx, r) {
 		if err != nil {
@@ -221,10 +221,10 @@ func (v *value) add(element []byte) error {
 	return nil
 }
 
-// sendBytes is how much of an answer is given to the connection at once.
+// sendBytes is how much of an answer is passed to the connection at once.
 const sendBytes = 64 << 10
 
-// send answers: the head, then the value, as fast as the client takes it.
+// send sends the answer, the head and then the value, as fast as the client reads it.
 func (v *value) send(code byte, head []byte) {
 	n := 1 + len(head) + len(v.bytes)
 	v.c.Out = append(v.c.Out, byte(n>>24), byte(n>>16), byte(n>>8), byte(n), code)

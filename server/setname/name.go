@@ -2,16 +2,16 @@ package setname
 
 import "bytes"
 
-// PlainType and PlainBucket are the type and the bucket whose keys name sets as they are.
+// PlainType and PlainBucket are the type and the bucket whose keys name sets directly.
 const (
 	PlainType   = "sets"
 	PlainBucket = "default"
 )
 
-// mark begins the names of types and buckets, and ends each of these in it.
+// mark begins names with a type and a bucket, and ends each of these two in the name.
 var mark = []byte{0, 1}
 
-// OfKey returns the name of the set of a key. It is the key itself, not a copy, where that has a first byte other than zero.
+// OfKey returns the name of the set of a key. It returns the key itself, not a copy, if the first byte of the key is not zero.
 func OfKey(key []byte) []byte {
 	if len(key) > 0 && key[0] != 0 {
 		return key
@@ -19,7 +19,7 @@ func OfKey(key []byte) []byte {
 	return append([]byte{0}, key...)
 }
 
-// Key inverts OfKey; the key is a part of the name. ok is false for a name that belongs to no key.
+// Key inverts OfKey. The key points into the name. ok is false for a name that belongs to no key.
 func Key(name []byte) (key []byte, ok bool) {
 	switch {
 	case len(name) == 0:
@@ -32,7 +32,7 @@ func Key(name []byte) (key []byte, ok bool) {
 	return nil, false
 }
 
-// Name is how Riak and HTTP name a set.
+// Name is the name of a set in Riak and HTTP.
 type Name struct{ Type, Bucket, Key []byte }
 
 // Set returns the name of the set.
@@ -45,12 +45,13 @@ func (n Name) Set() []byte {
 
 func (n Name) isPlain() bool { return string(n.Type) == PlainType && string(n.Bucket) == PlainBucket }
 
-// Prefix returns what the names of all sets of a bucket begin with, and no others. It is not for the bucket of the plain names.
+// Prefix returns what the names of all sets of a bucket, and no others, begin with. It must not be called for the bucket of the plain
+// names.
 func Prefix(typ, bucket []byte) []byte {
 	return appendPart(appendPart(append([]byte{}, mark...), typ), bucket)
 }
 
-// appendPart appends a type or a bucket, with what ends it.
+// appendPart appends a type or a bucket and its end mark.
 func appendPart(dst, part []byte) []byte {
 	for _, b := range part {
 		if dst = append(dst, b); b == 0 {
@@ -60,7 +61,7 @@ func appendPart(dst, part []byte) []byte {
 	return append(dst, mark...)
 }
 
-// Split inverts Name.Set. ok is false for a name that belongs to nobody. What it returns may be parts of the name.
+// Split inverts Name.Set. ok is false for a name that belongs to no client. The results may point into the name.
 func Split(set []byte) (n Name, ok bool) {
 	if key, ok := Key(set); ok {
 		return Name{[]byte(PlainType), []byte(PlainBucket), key}, true
@@ -78,7 +79,7 @@ func Split(set []byte) (n Name, ok bool) {
 	return n, true
 }
 
-// cutPart inverts appendPart and returns what comes after it.
+// cutPart inverts appendPart and returns the rest of b.
 func cutPart(b []byte) (part, rest []byte, ok bool) {
 	part = []byte{}
 	for {

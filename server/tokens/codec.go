@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// What an encoding has; docs/format.md draws it. It is on disk and on the wire.
+// The parts of an encoding; docs/format.md draws it. It is on disk and on the wire.
 const (
 	formatVersion = 1
 	stateActive   = 1
 	stateRemoved  = 2
-	listMax       = 2 * EntriesMax // entries: lists that grew apart may have more together than one takes
+	listMax       = 2 * EntriesMax // entries: lists that diverged may together have more entries than one list accepts
 )
 
-// Append appends a list of entries, which it puts in the order of their IDs.
+// Append appends a list of entries, sorted by ID.
 func Append(dst []byte, entries []Entry) []byte {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int { return bytes.Compare(a.ID[:], b.ID[:]) })
@@ -38,7 +38,7 @@ func appendEntry(dst []byte, e *Entry) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(e.Label))), e.Label...)
 }
 
-// Decode inverts Append. It takes nothing else than what Append makes of entries that are well formed, no two of one ID; what is wrong is ErrEntry.
+// Decode inverts Append. It accepts only what Append makes of well-formed entries with distinct IDs; otherwise it returns ErrEntry.
 func Decode(b []byte) ([]Entry, error) {
 	in := input{b: b}
 	if v := in.byte(); v != formatVersion {
@@ -65,13 +65,13 @@ func Decode(b []byte) ([]Entry, error) {
 		}
 		entries = append(entries, e)
 	}
-	if in.short || !bytes.Equal(Append(nil, entries), b) { // numbers have one form, and nothing comes after the last entry
+	if in.short || !bytes.Equal(Append(nil, entries), b) { // numbers have one form, and nothing follows the last entry
 		return nil, fmt.Errorf("%w: a list of %d bytes that is not whole, or not in its form", ErrEntry, len(b))
 	}
 	return entries, nil
 }
 
-// input is what is left to decode. Once it was too short it gives zeros.
+// input is what is left to decode. Once it was too short, it returns zeros.
 type input struct {
 	b     []byte
 	short bool

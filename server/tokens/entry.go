@@ -14,35 +14,35 @@ import (
 
 // Errors of tokens.
 var (
-	// ErrNoToken says that a request needs a token, and none was given, or the one that was given has been removed.
+	// ErrNoToken: the request needs a token, and none was given or the given one has been removed.
 	ErrNoToken = errors.New("tokens: a token is needed")
-	// ErrSecret says that a secret is of no token.
+	// ErrSecret: the secret belongs to no token.
 	ErrSecret = errors.New("tokens: the secret is of no token")
-	// ErrDenied says that a token does not permit a request.
+	// ErrDenied: the token does not permit the request.
 	ErrDenied = errors.New("tokens: the token does not permit this")
-	// ErrNone says that a secret was given, and there are no tokens.
+	// ErrNone: a secret was given, but no tokens exist.
 	ErrNone = errors.New("tokens: there are no tokens")
-	// ErrUnlearned says that a node has not learned yet which tokens there are. Ask again, or another node.
+	// ErrUnlearned: the node has not learned yet which tokens exist. Ask again, or ask another node.
 	ErrUnlearned = errors.New("tokens: this node has not learned yet which tokens there are")
 
-	// ErrEntry says that a token, or a list of tokens, is not well formed.
+	// ErrEntry: a token or a list of tokens is not well formed.
 	ErrEntry = errors.New("tokens: bad token")
-	// ErrNotFound says that there is no token with an ID.
+	// ErrNotFound: no token has the ID.
 	ErrNotFound = errors.New("tokens: no such token")
-	// ErrFull says that a list has no room for another token.
+	// ErrFull: the list has no room for another token.
 	ErrFull = errors.New("tokens: too many tokens")
 )
 
-// Verbs are what a token permits. They are on disk and on the wire, as bits.
+// Verbs are what a token permits. They are bits on disk and on the wire.
 type Verbs byte
 
 // Verbs.
 const (
-	// Read is to learn what a name has, and that it exists.
+	// Read permits reading the contents of a name, and whether it exists.
 	Read Verbs = 1 << iota
-	// Write is to change what a name has, to make it and to remove it.
+	// Write permits changing the contents of a name, creating it and removing it.
 	Write
-	// Admin is what concerns the node and no name, such as its figures. It has no prefix.
+	// Admin permits requests about the node rather than a name, such as its figures. It has no prefix.
 	Admin
 	verbsAll = Read | Write | Admin
 )
@@ -52,7 +52,7 @@ var verbNames = []struct {
 	name string
 }{{Read, "read"}, {Write, "write"}, {Admin, "admin"}}
 
-// String returns verbs as ParseVerbs reads them.
+// String returns verbs in the form that ParseVerbs reads.
 func (v Verbs) String() string {
 	var names []string
 	for _, n := range verbNames {
@@ -63,7 +63,7 @@ func (v Verbs) String() string {
 	return strings.Join(names, ",")
 }
 
-// ParseVerbs reads verbs with commas between them.
+// ParseVerbs reads verbs separated by commas.
 func ParseVerbs(text string) (v Verbs, err error) {
 	for _, word := range strings.Split(text, ",") {
 		was := v
@@ -79,10 +79,10 @@ func ParseVerbs(text string) (v Verbs, err error) {
 	return v, nil
 }
 
-// ID names a token. It is no secret.
+// ID names a token. It is not secret.
 type ID [8]byte
 
-// String returns an ID as ParseID reads it.
+// String returns an ID in the form that ParseID reads.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // ParseID reads an ID.
@@ -98,33 +98,33 @@ func ParseID(text string) (id ID, err error) {
 const (
 	LabelBytesMax  = 64     // of the label of a token
 	PrefixBytesMax = 512    // of its prefix
-	ActiveMax      = 1000   // tokens that are not removed
-	EntriesMax     = 50_000 // tokens, with those that were removed
+	ActiveMax      = 1000   // tokens that have not been removed
+	EntriesMax     = 50_000 // tokens including removed ones
 )
 
-// Entry is a token as lists have it. Of one that was removed only the ID is left.
+// Entry is a token in a list. A removed token keeps only its ID.
 type Entry struct {
 	ID      ID
 	Removed bool
 	Hash    [sha256.Size]byte // of the secret's text
 	Verbs   Verbs
-	Prefix  []byte // of the names that it is good for; empty is all
-	Label   string // what it is for, for people; 1 to LabelBytesMax printable ASCII characters without spaces
-	Created uint64 // second since 1970
+	Prefix  []byte // of the names on which it permits the verbs; empty means all
+	Label   string // purpose, for people; 1 to LabelBytesMax printable ASCII characters without spaces
+	Created uint64 // seconds since 1970
 }
 
-// Texts of secrets: the mark, the ID in hexadecimal digits, and 256 random bits.
+// The text of a secret: the mark, the ID in hexadecimal digits, and 256 random bits.
 const (
 	secretMark  = "bigset_"
 	secretBits  = 32 // bytes
 	secretBytes = len(secretMark) + 2*len(ID{}) + 1 + (secretBits*8+5)/6
 )
 
-// New returns a token and its secret, which nothing else has.
+// New returns a token and its secret. Only the caller has the secret.
 func New(label string, verbs Verbs, prefix []byte, now time.Time) (e Entry, secret string, err error) {
 	var random [secretBits]byte
 	e = Entry{Verbs: verbs, Prefix: bytes.Clone(prefix), Label: label, Created: uint64(max(0, now.Unix()))}
-	_, _ = rand.Read(e.ID[:]) // it never fails
+	_, _ = rand.Read(e.ID[:]) // never fails
 	_, _ = rand.Read(random[:])
 	secret = secretMark + e.ID.String() + "_" + base64.RawURLEncoding.EncodeToString(random[:])
 	e.Hash = sha256.Sum256([]byte(secret))
@@ -140,7 +140,7 @@ func idOf(secret []byte) (id ID, ok bool) {
 	return id, err == nil
 }
 
-// check returns what is wrong with an entry.
+// check reports what is wrong with an entry.
 func (e *Entry) check() error {
 	switch {
 	case e.Removed:
@@ -159,10 +159,10 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// removed returns what is left of a token that is removed.
+// removed returns what remains of a removed token.
 func (e *Entry) removed() Entry { return Entry{ID: e.ID, Removed: true} }
 
-// compare orders entries of one ID: the later one holds. A removal is the last word.
+// compare orders entries with one ID: the greater one prevails. A removal is the greatest.
 func (e *Entry) compare(o *Entry) int {
 	switch {
 	case e.Removed != o.Removed && e.Removed:

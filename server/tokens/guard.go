@@ -2,17 +2,17 @@ package tokens
 
 import "bytes"
 
-// Guard judges the clients of a door. A nil Guard permits everything.
+// Guard checks the clients of a door. A nil Guard permits everything.
 type Guard struct {
 	List *List
-	// Always asks for a token also while there are none: a door that others reach is closed then.
+	// Always requires a token even while no tokens exist: a door that other machines can reach is then closed.
 	Always bool
 }
 
-// Anonymous returns what a client may do that has given no secret.
+// Anonymous returns the permissions of a client that has given no secret.
 func (g *Guard) Anonymous() Grant { return Grant{guard: g, open: g == nil} }
 
-// Authenticate returns what a secret permits. Errors are ErrSecret, ErrNone where there are no tokens and none is needed, and ErrUnlearned.
+// Authenticate returns what a secret permits. Errors are ErrSecret, ErrNone if no tokens exist and none is needed, and ErrUnlearned.
 func (g *Guard) Authenticate(secret []byte) (Grant, error) {
 	switch {
 	case g == nil:
@@ -32,14 +32,15 @@ func (g *Guard) Authenticate(secret []byte) (Grant, error) {
 // needed reports whether a request needs a token.
 func (g *Guard) needed() bool { return g.Always || g.List.closed.Load() }
 
-// Grant is what a client may do. It is judged at each call, so that it follows the list. The zero Grant permits nothing.
+// Grant is what a client may do. It follows the list, because it is checked at each call. The zero Grant permits nothing.
 type Grant struct {
 	guard *Guard
-	of    *token // nil: no secret was given
-	open  bool   // there is no guard
+	of    *token // nil if no secret was given
+	open  bool   // no guard exists
 }
 
-// Check returns nil where a verb on a name is permitted, or why not: ErrNoToken, ErrDenied or ErrUnlearned. Admin is asked about with a nil name.
+// Check returns nil if a verb on a name is permitted. Otherwise it returns ErrNoToken, ErrDenied or ErrUnlearned. For Admin the name is
+// nil.
 func (g Grant) Check(verb Verbs, name []byte) error {
 	if err := g.Valid(); err != nil {
 		return err
@@ -53,7 +54,7 @@ func (g Grant) Check(verb Verbs, name []byte) error {
 // May reports whether a verb on a name is permitted.
 func (g Grant) May(verb Verbs, name []byte) bool { return g.Check(verb, name) == nil }
 
-// Valid returns nil where the client may do something, whatever it is, or why not: ErrNoToken or ErrUnlearned.
+// Valid returns nil if the client may do anything at all. Otherwise it returns ErrNoToken or ErrUnlearned.
 func (g Grant) Valid() error {
 	switch {
 	case g.open:
@@ -68,8 +69,8 @@ func (g Grant) Valid() error {
 	return nil
 }
 
-// Prefix returns what names begin with on which a verb is permitted; ok is false where it is permitted on none. So a list that begins with the prefix tells of no name that
-// the client may not see.
+// Prefix returns the prefix of the names on which a verb is permitted; ok is false if there are none. So a list that begins with the prefix
+// shows no name that the client may not see.
 func (g Grant) Prefix(verb Verbs) (prefix []byte, ok bool) {
 	if g.of == nil {
 		return nil, g.Valid() == nil
@@ -77,10 +78,10 @@ func (g Grant) Prefix(verb Verbs) (prefix []byte, ok bool) {
 	return g.of.Prefix, g.May(verb, g.of.Prefix)
 }
 
-// Free reports whether the client may do everything, because no token is needed.
+// Free reports whether the client may do everything because no token is needed.
 func (g Grant) Free() bool { return g.of == nil && g.Valid() == nil }
 
-// Label returns the label of the token, empty where no secret was given.
+// Label returns the label of the token; it is empty if no secret was given.
 func (g Grant) Label() string {
 	if g.of == nil {
 		return ""

@@ -14,34 +14,34 @@ import (
 	"sync/atomic"
 )
 
-// Disk keeps a list. Both methods may be called by any goroutine, one at a time.
+// Disk stores a list. Any goroutine may call the methods, but only one at a time.
 type Disk interface {
-	// Load returns what was saved last, nil where nothing was.
+	// Load returns the list saved last, or nil.
 	Load() ([]byte, error)
-	// Save keeps a list. It is on disk when it returns.
+	// Save stores a list. The list is on disk when Save returns.
 	Save(ctx context.Context, list []byte) error
 }
 
-// List is the tokens that a node knows.
+// List contains the tokens that a node knows.
 type List struct {
 	disk   Disk
-	saving sync.Mutex // of who changes it
+	saving sync.Mutex // held by the goroutine that changes the list
 
 	mu     sync.RWMutex
 	tokens map[ID]*token
 	sum    uint64
 
-	closed  atomic.Bool // there are tokens, or there were
+	closed  atomic.Bool // a token exists or has existed
 	learned atomic.Bool
 }
 
-// token is an entry that Grants are of.
+// token is an entry that Grants point to.
 type token struct {
 	Entry
-	gone atomic.Bool // it was removed
+	gone atomic.Bool // the token has been removed
 }
 
-// Open reads a list. Where learned is false it permits nothing until Learned is called.
+// Open reads a list. If learned is false, the list permits nothing until Learned is called.
 func Open(d Disk, learned bool) (*List, error) {
 	l := &List{disk: d, tokens: map[ID]*token{}}
 	l.learned.Store(learned)
@@ -59,10 +59,10 @@ func Open(d Disk, learned bool) (*List, error) {
 	return l, nil
 }
 
-// Learned says that the list has all that was acknowledged.
+// Learned declares that the list contains everything acknowledged.
 func (l *List) Learned() { l.learned.Store(true) }
 
-// hold takes a whole list in memory.
+// hold loads a whole list into memory.
 func (l *List) hold(entries []Entry) {
 	sum := sha256.Sum256(Append(nil, entries))
 	l.mu.Lock()
@@ -83,7 +83,7 @@ func (l *List) hold(entries []Entry) {
 	l.closed.Store(len(l.tokens) > 0)
 }
 
-// Entries returns all entries, in no order.
+// Entries returns all entries, in no particular order.
 func (l *List) Entries() []Entry {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -94,26 +94,26 @@ func (l *List) Entries() []Entry {
 	return entries
 }
 
-// Active returns the tokens that were not removed, by their labels and IDs.
+// Active returns the tokens that have not been removed, sorted by label and ID.
 func (l *List) Active() []Entry {
 	entries := slices.DeleteFunc(l.Entries(), func(e Entry) bool { return e.Removed })
 	Sort(entries)
 	return entries
 }
 
-// Sort sorts tokens by their labels and IDs.
+// Sort sorts tokens by label and ID.
 func Sort(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Label, b.Label), bytes.Compare(a.ID[:], b.ID[:])) })
 }
 
-// Sum returns a number that is the same for equal lists, and hardly ever for others.
+// Sum returns a number that is equal for equal lists, and almost never equal for different ones.
 func (l *List) Sum() uint64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.sum
 }
 
-// Change adds a token, or removes one where the entry is Removed.
+// Change adds a token or, if the entry is Removed, removes one.
 func (l *List) Change(ctx context.Context, e Entry) error {
 	if e.Removed {
 		return l.Remove(ctx, e.ID)
@@ -121,7 +121,7 @@ func (l *List) Change(ctx context.Context, e Entry) error {
 	return l.Add(ctx, e)
 }
 
-// Add takes a new token. To add the same again changes nothing.
+// Add adds a new token. Adding the same token again changes nothing.
 func (l *List) Add(ctx context.Context, e Entry) error {
 	if err := e.check(); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (l *List) Add(ctx context.Context, e Entry) error {
 	return err
 }
 
-// Remove removes a token for good. To remove it again changes nothing; one that there never was is ErrNotFound.
+// Remove removes a token for good. Removing it again changes nothing. For an ID that was never added it returns ErrNotFound.
 func (l *List) Remove(ctx context.Context, id ID) error {
 	l.mu.RLock()
 	t := l.tokens[id]
@@ -165,7 +165,7 @@ func (l *List) Remove(ctx context.Context, id ID) error {
 	return err
 }
 
-// Merge takes entries of another list, and reports whether some were news. They are on disk, and count, when it returns.
+// Merge takes entries of another list and reports whether some were new. They are on disk and in effect when it returns.
 func (l *List) Merge(ctx context.Context, entries []Entry) (news bool, err error) {
 	for i := range entries {
 		if err := entries[i].check(); err != nil {
@@ -186,7 +186,7 @@ func (l *List) Merge(ctx context.Context, entries []Entry) (news bool, err error
 	if !news {
 		return false, nil
 	}
-	if len(all) > listMax { // or the list could not be read again
+	if len(all) > listMax { // a longer list could not be read again
 		return false, fmt.Errorf("%w: %d with those that were removed, the maximum is %d", ErrFull, len(all), listMax)
 	}
 	list := slices.Collect(maps.Values(all))

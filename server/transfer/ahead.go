@@ -9,7 +9,7 @@ import (
 	"bigset/server/peer"
 )
 
-// export is a chunk that is read ahead by another goroutine.
+// export is a chunk that another goroutine reads ahead.
 type export struct {
 	set, after []byte
 	cancel     context.CancelFunc
@@ -32,7 +32,8 @@ func (c *Copy) readAhead(ctx context.Context, set, after []byte) {
 	}()
 }
 
-// readNext begins to read the first chunk of the set that comes next, if the receiver has never heard of it: else most of it may be here.
+// readNext begins to read the first chunk of the next set if the receiver has never heard of that set: otherwise the receiver may have most
+// of it.
 func (c *Copy) readNext(ctx context.Context, set []byte) error {
 	_, _, err := c.m.to.State(ctx, set)
 	if errors.Is(err, bigset.ErrNotFound) {
@@ -42,10 +43,10 @@ func (c *Copy) readNext(ctx context.Context, set []byte) error {
 	return err
 }
 
-// isAhead reports whether a chunk of a set is read ahead.
+// isAhead reports whether a chunk of a set is being read ahead.
 func (c *Copy) isAhead(set []byte) bool { return c.ahead != nil && bytes.Equal(c.ahead.set, set) }
 
-// export returns a chunk, the one that was read ahead if it is that.
+// export returns a chunk: the one read ahead if it is that chunk.
 func (c *Copy) export(ctx context.Context, set, after []byte) (*bigset.Portion, peer.Member, error) {
 	if e := c.ahead; e != nil && bytes.Equal(e.set, set) && bytes.Equal(e.after, after) {
 		<-e.done
@@ -57,7 +58,7 @@ func (c *Copy) export(ctx context.Context, set, after []byte) (*bigset.Portion, 
 	return c.from.Export(ctx, set, after, c.m.opt.ChunkBytes)
 }
 
-// dropAhead forgets the chunk that is read ahead.
+// dropAhead discards the chunk read ahead.
 func (c *Copy) dropAhead() {
 	if e := c.ahead; e != nil {
 		e.cancel()

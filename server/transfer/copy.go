@@ -16,16 +16,16 @@ import (
 const (
 	// setsListed is how many sets are listed at a time.
 	setsListed = 512
-	// factsKeysMax is the number of keys up to which a chunk goes in as facts, which are synced later, many sets at once.
+	// factsKeysMax is the largest number of keys for which a chunk is applied as facts, which are synced later, for many sets at once.
 	factsKeysMax = 1000
-	// stepsUnnoted is how many small sets go by between two notes of the progress.
+	// stepsUnnoted is how many small sets are done between two notes of the progress.
 	stepsUnnoted = 64
-	// roundsMax is how often the sender is asked, at the end of a set, for keys that were live a moment ago. Where some of them die in
-	// each round, the deaths are taken without those that replaced them: they come by deltas.
+	// roundsMax is how often, at the end of a set, the sender is asked for keys that were live a moment ago. If some of them die in each
+	// round, the deaths are taken without the keys that replaced them: those arrive by deltas.
 	roundsMax = 8
 )
 
-// Copy is a copy of a range from one sender, under way.
+// Copy is a copy of a range from one sender in progress.
 type Copy struct {
 	m        *Mover
 	from     Sender
@@ -33,8 +33,8 @@ type Copy struct {
 	self     peer.Member
 	progress *handoff.Progress
 	resumed  bool
-	sets     [][]byte      // listed, the next ones
-	moment   *bigset.State // the sender's, of the set whose chunks have all come
+	sets     [][]byte      // the next listed sets
+	moment   *bigset.State // the sender's, for the set whose chunks have all arrived
 	round    int
 	unnoted  int
 	slices   slicing
@@ -43,7 +43,7 @@ type Copy struct {
 	report   Report
 }
 
-// Start begins a copy, or goes on with one of which the receiver has a note. It asks the sender nothing yet.
+// Start begins a copy, or continues one that the receiver has a note of. It does not ask the sender yet.
 func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*Copy, error) {
 	sender := from.Member()
 	c := &Copy{m: m, from: from, node: sender.Node, self: m.to.Member(), began: m.opt.Now()}
@@ -52,7 +52,7 @@ func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*C
 		return nil, err
 	}
 	if noted = c.ofEpoch(noted); noted != nil {
-		if c.progress, err = handoff.Decode(noted); err != nil { // damaged: begin again
+		if c.progress, err = handoff.Decode(noted); err != nil { // damaged: start again
 			c.progress = nil
 		}
 	}
@@ -63,17 +63,17 @@ func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*C
 	return c, nil
 }
 
-// Resumed reports whether the copy goes on with an earlier one.
+// Resumed reports whether the copy continues an earlier one.
 func (c *Copy) Resumed() bool { return c.resumed }
 
-// Stop lets go of a chunk that is read ahead.
+// Stop discards a chunk read ahead.
 func (c *Copy) Stop() { c.dropAhead() }
 
 func (c *Copy) note(slots handoff.Range) string {
 	return fmt.Sprintf("copy %08x-%08x %s", uint32(slots.First), uint32(slots.Last), c.node)
 }
 
-// ofEpoch returns the progress in a note, or nil where it is of another epoch.
+// ofEpoch returns the progress in a note, or nil if the note is of another epoch.
 func (c *Copy) ofEpoch(note []byte) []byte {
 	if c.m.opt.Epoch == 0 {
 		return note
@@ -84,7 +84,7 @@ func (c *Copy) ofEpoch(note []byte) []byte {
 	return nil
 }
 
-// epoch is what stands before the progress in a note: nothing without a map.
+// epoch is the prefix of a note: empty without a map.
 func (c *Copy) epoch() []byte {
 	if c.m.opt.Epoch == 0 {
 		return nil
@@ -96,15 +96,15 @@ func source(m peer.Member) handoff.Source {
 	return handoff.Source{Node: m.Node, Incarnation: m.Incarnation}
 }
 
-// Report says how far the copy has come.
+// Report returns how far the copy has come.
 func (c *Copy) Report() Report {
 	c.report.Elapsed = c.m.opt.Now().Sub(c.began)
 	return c.report
 }
 
-// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing; or the same of slices of filters. It reports
-// true when there is nothing left to do. After an error the step may be tried again, but after ErrReceiver; an answer from another node
-// than the one that was asked is peer.ErrSender, and has changed nothing.
+// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing; or it does the same for slices of filters. It
+// reports true when nothing is left to do. After an error other than ErrReceiver the step may be tried again. If a node other than the one
+// asked answers, the error is peer.ErrSender and nothing has changed.
 func (c *Copy) Step(ctx context.Context) (done bool, err error) {
 	if !c.m.to.Member().Is(c.self) {
 		return false, fmt.Errorf("%w: now %v", ErrReceiver, c.m.to.Member())
@@ -126,10 +126,10 @@ func (c *Copy) Step(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// errRestart says that the sender answers in another incarnation.
+// errRestart reports that the sender answers in another incarnation.
 var errRestart = errors.New("transfer: the sender is in another incarnation")
 
-// is checks who has answered.
+// is checks which member has answered.
 func (c *Copy) is(m peer.Member) error {
 	return answers(m, c.progress.From(), c.from.Member())
 }
@@ -139,7 +139,7 @@ func (c *Copy) step(ctx context.Context) (done bool, err error) {
 	if err := c.is(sender); err != nil {
 		return false, err
 	}
-	if sender.State != peer.Normal { // what it has seen is no measure
+	if sender.State != peer.Normal { // its Seen may be incomplete
 		return false, fmt.Errorf("%w: %v", peer.ErrJoining, sender)
 	}
 	if len(c.sets) == 0 && !c.slices.begun {
@@ -171,7 +171,7 @@ func (c *Copy) step(ctx context.Context) (done bool, err error) {
 	} else if !known {
 		err = c.chunk(ctx, set, after)
 	}
-	if errors.Is(err, bigset.ErrNotFound) { // it was listed, and is gone
+	if errors.Is(err, bigset.ErrNotFound) { // it was listed, and has gone since
 		c.dropAhead()
 		c.sets, c.moment = c.sets[1:], nil
 		return false, nil
@@ -241,7 +241,7 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 		return err
 	}
 	moment := &bigset.State{Seen: portion.Seen, Dead: portion.Dead}
-	if after != nil || !portion.Done { // else keys and deaths are of one moment, and go together
+	if after != nil || !portion.Done { // otherwise keys and deaths are of one moment and are taken together
 		portion.Dead = nil
 	}
 	switch {
@@ -304,8 +304,8 @@ func (c *Copy) seen(ctx context.Context, set []byte) (*clock.Clock, error) {
 	return s.Seen, err
 }
 
-// finish does a round at the end of a set: what was live at the sender at a moment and is not seen here is fetched by dot; when nothing is
-// due any more the deaths of that moment come in, and the set is done.
+// finish does a round at the end of a set. It fetches by dot what was live at the sender at a moment and has not been seen here. When
+// nothing is due any more, it applies the deaths of that moment, and the set is done.
 func (c *Copy) finish(ctx context.Context, set []byte) error {
 	if c.moment == nil {
 		there, m, err := c.from.State(ctx, set)
@@ -349,7 +349,7 @@ func (c *Copy) finish(ctx context.Context, set []byte) error {
 	return c.save(ctx, bigset.NoSync)
 }
 
-// fetch asks the sender for the keys of dots. It returns the deaths that were told instead.
+// fetch asks the sender for the keys of dots. It returns the deaths that the sender reported instead of keys.
 func (c *Copy) fetch(ctx context.Context, set []byte, dots *clock.Clock) (dead *clock.Clock, err error) {
 	dead = &clock.Clock{}
 	for f, err := range c.from.Locate(ctx, set, dots) {
@@ -367,7 +367,7 @@ func (c *Copy) fetch(ctx context.Context, set []byte, dots *clock.Clock) (dead *
 	return dead, c.is(c.from.Member())
 }
 
-// end asks once more for what is owed, brings what the sender keeps of requests, and makes durable what has come.
+// end asks once more for what is owed, copies the sender's records of requests, and makes everything durable.
 func (c *Copy) end(ctx context.Context) (bool, error) {
 	for _, o := range c.progress.Owed() {
 		if err := c.settle(ctx, o.Set); err != nil && !errors.Is(err, bigset.ErrNotFound) {
@@ -389,7 +389,7 @@ func (c *Copy) end(ctx context.Context) (bool, error) {
 	return true, errors.Join(c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, nil, bigset.NoSync), left)
 }
 
-// settle fetches what is missing of a set that is owed. Another sender may have brought it meanwhile.
+// settle fetches what is missing of a set that is owed. Another sender may have brought it since.
 func (c *Copy) settle(ctx context.Context, set []byte) error {
 	seen, err := c.seen(ctx, set)
 	if err != nil {
@@ -412,7 +412,7 @@ func (c *Copy) settle(ctx context.Context, set []byte) error {
 	return err
 }
 
-// save notes the progress. All that it speaks of was written before, so it is durable when the note is.
+// save notes the progress. Everything that the note describes was written before, so it is durable when the note is.
 func (c *Copy) save(ctx context.Context, d bigset.Durability) error {
 	c.unnoted = 0
 	slots := c.progress.Slots()

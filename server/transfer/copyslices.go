@@ -13,33 +13,33 @@ import (
 const (
 	// slicesListed is about how many slices are listed at a time.
 	slicesListed = 512
-	// slicesLeftMax is how many slices that were left are told of.
+	// slicesLeftMax is how many skipped slices an error names.
 	slicesLeftMax = 8
 )
 
-// slicing is the part of a copy that brings slices of bloom filters, behind the sets. It has no note: a copy that goes on compares sums.
+// slicing is the part of a copy that brings slices of bloom filters, after the sets. It has no note: a resumed copy compares sums.
 type slicing struct {
 	begun  bool
-	slots  handoff.Range // of those that are not listed
-	listed bool          // all are
+	slots  handoff.Range // slots not listed yet
+	listed bool          // all slots are
 	next   []sliceListed
-	pull   *pull   // at hand
-	left   []error // of slices that have not come whole
-	// dropped has the generation of each filter that the receiver was told to drop: that drops all slices of it.
+	pull   *pull   // the current slice
+	left   []error // errors of slices that have not arrived completely
+	// dropped is the generation up to which the receiver has dropped each filter: a drop applies to all slices of the filter.
 	dropped map[string]uint64
 }
 
 // sliceListed is a slice that the sender has.
 type sliceListed struct {
 	bigset.SliceDigest
-	damage error // why it has no digest: it is left, unless all of it comes
+	damage error // why it has no digest; the slice is skipped unless all of it arrives
 }
 
 func (s *slicing) begin(slots handoff.Range) {
 	s.begun, s.slots, s.dropped = true, slots, map[string]uint64{}
 }
 
-// sliceStep does a part of the work on slices. It reports true when there is nothing left to do.
+// sliceStep does a part of the work on slices. It reports true when nothing is left to do.
 func (c *Copy) sliceStep(ctx context.Context) (done bool, err error) {
 	s := &c.slices
 	switch {
@@ -67,7 +67,7 @@ func (c *Copy) listSlices(ctx context.Context) error {
 	slots, next, listed := s.slots, []sliceListed(nil), true
 	last := slots.First
 	for d, err := range from.SliceDigests(ctx, slots.First, slots.Last) {
-		if err != nil && !damage(err) { // of what is damaged comes what can be read
+		if err != nil && !damage(err) { // what can be read of a damaged slice is copied
 			return fmt.Errorf("transfer: list slices of %s: %w", c.node, err)
 		}
 		slot := d.Slot()
@@ -90,7 +90,7 @@ func (c *Copy) listSlices(ctx context.Context) error {
 	return nil
 }
 
-// drop drops at the receiver a filter that the sender knows to be dropped, with the first of its slices that is met.
+// drop drops a filter at the receiver that the sender reports as dropped, at the first of its slices.
 func (c *Copy) drop(ctx context.Context) error {
 	s := &c.slices
 	d := &s.next[0]
@@ -114,7 +114,7 @@ func (c *Copy) pullNext() {
 	c.report.Set, c.report.Filter = nil, s.pull.spec.Name
 }
 
-// pullStep does a part of the slice at hand. One that is damaged, or can't be joined, is left, and the others come.
+// pullStep does a part of the current slice. A slice that is damaged or can't be joined is skipped, and the others are copied.
 func (c *Copy) pullStep(ctx context.Context) error {
 	s := &c.slices
 	p, before := s.pull, s.pull.report
@@ -124,7 +124,7 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errRestart):
 		return err
-	case errors.Is(err, bigset.ErrNoFilter): // the generation is over
+	case errors.Is(err, bigset.ErrNoFilter): // the generation was dropped or replaced
 		if s.next[0].damage == nil {
 			c.nextSlice()
 			return nil
@@ -134,7 +134,7 @@ func (c *Copy) pullStep(ctx context.Context) error {
 		return err
 	}
 	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, bigset.ErrNoFilter) && !errors.Is(err, bigset.ErrSliceAway) {
-		return p.wrap(err) // also with one that is damaged: something has come of it
+		return p.wrap(err) // also for a damaged slice: a part of it has arrived
 	}
 	if err == nil {
 		c.report.Slices++
@@ -145,7 +145,7 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	return nil
 }
 
-// left reports whether an error is of one slice alone, so that the copy goes on without it.
+// left reports whether an error concerns one slice alone, so that the copy continues without it.
 func left(err error) bool {
 	return damage(err) || errors.Is(err, bigset.ErrSliceAway) || errors.Is(err, bloomslice.ErrOptions) || errors.Is(err, bigset.ErrRequest)
 }

@@ -15,18 +15,17 @@ import (
 )
 
 var (
-	// ErrOptions is returned for options that can't be.
+	// ErrOptions is returned for invalid options.
 	ErrOptions = errors.New("transfer: bad options")
-	// ErrReceiver says that the receiver is in another incarnation than when the copy was started: it may have dropped the range.
-	// Start again.
+	// ErrReceiver: the incarnation of the receiver has changed since the start of the copy, and it may have dropped the range. Start again.
 	ErrReceiver = errors.New("transfer: the receiver has changed")
-	// ErrNoSlices says that the sender has slices of bloom filters in the range, and that the receiver is no SliceReceiver. All sets of
-	// the range have come.
+	// ErrNoSlices: the sender has slices of bloom filters in the range, but the receiver is not a SliceReceiver. All sets of the range have
+	// been copied.
 	ErrNoSlices = errors.New("transfer: the receiver takes no slices of bloom filters")
 )
 
-// Sender is the replica elsewhere from which a range is copied. Its methods are those of peer.Replica. One that has slices of bloom
-// filters is a SliceSender, too.
+// Sender is the replica elsewhere from which a range is copied. Its methods are those of peer.Replica. A sender with slices of bloom
+// filters is also a SliceSender.
 type Sender interface {
 	Member() peer.Member
 	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
@@ -37,34 +36,37 @@ type Sender interface {
 
 var _ Sender = peer.Replica(nil)
 
-// Receiver is the replica here, into which a range is copied; a *local.Replica is one. State, ApplyFacts and Member are those of
-// peer.Replica. One that takes slices of bloom filters is a SliceReceiver, too.
+// Receiver is the local replica, into which a range is copied; a *local.Replica is one. State, ApplyFacts and Member are those of
+// peer.Replica. A receiver that takes slices of bloom filters is also a SliceReceiver.
 type Receiver interface {
 	Member() peer.Member
 	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
 	ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error)
-	// Ingest takes a chunk of a copy by the rules of ApplyFacts, and is durable when it returns.
+	// Ingest applies a chunk of a copy by the rules of ApplyFacts. The chunk is durable when Ingest returns.
 	Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error)
-	// SetNote and Note keep progress: see engine.Store.SetNote.
+	// SetNote and Note store progress: see engine.Store.SetNote.
 	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error
 	Note(ctx context.Context, name string) ([]byte, error)
 }
 
-// Options say how ranges are copied. The zero value is right.
+// Options say how ranges are copied. The zero value is valid.
 type Options struct {
-	// ChunkBytes is about how many bytes of keys, as they are on disk, go at a time. 0 is 8 MiB, the most bigset.BatchBytesMax / 2.
+	// ChunkBytes is about how many bytes of keys, in their size on disk, one chunk contains. 0 means 8 MiB; the maximum is
+	// bigset.BatchBytesMax / 2.
 	ChunkBytes int
-	// BytesPerSecond bounds what all copies of the mover take together, in bytes as they are sent; one chunk at once is taken all
-	// the same. 0 is no bound.
+	// BytesPerSecond bounds the rate of all copies of the mover together, in bytes as they are sent. A single chunk is always taken at
+	// once. 0 means no bound.
 	BytesPerSecond int64
-	// Ahead has the next chunk read by its sender while one is written here, also that of the next set. It costs a chunk of memory and a goroutine.
+	// Ahead makes the sender read the next chunk while one is written here, including the first chunk of the next set. It costs the memory
+	// of a chunk and a goroutine.
 	Ahead bool
-	// Epoch is that of the map since which the receiver joins the range. The note of a copy names it: what was copied under another one
-	// is no part of this copy, for the sender may have taken writes since that the receiver was not sent. 0 where no map routes.
+	// Epoch is the epoch of the map under which the receiver joins the range. The note of a copy names it: a part copied under another
+	// epoch does not belong to this copy, because the sender may since have taken writes that were not sent to the receiver. 0 means that
+	// no map routes.
 	Epoch uint64
-	// Report, if it is set, is told after each step, by the goroutine of the copy.
+	// Report, if set, is called after each step by the goroutine of the copy.
 	Report func(Report)
-	// Now and Wait are the time. Nil is that of the machine.
+	// Now and Wait are the clock. Nil means the machine's.
 	Now  func() time.Time
 	Wait func(context.Context, time.Duration) error
 }
@@ -98,23 +100,23 @@ func wait(ctx context.Context, d time.Duration) error {
 // Report says how far a copy has come since it was started or resumed.
 type Report struct {
 	From     peer.Member
-	Set      []byte        // at hand
-	Sets     uint64        // that are done
-	Owed     int           // sets whose chunks have come, and that are not complete
-	Elements uint64        // keys that came
-	Keys     uint64        // of them, those that were new here
-	Dead     uint64        // dots that were not dead here
-	Filter   []byte        // of which a slice is at hand, behind the sets
-	Slices   uint64        // of bloom filters, that are done
-	Pages    uint64        // of them, that were not the same here
-	Dropped  uint64        // slices that the sender knows to be dropped
-	Requests uint64        // of clients, of which the sender knows what they became, and that are known here now
-	Bytes    uint64        // of keys and clocks, of sums and pages, as they are sent
+	Set      []byte        // current
+	Sets     uint64        // done
+	Owed     int           // sets whose chunks have arrived but that are not complete
+	Elements uint64        // keys that arrived
+	Keys     uint64        // keys among them that were new here
+	Dead     uint64        // dots that were not dead here before
+	Filter   []byte        // whose slice is current, after the sets
+	Slices   uint64        // slices of bloom filters that are done
+	Pages    uint64        // pages of slices that differed here
+	Dropped  uint64        // slices that the sender reports as dropped
+	Requests uint64        // requests of clients whose outcome the sender knows and now is known here
+	Bytes    uint64        // of keys, clocks, sums and pages, as sent
 	Restarts int           // because the sender came back in another incarnation
 	Elapsed  time.Duration // since the start
 }
 
-// MBPerSecond is the rate so far, in millions of bytes as they are sent.
+// MBPerSecond is the rate so far, in millions of bytes as sent.
 func (r Report) MBPerSecond() float64 { return perSecond(float64(r.Bytes)/1e6, r.Elapsed) }
 
 // ElementsPerSecond is the rate so far.
@@ -143,11 +145,11 @@ func New(to Receiver, o Options) (*Mover, error) {
 	return &Mover{to: to, opt: o, pace: pace{rate: o.BytesPerSecond, now: o.Now, wait: o.Wait}}, nil
 }
 
-// Copy copies a range from a sender, first the sets, then the slices of bloom filters, to the end, or goes on where an earlier copy from
-// the same sender in the same incarnation was broken off. When it returns nil, all that the sender had seen of each set, when the set was
-// begun, and all that it had of each slice, when that was begun, is in the receiver, and durable; what it had dropped is dropped there. An
-// error that wraps handoff.ErrIncomplete names the sets and slices of which that is not so; everything else has come. Others are those of
-// the sender and of the receiver; what has come stays.
+// Copy copies a range from a sender to the end: first the sets, then the slices of bloom filters. It continues an earlier copy from the
+// same sender in the same incarnation. When it returns nil, the receiver durably has all that the sender had seen of each set when the set
+// was begun, and all that it had of each slice when the slice was begun; what the sender had dropped is dropped there. An error that wraps
+// handoff.ErrIncomplete names the sets and slices that are not complete; everything else has been copied. Other errors are those of the
+// sender and of the receiver; what has arrived stays.
 func (m *Mover) Copy(ctx context.Context, from Sender, slots handoff.Range) (Report, error) {
 	c, err := m.Start(ctx, from, slots)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// pace bounds a rate: each taker pushes the next one back.
+// pace bounds a rate: each call of take delays the next one.
 type pace struct {
-	rate int64 // bytes a second, 0 is no bound
+	rate int64 // bytes a second; 0 means no bound
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
 
 	mu   sync.Mutex
-	next time.Time // when the next taker may go
+	next time.Time // when the next caller may go
 }
 
 // take waits until n bytes may go.

@@ -16,42 +16,42 @@ import (
 const (
 	// sumsMax is how many pages are compared at a time: 16 MiB of bits.
 	sumsMax = 4096
-	// sumBytes is about what the sum of a page takes as it is sent.
+	// sumBytes is about the size of the sum of a page as sent.
 	sumBytes = 12
-	// damagedMax is how many damaged pages of a slice are told of.
+	// damagedMax is how many damaged pages of a slice an error names.
 	damagedMax = 8
 )
 
-// pull is a PullSlice under way. A step is one run of sums, or one portion of pages; nothing is held open between steps.
+// pull is a PullSlice in progress. A step is one run of sums, or one portion of pages. Nothing is held open between steps.
 type pull struct {
 	from SliceSender
 	to   SliceReceiver
 	spec bigset.SliceSpec
-	is   func(peer.Member) error                // whether the answer counts
-	pace func(ctx context.Context, n int) error // waits until n bytes may come
+	is   func(peer.Member) error                // whether the answer is from the right member
+	pace func(ctx context.Context, n int) error // waits until n bytes may be sent
 	most int                                    // pages in a portion
 
 	pullState
 	report PullReport
 }
 
-// pullState is what a restart forgets.
+// pullState is the state that a restart resets.
 type pullState struct {
-	after     *bigset.PagePlace  // up to where pages were compared
-	all       bool               // all were
-	due       []bigset.PagePlace // compared, and to be fetched
+	after     *bigset.PagePlace  // the last page compared
+	all       bool               // all pages were
+	due       []bigset.PagePlace // compared, to be fetched
 	here      run
-	announced bool // the receiver has the slice, with these layers at least
+	announced bool // the receiver has the slice, with at least these layers
 	layers    []bloomslice.Layer
 	damaged   []error
 }
 
-// run is a part of the receiver's sums, of which those before the page at hand are gone.
+// run is a part of the receiver's sums. Those before the current page have been removed.
 type run struct {
 	sums  []bigset.PageSum
 	asked bool
-	after *bigset.PagePlace // up to where they were asked for
-	done  bool              // there are none behind
+	after *bigset.PagePlace // the last page requested
+	done  bool              // none follow
 }
 
 func newPull(from SliceSender, to SliceReceiver, spec bigset.SliceSpec) *pull {
@@ -63,7 +63,7 @@ func (p *pull) restart() {
 	p.report.Restarts++
 }
 
-// step does a part. It may be tried again after an error.
+// step does a part. It may be repeated after an error.
 func (p *pull) step(ctx context.Context) (done bool, err error) {
 	switch {
 	case len(p.due) > 0:
@@ -94,7 +94,7 @@ func (p *pull) compare(ctx context.Context) error {
 	if err := p.pace(ctx, n); err != nil {
 		return err
 	}
-	if !p.here.asked { // the receiver says whether it has the slice, too
+	if !p.here.asked { // the answer also shows whether the receiver has the slice
 		if err := p.ask(ctx); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (p *pull) compare(ctx context.Context) error {
 	return nil
 }
 
-// pass has a portion of pages fetched without sums, stored or not, because the sums of one of the next can't be had.
+// pass fetches a portion of pages without sums, whether or not they are stored, because the sum of one of the next pages can't be read.
 func (p *pull) pass(ctx context.Context) error {
 	there, m, err := p.from.Pages(ctx, p.spec, nil)
 	if err := errors.Join(err, p.is(m)); err != nil {
@@ -147,7 +147,7 @@ func (p *pull) next(layers []bloomslice.Layer) (places []bigset.PagePlace) {
 	return places
 }
 
-// inOrder checks an answer: one that does not go on would be asked for without end.
+// inOrder checks an answer: an answer without progress would be requested forever.
 func inOrder(after *bigset.PagePlace, r bigset.PageSums) error {
 	order := r.Done || len(r.Sums) > 0
 	for i := range r.Sums {
@@ -161,8 +161,8 @@ func inOrder(after *bigset.PagePlace, r bigset.PageSums) error {
 	return nil
 }
 
-// lacking returns which of the sender's pages are not the same here. The receiver's sums may be older than its pages: then more comes
-// than has to.
+// lacking returns the sender's pages that differ here. The receiver's sums may be older than its pages: then more pages are fetched than
+// necessary.
 func (p *pull) lacking(ctx context.Context, there []bigset.PageSum) (due []bigset.PagePlace, err error) {
 	for i := range there {
 		here, err := p.sumHere(ctx, &there[i].PagePlace)
@@ -176,7 +176,7 @@ func (p *pull) lacking(ctx context.Context, there []bigset.PageSum) (due []bigse
 	return due, nil
 }
 
-// sumHere returns the receiver's sum of a page that it has, or nil. Pages are looked for in order.
+// sumHere returns the receiver's sum of a page, or nil if it does not have the page. Pages must be requested in order.
 func (p *pull) sumHere(ctx context.Context, place *bigset.PagePlace) (*bigset.PageSum, error) {
 	for h := &p.here; ; {
 		for len(h.sums) > 0 && h.sums[0].Compare(*place) < 0 {
@@ -194,12 +194,13 @@ func (p *pull) sumHere(ctx context.Context, place *bigset.PagePlace) (*bigset.Pa
 	}
 }
 
-// ask asks for the next of the receiver's sums.
+// ask requests the next of the receiver's sums.
 func (p *pull) ask(ctx context.Context) error {
 	h := &p.here
 	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
 	if errors.Is(err, bigset.ErrNoFilter) || damage(err) {
-		// The slice is created when the layers arrive, or announce returns why not. Of a damaged slice all pages are due: what can be joined is, and the rest is reported.
+		// announce creates the slice, or returns why it can't. A damaged slice is treated as if every page differed: what can be joined is
+		// joined, the rest is reported.
 		h.asked, h.done, h.sums = true, true, nil
 		return nil
 	}
@@ -217,7 +218,8 @@ func (p *pull) ask(ctx context.Context) error {
 	return nil
 }
 
-// announce joins the sender's layers into the receiver, unless it has them. A layer that counts more keys than there are bits is no harm.
+// announce joins the sender's layers into the receiver, unless it has them. A layer may then count more keys than its bits show, which does no
+// harm.
 func (p *pull) announce(ctx context.Context, layers []bloomslice.Layer) error {
 	if p.announced && covers(p.layers, layers) {
 		return nil
@@ -229,7 +231,7 @@ func (p *pull) announce(ctx context.Context, layers []bloomslice.Layer) error {
 	return nil
 }
 
-// covers reports whether layers are among those that a replica has, with no more keys.
+// covers reports whether a replica has layers, with at least as many keys each.
 func covers(has, layers []bloomslice.Layer) bool {
 	for _, l := range layers {
 		if !slices.ContainsFunc(has, func(h bloomslice.Layer) bool { return h.ID == l.ID && h.Shape == l.Shape && h.Count >= l.Count }) {
@@ -239,7 +241,7 @@ func covers(has, layers []bloomslice.Layer) bool {
 	return true
 }
 
-// fetch brings pages. Where some are damaged the others come all the same.
+// fetch fetches pages. If some are damaged, it fetches the others.
 func (p *pull) fetch(ctx context.Context, places []bigset.PagePlace) error {
 	err := p.bring(ctx, places)
 	switch {
@@ -258,7 +260,7 @@ func (p *pull) fetch(ctx context.Context, places []bigset.PagePlace) error {
 	return nil
 }
 
-// damage reports whether an error says that bytes on a disk are not what was written.
+// damage reports whether an error says that bytes on a disk are not those that were written.
 func damage(err error) bool {
 	return errors.Is(err, bigset.ErrCorrupt) || errors.Is(err, bloomslice.ErrCorruptPage)
 }
@@ -289,7 +291,7 @@ func (p *pull) bring(ctx context.Context, places []bigset.PagePlace) error {
 	return nil
 }
 
-// asked checks that an answer has pages of the slice that were asked for, and no others.
+// asked checks that an answer contains only requested pages of the slice.
 func (p *pull) asked(got bigset.SlicePages, places []bigset.PagePlace) error {
 	same := bytes.Equal(got.Name, p.spec.Name) && got.Slice == p.spec.Slice && got.Generation == p.spec.Generation && got.Options == p.spec.Options
 	for i := range got.Pages {
@@ -298,7 +300,7 @@ func (p *pull) asked(got bigset.SlicePages, places []bigset.PagePlace) error {
 		places = places[at+1:]
 	}
 	if !same {
-		return fmt.Errorf("%w: pages that nobody asked for", handoff.ErrOrder)
+		return fmt.Errorf("%w: pages that were not requested", handoff.ErrOrder)
 	}
 	return nil
 }

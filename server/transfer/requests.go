@@ -13,22 +13,22 @@ import (
 	"bigset/server/peer"
 )
 
-// RequestReceiver is a Receiver that keeps what its sender keeps of clients' requests; a *local.Replica is one. The sender is a
-// peer.RequestLister then, or nothing is kept.
+// RequestReceiver is a Receiver that keeps its sender's records of clients' requests; a *local.Replica is one. If the sender is not a
+// peer.RequestLister, no records are kept.
 type RequestReceiver interface {
-	// KeepRequests takes what the sender keeps of requests to one set, but for those of whose events the receiver has not all: see
+	// KeepRequests takes the sender's records of requests to one set, except those with events that the receiver has not all seen: see
 	// engine.Store.KeepRequests.
 	KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, m peer.Member, err error)
 }
 
 const (
-	// requestsMax and requestsBytesMax are how many records of requests, and bytes of them, go into the receiver at a time.
+	// requestsMax and requestsBytesMax are how many records of requests, and bytes of them, are passed to the receiver at a time.
 	requestsMax      = 1024
 	requestsBytesMax = 1 << 20
 )
 
-// requests brings what the sender keeps of requests. It comes last: a receiver that has such a record answers for its events, so these must be
-// here before. There is no note of it: what a copy brings again is here already.
+// requests copies the sender's records of requests. It runs last: a receiver with such a record answers for its events, so it must have the
+// events before. It has no note: records that are copied again are already here.
 func (c *Copy) requests(ctx context.Context) error {
 	from, lists := c.from.(peer.RequestLister)
 	to, keeps := c.m.to.(RequestReceiver)
@@ -49,10 +49,10 @@ func (c *Copy) requests(ctx context.Context) error {
 	}
 	slots := c.progress.Slots()
 	for r, err := range from.Requests(ctx, slots.First, slots.Last) {
-		if errors.Is(err, peer.ErrFrameKind) { // the sender's program is older than the question
+		if errors.Is(err, peer.ErrFrameKind) { // the sender runs an older program, which does not know the question
 			return nil
 		}
-		if errors.Is(err, bigset.ErrCorrupt) { // what the sender can't read it could not answer by either, and the sets are all here
+		if errors.Is(err, bigset.ErrCorrupt) { // the sender can't use a record that it can't read, and all sets are here
 			break
 		}
 		if err != nil {
@@ -77,7 +77,7 @@ func (c *Copy) requests(ctx context.Context) error {
 	return put()
 }
 
-// requestBytes returns about how many bytes a record of a request takes as it is sent.
+// requestBytes returns about how many bytes a record of a request takes as sent.
 func requestBytes(r *bigset.KeptRequest) int {
 	n := len(r.Set) + len(r.ID) + clock.ActorBytesMax/8
 	for i := range r.Events {

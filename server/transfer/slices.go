@@ -33,21 +33,21 @@ var (
 	_ SliceReceiver = peer.SliceReplica(nil)
 )
 
-// PullReport says what a pull of a slice took.
+// PullReport contains the figures of a pull of a slice.
 type PullReport struct {
 	Compared uint64 // pages whose sums were compared: those that the sender has
-	Pages    uint64 // of them, those that came, because they were not here, or had other bits
-	Bytes    uint64 // of sums and pages, about, as the sender sends them
+	Pages    uint64 // pages among them that were fetched, because they were missing or differed here
+	Bytes    uint64 // of sums and pages, about, as sent
 	Restarts int    // because the sender came back in another incarnation
 }
 
-// PullSlice brings into a replica all that another one has of a slice: of pages whose sums differ the bits, and the layers with their
-// counts. Nothing is taken away, so it may go on while both are marked, be broken off, and be done again: then only what still differs
-// is sent. When it returns nil, all that the sender had when it was called is in the receiver, durable when FlushSlice was done behind it.
+// PullSlice copies everything that one replica has of a slice into another: the layers with their counts, and the bits of pages whose sums
+// differ. It removes nothing, so it may run while both replicas are marked, be interrupted, and be repeated: then only pages that still
+// differ are sent. When it returns nil, the receiver has all that the sender had at the call, and a later FlushSlice makes it durable.
 //
-// Its error is bigset.ErrNoFilter where the generation of spec is over at the sender or the receiver: dropped, or replaced by a later one.
-// Pages that can't be read, at either, are left: the error, which is then bigset.ErrCorrupt, names them, and all others have come.
-// Others are those of the sender and of the receiver; what has come stays.
+// The error is bigset.ErrNoFilter if the sender or the receiver has dropped the generation of spec or has a later one. Pages that can't be
+// read, on either side, are skipped: the error is then bigset.ErrCorrupt and names them, and all others have been copied. Other errors are
+// those of the sender and of the receiver; what has arrived stays.
 func PullSlice(ctx context.Context, from SliceSender, to SliceReceiver, spec bigset.SliceSpec) (PullReport, error) {
 	p := newPull(from, to, spec)
 	sender := source(from.Member())
@@ -65,7 +65,8 @@ func PullSlice(ctx context.Context, from SliceSender, to SliceReceiver, spec big
 	}
 }
 
-// answers returns what is wrong with who has answered, where a member in one incarnation was asked, and now is another.
+// answers returns an error if the member that answered is not the one asked. asked is the incarnation that was asked, and now the sender's
+// current one.
 func answers(m peer.Member, asked handoff.Source, now peer.Member) error {
 	switch {
 	case source(m) == asked:

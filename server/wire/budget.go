@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// Budget bounds requests that are under way. One that is alone is never too large.
+// Budget bounds requests in progress. A single request is never too large.
 type Budget struct {
 	Requests int
 	Bytes    int64 // of their bodies
@@ -20,7 +20,7 @@ func (b Budget) or(d Budget) Budget {
 	return b
 }
 
-// use is what is taken of a budget.
+// use is the part of a budget that is taken.
 type use struct {
 	most Budget
 

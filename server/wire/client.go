@@ -16,16 +16,17 @@ import (
 // ClientOptions configure one connection to a server.
 type ClientOptions struct {
 	Options
-	Role    Role   // what this side is; default RoleClient
+	Role    Role   // the role of this side; default RoleClient
 	Name    string // a node's ID, or a client's name; at most 255 bytes
 	Purpose Purpose
-	Hello   []byte // what this side says of itself, at most 8 KiB
-	// Check judges what the server says of itself; an error ends the connection. Default: everything is accepted.
+	Hello   []byte // what this side reports about itself, at most 8 KiB
+	// Check checks what the server reports about itself; an error ends the connection. Nil accepts everything.
 	Check func(server *Remote) error
-	// RequestsMax and BytesMax bound what is under way; beyond, calls fail with ErrBusy at once. Default 4,096 and 128 MiB.
+	// RequestsMax and BytesMax bound the requests in progress. Above that, calls fail with ErrBusy at once. The defaults are 4,096 and 128
+	// MiB.
 	RequestsMax int
 	BytesMax    int
-	// Credit is how many parts of a stream may be under way; default 2.
+	// Credit is how many parts of a stream may be in flight; default 2.
 	Credit int
 }
 
@@ -59,7 +60,7 @@ type Client struct {
 	address uint64
 
 	done     chan struct{} // closed when the connection has ended
-	heard    atomic.Int64  // when something came last, in nanoseconds since start
+	heard    atomic.Int64  // when something last arrived, in nanoseconds since start
 	start    time.Time
 	draining atomic.Bool
 
@@ -74,15 +75,15 @@ var (
 	_ Sender = (*Client)(nil)
 )
 
-// waiter is a call under way.
+// waiter is a call in progress.
 type waiter struct {
 	id      uint64
 	request *message
-	replies chan reply          // has room for all that may come; nil for a call by Send
-	done    func([]byte, error) // of a call by Send: who takes it out of waiting calls it
-	stop    func() bool         // ends the watch over its context
-	coming  *assembly           // of the reader alone
-	spare   chan []byte         // memory of parts that nobody looks at any more, for those to come; nil for a call that is no stream
+	replies chan reply          // has room for all replies that may come; nil for a call by Send
+	done    func([]byte, error) // for a call by Send: called by the goroutine that removes the call from waiting
+	stop    func() bool         // stops watching its context
+	coming  *assembly           // used by the reader only
+	spare   chan []byte         // memory of parts no longer in use, for later parts; nil for a call that is not a stream
 }
 
 type reply struct {
@@ -91,7 +92,7 @@ type reply struct {
 	err  error
 }
 
-// NewClient introduces this side on a connection, which is closed with the client, and also when NewClient fails. The context bounds
+// NewClient introduces this side on a connection. The connection is closed with the client, and also if NewClient fails. The context bounds
 // the introduction. Errors wrap ErrNotSent.
 func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, error) {
 	o = o.withDefaults()
@@ -131,7 +132,7 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 	return c, nil
 }
 
-// notSent makes an error one that says that nothing has happened.
+// notSent turns an error into one that says that nothing has happened.
 func notSent(err error) error {
 	if err == nil || errors.Is(err, ErrNotSent) {
 		return err
@@ -139,13 +140,13 @@ func notSent(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotSent, err)
 }
 
-// Remote returns who is at the other end, as it said of itself.
+// Remote returns the other end, as it identified itself.
 func (c *Client) Remote() *Remote { return &c.remote }
 
 // Done is closed when the connection has ended; Err says why.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Draining reports whether the other side asks for no more requests.
+// Draining reports whether the other side wants no more requests.
 func (c *Client) Draining() bool { return c.draining.Load() }
 
 // Err returns why the connection has ended, or nil.
@@ -155,20 +156,20 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// Waiting returns how many calls are under way.
+// Waiting returns how many calls are in progress.
 func (c *Client) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.waiting)
 }
 
-// Close ends the connection, and with it the calls under way.
+// Close ends the connection and the calls in progress.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	return nil
 }
 
-// end ends the connection. Calls of which nothing was written have not happened, of others nobody knows.
+// end ends the connection. Calls of which nothing was written have not happened; the outcome of the others is unknown.
 func (c *Client) end(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -184,7 +185,7 @@ func (c *Client) end(err error) {
 	}
 	clear(c.waiting)
 	c.mu.Unlock()
-	close(c.done) // who waits finds it
+	close(c.done) // wakes all that wait
 	defer func() {
 		for _, w := range sent {
 			c.settle(w, nil, outcome(c.out.drop(w.request), err))
@@ -194,12 +195,12 @@ func (c *Client) end(err error) {
 	c.out.close()
 }
 
-// outcome is the error of a request whose answer will not come.
+// outcome returns the error of a request whose answer will not come.
 func outcome(begun bool, cause error) error {
 	if !begun {
 		return notSent(cause)
 	}
-	if errors.Is(cause, ErrNotSent) { // of the connection; of this request it is not known
+	if errors.Is(cause, ErrNotSent) { // ErrNotSent is about the connection; the outcome of this request is unknown
 		return fmt.Errorf("%w: %v", ErrLost, cause)
 	}
 	return fmt.Errorf("%w: %w", ErrLost, cause)
@@ -231,13 +232,13 @@ func (c *Client) Send(ctx context.Context, call Call, done func([]byte, error)) 
 	w.stop = stop
 	waits := c.waiting[w.id] == w
 	c.mu.Unlock()
-	if !waits { // it has ended meanwhile
+	if !waits { // it has ended in between
 		stop()
 	}
 	return true
 }
 
-// takes takes a call off those under way, and reports whether it was there.
+// takes removes a call from those in progress, and reports whether it was among them.
 func (c *Client) takes(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,18 +247,18 @@ func (c *Client) takes(w *waiter) bool {
 	return waits
 }
 
-// settle ends a call by Send. It is called by who has taken the call off those under way.
+// settle ends a call by Send. The goroutine that has removed the call from those in progress calls it.
 func (c *Client) settle(w *waiter, body []byte, err error) {
 	c.mu.Lock()
 	stop := w.stop
 	c.mu.Unlock()
-	if stop != nil { // else Send does
+	if stop != nil { // otherwise Send calls it
 		stop()
 	}
 	w.done(body, err)
 }
 
-// wait returns the next that comes for a call.
+// wait returns the next reply to a call.
 func (c *Client) wait(ctx context.Context, w *waiter) reply {
 	var cause error
 	select {
@@ -270,7 +271,7 @@ func (c *Client) wait(ctx context.Context, w *waiter) reply {
 	}
 	begun := c.forget(w)
 	select {
-	case r := <-w.replies: // it has just come
+	case r := <-w.replies: // it has just arrived
 		return r
 	default:
 	}
@@ -310,7 +311,7 @@ func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error]
 	}
 }
 
-// begin sends a request. credit is how many parts may come unasked. done is told of the answer; nil is a caller who waits.
+// begin sends a request. credit is how many parts may come unrequested. done is called with the answer; nil means that the caller waits.
 func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]byte, error)) (*waiter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, notSent(err)
@@ -383,13 +384,13 @@ func cmpErr(errs ...error) error {
 	return nil
 }
 
-// forget ends a call for which nobody waits any more, and reports whether something of it was written.
+// forget ends a call for which no goroutine waits any more, and reports whether any of it was written.
 func (c *Client) forget(w *waiter) (begun bool) {
 	c.takes(w)
 	return c.dropped(w)
 }
 
-// dropped takes back the request of a call that was taken off those under way, and reports whether something of it was written.
+// dropped takes back the request of a call that was removed from those in progress, and reports whether any of it was written.
 func (c *Client) dropped(w *waiter) (begun bool) {
 	begun = c.out.drop(w.request)
 	if begun {
@@ -398,11 +399,11 @@ func (c *Client) dropped(w *waiter) (begun bool) {
 	return begun
 }
 
-// watch cuts a connection whose other side says nothing.
+// watch closes a connection whose other side is silent.
 func (c *Client) watch() {
 	t := time.NewTicker(c.opt.PingInterval)
 	defer t.Stop()
-	var asked time.Duration // since start, when the last ping without an answer was sent
+	var asked time.Duration // since start: when the last unanswered ping was sent
 	for {
 		select {
 		case <-c.done:
@@ -426,7 +427,7 @@ func (c *Client) watch() {
 	}
 }
 
-// read takes what the other side says, until the connection ends.
+// read handles what the other side sends, until the connection ends.
 func (c *Client) read(r *bufio.Reader) error {
 	s := &segments{r: r}
 	for {
@@ -457,7 +458,7 @@ func (c *Client) read(r *bufio.Reader) error {
 	}
 }
 
-// rest passes over a payload.
+// rest skips a payload.
 func (s *segments) rest(h head) error {
 	if err := s.skip(h.length); err != nil {
 		return err
@@ -465,12 +466,12 @@ func (s *segments) rest(h head) error {
 	return s.end()
 }
 
-// body takes a segment of an answer, a part or an error.
+// body handles a segment of an answer, a part or an error.
 func (c *Client) body(s *segments, h head) error {
 	c.mu.Lock()
 	w := c.waiting[h.id]
 	c.mu.Unlock()
-	if w == nil { // nobody waits for it any more
+	if w == nil { // no goroutine waits for it any more
 		return s.rest(h)
 	}
 	n := h.length
@@ -515,7 +516,7 @@ func (c *Client) body(s *segments, h head) error {
 	return c.deliver(w, reply{last: true, err: c.opt.Errors.Decode(a.body)})
 }
 
-// refused takes a refusal.
+// refused handles a refusal.
 func (c *Client) refused(s *segments, h head) error {
 	b, err := s.small(h.length)
 	if err != nil {
@@ -537,7 +538,7 @@ func (c *Client) refused(s *segments, h head) error {
 	return c.deliver(w, reply{last: true, err: err})
 }
 
-// deliver gives a call what came for it. A server that sends more than was asked for has no room for it.
+// deliver passes a reply to a call. It fails if a server sends more than was requested, for which the call has no room.
 func (c *Client) deliver(w *waiter, r reply) error {
 	if r.last && c.takes(w) && w.done != nil {
 		c.settle(w, r.body, r.err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The first bytes of each side: the magic, and the least and the highest version that it speaks.
+// The first bytes of each side: the magic, and the lowest and the highest version that it speaks.
 const (
 	magic         = "BIGSET"
 	preambleBytes = len(magic) + 2
@@ -18,11 +18,11 @@ const (
 
 func (o *Options) preamble() []byte { return append([]byte(magic), o.VersionLeast, o.VersionMost) }
 
-// foreignBytes is how much is shown of what another protocol says.
+// foreignBytes is how much of another protocol's bytes an error shows.
 const foreignBytes = 64
 
-// speaks reads the first bytes of the other side, and returns the version that both speak. The first byte that is wrong ends it: a short request of
-// another protocol is the whole of it.
+// speaks reads the first bytes of the other side, and returns the version that both speak. It stops at the first wrong byte, because a
+// request of another protocol may be shorter than the preamble.
 func (o *Options) speaks(r *bufio.Reader) (version byte, err error) {
 	b := make([]byte, 0, preambleBytes)
 	for len(b) < preambleBytes {
@@ -42,11 +42,11 @@ func (o *Options) speaks(r *bufio.Reader) (version byte, err error) {
 	return most, nil
 }
 
-// hello is what a side says of itself. Its bytes are the same in all versions.
+// hello is what a side reports about itself. Its encoding is the same in all versions.
 type hello struct {
 	role    Role
 	purpose Purpose
-	address uint64 // of a server: what requests of nodes must bear
+	address uint64 // of a server: requests of nodes must carry it
 	name    string
 	body    []byte
 }
@@ -75,22 +75,22 @@ func decodeHello(b []byte) (h hello, err error) {
 	return h, nil
 }
 
-// refusal says why a request, or a connection, is refused. It is on the wire.
+// refusal says why a request or a connection is refused. It is on the wire.
 type refusal byte
 
 const (
 	refusedBusy     refusal = 1 // no room now
-	refusedLate     refusal = 2 // its time was over before it began
-	refusedAddress  refusal = 3 // the member that it addresses is not here
-	refusedRole     refusal = 4 // its sender may not ask that
+	refusedLate     refusal = 2 // its time had passed before it began
+	refusedAddress  refusal = 3 // the addressed member is not here
+	refusedRole     refusal = 4 // its sender may not send this
 	refusedDraining refusal = 5 // the process is about to end
-	refusedHello    refusal = 6 // by the layer above: the error follows, by Errors
+	refusedHello    refusal = 6 // by the layer above: the error follows, encoded by Errors
 	refusals        refusal = 7
 )
 
 var errRefusals = [refusals]error{refusedBusy: ErrBusy, refusedLate: ErrNotSent, refusedAddress: ErrNotSent, refusedRole: ErrRefused, refusedDraining: ErrNotSent}
 
-// decodeRefusal returns the error that a refusal is at the side that is refused.
+// decodeRefusal returns the error for a refusal at the refused side.
 func (o *Options) decodeRefusal(b []byte) error {
 	switch {
 	case len(b) == 0 || refusal(b[0]) == 0:
@@ -103,7 +103,7 @@ func (o *Options) decodeRefusal(b []byte) error {
 	return fmt.Errorf("%w: %s", errRefusals[b[0]], b[1:])
 }
 
-// greet exchanges what both sides say of themselves, as the side that has dialed. The connection has a deadline.
+// greet exchanges Hellos, as the side that has dialed. The connection has a deadline.
 func (o *Options) greet(nc net.Conn, r *bufio.Reader, own hello) (their hello, version byte, err error) {
 	var b []byte
 	b = append(b, o.preamble()...)
@@ -128,7 +128,7 @@ func (o *Options) greet(nc net.Conn, r *bufio.Reader, own hello) (their hello, v
 	return their, version, err
 }
 
-// whole reads a segment that stands alone and is small.
+// whole reads a small segment that is a whole message.
 func (s *segments) whole() (head, []byte, error) {
 	h, err := s.next()
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *segments) whole() (head, []byte, error) {
 	return h, append([]byte(nil), b...), err
 }
 
-// appendSegment appends a segment that stands alone and is of no request.
+// appendSegment appends a segment that is a whole message and belongs to no request.
 func appendSegment(dst []byte, k kind, payload []byte) []byte {
 	at := len(dst)
 	dst = appendHead(dst, head{len(payload), k, flagsAll, 0})
@@ -152,11 +152,11 @@ func appendSegment(dst []byte, k kind, payload []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, checksum(dst[at:]))
 }
 
-// silent reports whether an error is only that a connection ended or took too long, which says nothing of the other side.
+// silent reports whether an error is only that a connection ended or took too long, which says nothing about the other side.
 func silent(err error) bool {
 	var ne net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// deadlineOf is a deadline a time from now.
+// deadlineOf returns the deadline d from now.
 func deadlineOf(d time.Duration) time.Time { return time.Now().Add(d) }

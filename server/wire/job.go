@@ -15,10 +15,10 @@ type job struct {
 	bytes  int64
 	ctx    context.Context
 	cancel context.CancelFunc
-	credit chan struct{} // parts that may be sent; nil for a request that wants no stream
+	credit chan struct{} // parts that may be sent; nil for a request without a stream
 }
 
-// begin has a request that is whole done.
+// begin starts a complete request.
 func (c *serverConn) begin(id uint64, a *assembly) {
 	j := &job{c: c, id: id, bytes: int64(a.env.length),
 		req: Request{Verb: a.env.verb, Epoch: a.env.epoch, Priority: a.env.priority, Body: a.body, From: &c.from}}
@@ -44,10 +44,10 @@ func (c *serverConn) begin(id uint64, a *assembly) {
 	}
 }
 
-// idleTime is how long a goroutine waits for another request: its stack has grown already.
+// idleTime is how long a goroutine waits for another request: its stack has already grown.
 const idleTime = 10 * time.Second
 
-// worker does requests, one after the other.
+// worker runs requests, one after another.
 func (s *Server) worker(j *job) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
@@ -63,10 +63,10 @@ func (s *Server) worker(j *job) {
 	}
 }
 
-// errGone says that nobody waits for a stream any more.
-var errGone = errors.New("wire: nobody waits for the answer any more")
+// errGone reports that no caller waits for a stream any more.
+var errGone = errors.New("wire: the caller has stopped waiting for the answer")
 
-// run does one request and sends the answer.
+// run runs one request and sends the answer.
 func (j *job) run() {
 	c := j.c
 	defer c.s.running.Add(-1)
@@ -79,7 +79,7 @@ func (j *job) run() {
 		c.give(j.bytes)
 		return
 	}
-	var written chan struct{} // of the part before
+	var written chan struct{} // closed when the part before has been written
 	var send func([]byte) error
 	if j.credit != nil {
 		send = func(part []byte) error {
@@ -96,7 +96,7 @@ func (j *job) run() {
 				return errGone
 			}
 			select {
-			case <-written: // or the next part could overtake it
+			case <-written: // otherwise the next part could overtake it
 				return nil
 			case <-c.ctx.Done():
 				return errGone
@@ -109,7 +109,7 @@ func (j *job) run() {
 	}
 	last, err := c.s.opt.Handler(j.ctx, &j.req, send)
 	add := c.out.push
-	if j.end() == 0 { // else more answers are likely to come before the writer's turn
+	if j.end() == 0 { // otherwise more answers are likely to come before the writer's turn
 		add = c.w.send
 	}
 	m := &message{kind: kindAnswer, priority: j.req.Priority, id: j.id, body: last}
@@ -126,7 +126,7 @@ func (j *job) run() {
 	}
 }
 
-// end takes a request off the connection, and returns how many others are being done.
+// end removes a request from the connection, and returns how many others are running.
 func (j *job) end() (others int) {
 	j.c.mu.Lock()
 	defer j.c.mu.Unlock()

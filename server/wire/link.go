@@ -15,26 +15,27 @@ import (
 
 // LinkOptions configure the way to one other process.
 type LinkOptions struct {
-	// Dial opens a connection; it finds out the address each time. It has no default.
+	// Dial opens a connection. It resolves the address each time. It has no default.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Client is how connections introduce themselves; Purpose is set by the link. It is called for each.
+	// Client returns the options for one connection; the link sets Purpose. It is called for each connection.
 	Client func() ClientOptions
-	// Requests is how many connections requests share; default 2. Copies have one of their own, which is opened when it is used.
+	// Requests is how many connections requests share; default 2. Copies have one connection of their own, which is opened when it is
+	// needed.
 	Requests int
-	// DialTime is how long opening and introducing a connection may take; default 2 s.
+	// DialTime bounds opening and introducing a connection; default 2 s.
 	DialTime time.Duration
-	// PauseLeast and PauseMost are how long it is from one try to open a connection to the next: the pause doubles, by chance a quarter more or
-	// less. Default 50 ms and 2 s.
+	// PauseLeast and PauseMost bound the pause between two tries to open a connection: it doubles, and varies at random by up to a quarter.
+	// The defaults are 50 ms and 2 s.
 	PauseLeast, PauseMost time.Duration
-	// Events is told what becomes of connections; it must not block. Default: nobody is.
+	// Events is called with the changes of connections; it must not block. Nil means no calls.
 	Events func(LinkEvent)
 }
 
 // LinkEvent is a change of one connection of a link.
 type LinkEvent struct {
 	Up     bool
-	Remote *Remote // of one that is up
-	Err    error   // why one is down, or could not be opened
+	Remote *Remote // for an open connection
+	Err    error   // why a connection is closed, or could not be opened
 }
 
 func (o LinkOptions) withDefaults() LinkOptions {
@@ -59,8 +60,8 @@ func (o LinkOptions) withDefaults() LinkOptions {
 	return o
 }
 
-// Link keeps connections to one other process open, and opens them again, from its first call on. It implements Caller. Where there is no connection, and
-// the last try to open one has failed, calls fail at once with ErrNotSent. Its methods may be called by any number of goroutines.
+// Link keeps connections to one other process open, and reopens them, from its first call on. It implements Caller. If it has no connection
+// and the last try to open one has failed, calls fail at once with ErrNotSent. Its methods may be called by any number of goroutines.
 type Link struct {
 	opt    LinkOptions
 	lines  []*line // the last one is for copies
@@ -90,7 +91,7 @@ func NewLink(o LinkOptions) *Link {
 	return l
 }
 
-// line is one connection of a link, and those that take its place.
+// line is one connection of a link, with its successors.
 type line struct {
 	l       *Link
 	purpose Purpose
@@ -99,12 +100,12 @@ type line struct {
 	wake    chan struct{}          // ends a pause
 
 	mu    sync.Mutex
-	tried chan struct{} // closed when the first try is over
-	first bool          // it is
-	err   error         // why there is none
+	tried chan struct{} // closed when the first try has ended
+	first bool          // the first try has ended
+	err   error         // why there is no connection
 }
 
-// Close closes all connections, and ends what goes on.
+// Close closes all connections and ends the background work.
 func (l *Link) Close() error {
 	l.cancel()
 	for _, n := range l.lines {
@@ -123,8 +124,8 @@ func (l *Link) Do(ctx context.Context, call Call) ([]byte, error) {
 	return c.Do(ctx, call)
 }
 
-// Send implements Sender. Where there is no connection with room it reports false. All that is sent takes the same connection as long as that is open and at most half
-// full: what is sent at the same time goes in one write, and so do the answers.
+// Send implements Sender. It reports false if no connection has room. All requests use the same connection as long as it is open and at
+// most half full: requests sent at the same time go in one write, and so do the answers.
 func (l *Link) Send(ctx context.Context, call Call, done func([]byte, error)) bool {
 	for _, n := range l.lines[:len(l.lines)-1] {
 		n.start()
@@ -147,7 +148,7 @@ func (l *Link) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error] {
 	}
 }
 
-// pick returns a connection that is open, if there is one.
+// pick returns an open connection, if any.
 func (l *Link) pick(ctx context.Context, p Priority) (*Client, error) {
 	requests := l.lines[:len(l.lines)-1]
 	if p == PriorityCopy {
@@ -174,7 +175,7 @@ func (l *Link) Up() bool {
 	return false
 }
 
-// Remote returns what the other side has said of itself, or nil where there is no connection, and then why there is none.
+// Remote returns what the other side has reported about itself. Without a connection it returns nil and the reason.
 func (l *Link) Remote() (*Remote, error) {
 	for _, n := range l.lines[:len(l.lines)-1] {
 		if c := n.client.Load(); c != nil {
@@ -194,7 +195,7 @@ func (l *Link) Start() {
 	}
 }
 
-// Wake has connections that are not open be tried at once: there is reason to think that the other side is there again.
+// Wake makes the link try to open its connections at once: the other side is probably back.
 func (l *Link) Wake() {
 	if l.Up() {
 		return
@@ -207,7 +208,7 @@ func (l *Link) Wake() {
 	}
 }
 
-// Redial closes the connections: what is under way is lost, and they are opened again.
+// Redial closes the connections and reopens them. Calls in progress are lost.
 func (l *Link) Redial() {
 	for _, n := range l.lines {
 		if c := n.client.Load(); c != nil {
@@ -279,7 +280,7 @@ func (n *line) run() {
 	}
 }
 
-// attempted keeps why there is no connection.
+// attempted records why there is no connection.
 func (n *line) attempted(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// message is something on its way to the other side. The queue's lock guards what changes, until the message is taken off its lane.
+// message is something on its way to the other side. The queue's lock guards its mutable fields until the message is removed from its lane.
 type message struct {
 	kind     kind
 	priority Priority
@@ -13,12 +13,12 @@ type message struct {
 	prefix   [envelopeBytes]byte
 	prefixed int // bytes of prefix
 	body     []byte
-	at       int    // bytes of body that were written
-	begun    bool   // something of it was written
-	gone     func() // called once, when all was given to the connection or never will be; may be nil
+	at       int    // bytes of body written so far
+	begun    bool   // some of it was written
+	gone     func() // called once, when all of it was passed to the connection or never will be; may be nil
 }
 
-// withLength puts the body's length before it.
+// withLength adds the length of the body before it.
 func (m *message) withLength() *message {
 	binary.LittleEndian.PutUint32(m.prefix[:], uint32(len(m.body)))
 	m.prefixed = lengthBytes
@@ -52,7 +52,7 @@ func (l *lane) pop() *message {
 	return m
 }
 
-// remove takes a message out, if it is here.
+// remove removes a message, if it is in the lane.
 func (l *lane) remove(m *message) bool {
 	for i := l.first; i < len(l.items); i++ {
 		if l.items[i] == m {
@@ -63,14 +63,14 @@ func (l *lane) remove(m *message) bool {
 	return false
 }
 
-// queue is what waits to be written to one connection. Segments of messages of one priority alternate.
+// queue contains what waits to be written to one connection. Segments of messages with one priority alternate.
 type queue struct {
 	mu     sync.Mutex
 	wake   chan struct{} // has room for one
 	lanes  [priorities]lane
 	turns  int
 	bytes  int // of bodies
-	most   int // of bodies that wait, but for one that is alone
+	most   int // bound of waiting bodies, except for a single one
 	closed bool
 
 	finishing bool
@@ -78,7 +78,7 @@ type queue struct {
 
 func newQueue(most int) *queue { return &queue{wake: make(chan struct{}, 1), most: most} }
 
-// push adds a message. It reports false, and calls nothing, when the connection is closed or, unless must, has no room.
+// push adds a message. It reports false, and calls nothing, if the connection is closed or, unless must is set, has no room.
 func (q *queue) push(m *message, must bool) (ok, closed bool) {
 	q.mu.Lock()
 	if q.closed || !must && q.bytes > 0 && q.bytes+len(m.body) > q.most {
@@ -100,7 +100,7 @@ func (q *queue) signal() {
 	}
 }
 
-// takeAlone takes a message as if it were added and was next, if nothing else waits.
+// takeAlone takes a message as if it had been added and were next, if nothing else waits.
 func (q *queue) takeAlone(m *message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,7 +117,7 @@ func (q *queue) takeAlone(m *message) bool {
 	return true
 }
 
-// drop takes a message back, wherever it is. It reports whether something of it was written.
+// drop takes a message back, wherever it is. It reports whether any of it was written.
 func (q *queue) drop(m *message) (begun bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,10 +127,10 @@ func (q *queue) drop(m *message) (begun bool) {
 	return m.begun
 }
 
-// starvedTurns is how many segments of high priority are written until one of the lowest is.
+// starvedTurns is how many segments of high priority are written before one of the lowest.
 const starvedTurns = 32
 
-// next takes the message whose segment is to be written next, off its lane; nil where there is none.
+// next removes the message whose segment is next from its lane and returns it, or nil.
 func (q *queue) next() *message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,7 +150,7 @@ func (q *queue) next() *message {
 	return nil
 }
 
-// back puts a message of which more is to be written at the end of its lane. It reports false when it was closed.
+// back puts a message with remaining segments at the end of its lane. It reports false if the queue is closed.
 func (q *queue) back(m *message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,7 +160,7 @@ func (q *queue) back(m *message) bool {
 	return !q.closed
 }
 
-// written notes that all of a message was written.
+// written records that all of a message was written.
 func (q *queue) written(m *message) {
 	q.mu.Lock()
 	q.bytes -= len(m.body)
@@ -170,7 +170,7 @@ func (q *queue) written(m *message) {
 	}
 }
 
-// close refuses more messages and lets go of those that wait.
+// close refuses more messages and releases those that wait.
 func (q *queue) close() {
 	q.mu.Lock()
 	var left []*message
@@ -189,7 +189,7 @@ func (q *queue) close() {
 	}
 }
 
-// finish has the connection closed when everything that waits was written.
+// finish closes the connection when everything that waits has been written.
 func (q *queue) finish() {
 	q.mu.Lock()
 	q.finishing = true

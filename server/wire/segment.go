@@ -8,21 +8,21 @@ import (
 	"io"
 )
 
-// kind is what a segment is. It is on the wire.
+// kind is the kind of a segment. It is on the wire.
 type kind byte
 
 const (
 	kindHello   kind = 1  // the first segment of each side
-	kindRequest kind = 2  // caller to handler; the first segment has the envelope
+	kindRequest kind = 2  // caller to handler; the first segment contains the envelope
 	kindAnswer  kind = 3  // handler to caller: the last body
 	kindPart    kind = 4  // handler to caller: a part of a stream, not the last
-	kindError   kind = 5  // handler to caller: the handler's error, which ends the request
+	kindError   kind = 5  // handler to caller: the handler's error; ends the request
 	kindRefusal kind = 6  // either way: a request, or with number 0 the connection, is refused
-	kindCredit  kind = 7  // caller to handler: so many parts more are wanted
-	kindCancel  kind = 8  // caller to handler: nobody waits for the request any more
+	kindCredit  kind = 7  // caller to handler: this many more parts are wanted
+	kindCancel  kind = 8  // caller to handler: the caller has given up
 	kindPing    kind = 9  // either way
 	kindPong    kind = 10 // either way: the answer to a ping
-	kindDrain   kind = 11 // handler to caller: begin no more requests here
+	kindDrain   kind = 11 // handler to caller: begin no more requests on this connection
 	kinds       kind = 12
 )
 
@@ -34,19 +34,19 @@ const (
 	headBytes     = 16
 	sumBytes      = 4
 	envelopeBytes = 32
-	lengthBytes   = 4 // before the body of an answer, a part or an error: its length
+	lengthBytes   = 4 // before the body of an answer, a part or an error: the length of the body
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Update(0, castagnoli, b) }
 
-// head is what stands before a segment's payload.
+// head is the header of a segment.
 type head struct {
 	length int
 	kind   kind
 	flags  byte
-	id     uint64 // of the request, 0 for what is of none
+	id     uint64 // of the request; 0 if the segment belongs to none
 }
 
 func appendHead(dst []byte, h head) []byte {
@@ -55,7 +55,7 @@ func appendHead(dst []byte, h head) []byte {
 	return binary.LittleEndian.AppendUint64(dst, h.id)
 }
 
-// decodeHead returns what is wrong with a head: ErrFrame.
+// decodeHead returns ErrFrame for an invalid head.
 func decodeHead(b []byte) (h head, err error) {
 	h = head{int(binary.LittleEndian.Uint32(b)), kind(b[4]), b[5], binary.LittleEndian.Uint64(b[8:])}
 	switch {
@@ -83,15 +83,15 @@ func (h head) ofRequest() bool {
 	return h.kind >= kindRequest && h.kind <= kindCancel && h.kind != kindRefusal
 }
 
-// envelope is what a request says beside its body.
+// envelope is what a request contains besides its body.
 type envelope struct {
-	address  uint64 // of the member that is addressed, as its Hello gave it
+	address  uint64 // of the addressed member, from its Hello
 	epoch    uint64
-	deadline uint32 // in milliseconds from now; 0 is none
+	deadline uint32 // in milliseconds from now; 0 means none
 	length   uint32 // of the body
 	verb     Verb
 	priority Priority
-	credit   uint16 // parts that may be sent unasked; 0 for a request that wants no stream
+	credit   uint16 // parts that may be sent unrequested; 0 for a request without a stream
 }
 
 func (e *envelope) append(dst []byte) []byte {
@@ -122,10 +122,10 @@ func decodeEnvelope(b []byte) (e envelope, err error) {
 	return e, err
 }
 
-// creditMax is how many parts of a stream may be under way at most.
+// creditMax is the largest number of parts of a stream in flight.
 const creditMax = 64
 
-// segments reads segments from a connection. The payload of each is read by skip, small or into, exactly once.
+// segments reads segments from a connection. The payload of each must be read by skip, small or into, exactly once.
 type segments struct {
 	r   *bufio.Reader
 	sum uint32
@@ -151,7 +151,7 @@ func (s *segments) into(dst []byte) error {
 	return nil
 }
 
-// small reads n bytes of the payload, which are good until the next call.
+// small reads n bytes of the payload. They are valid until the next call.
 func (s *segments) small(n int) ([]byte, error) {
 	if cap(s.pay) < n {
 		s.pay = make([]byte, max(n, 512))
@@ -160,7 +160,7 @@ func (s *segments) small(n int) ([]byte, error) {
 	return b, s.into(b)
 }
 
-// skip reads n bytes of the payload and forgets them.
+// skip reads n bytes of the payload and discards them.
 func (s *segments) skip(n int) error {
 	for n > 0 {
 		b, err := s.small(min(n, 512))
@@ -172,7 +172,7 @@ func (s *segments) skip(n int) error {
 	return nil
 }
 
-// end reads and checks what stands after the payload.
+// end reads and checks the checksum after the payload.
 func (s *segments) end() error {
 	b := s.buf[:sumBytes]
 	if _, err := io.ReadFull(s.r, b); err != nil {
@@ -184,7 +184,7 @@ func (s *segments) end() error {
 	return nil
 }
 
-// noEOF says of the end of a connection that it came in the middle of a segment.
+// noEOF turns io.EOF in the middle of a segment into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -192,15 +192,15 @@ func noEOF(err error) error {
 	return err
 }
 
-// assembly is a body of which segments are still to come.
+// assembly is a body some of whose segments are still to come.
 type assembly struct {
 	kind kind
 	body []byte
-	left int // bytes to come
+	left int // bytes still to come
 	env  envelope
 }
 
-// add reads n more bytes of the body. Memory grows with what has come.
+// add reads n more bytes of the body. Memory grows with what has arrived.
 func (a *assembly) add(s *segments, n int, last bool) error {
 	switch {
 	case n > a.left || last != (n == a.left):

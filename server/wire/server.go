@@ -17,30 +17,30 @@ type ServerOptions struct {
 	Options
 	// Handler answers requests. It has no default.
 	Handler Handler
-	// ClientErrors is how errors cross to clients; default Errors.
+	// ClientErrors encodes errors for clients; default Errors.
 	ClientErrors Errors
-	// Name is what the server says it is called.
+	// Name is the name that the server reports.
 	Name string
-	// Hello judges what the other side says of itself, and returns what this side says, and the address that requests of nodes must bear: a number
-	// that stands for this member in this incarnation. An error refuses the connection, and crosses by Errors. Default: everyone is
-	// accepted.
+	// Hello checks what the other side reports about itself. It returns what this side reports, and the address that requests of nodes must
+	// carry: a number that stands for this member in this incarnation. An error refuses the connection, and is encoded by Errors. Nil
+	// accepts everyone.
 	Hello func(from *Remote) (answer []byte, address uint64, err error)
-	// Identify says who is at the other end before it has said anything, by a TLS handshake. Default: everyone is who it says.
+	// Identify identifies the other end before it has sent anything, by a TLS handshake. Nil trusts what the other end reports.
 	Identify func(ctx context.Context, nc net.Conn) (role Role, name string, err error)
-	// Nodes and Clients bound what is under way in all connections of nodes, and of clients. Beyond, requests are refused with ErrBusy. Default for
-	// nodes 16,384 requests and 1 GiB, for clients 4,096 and 256 MiB.
+	// Nodes and Clients bound the requests in progress on all connections of nodes, and of clients. Above that, requests are refused with
+	// ErrBusy. The defaults are 16,384 requests and 1 GiB for nodes, and 4,096 and 256 MiB for clients.
 	Nodes, Clients Budget
-	// PerClient bounds what is under way in one connection of a client; default 1,024 requests and 128 MiB.
+	// PerClient bounds the requests in progress on one connection of a client; default 1,024 requests and 128 MiB.
 	PerClient Budget
-	// GreetingMax is how many connections may be about to introduce themselves; default 256.
+	// GreetingMax bounds the connections that have not introduced themselves yet; default 256.
 	GreetingMax int
-	// Foreign is what is said to someone who speaks another protocol; default ForeignLine.
+	// Foreign is the answer to a client that speaks another protocol; default ForeignLine.
 	Foreign string
-	// Log is told of connections that are refused; default slog.Default().
+	// Log receives the connections that are refused; default slog.Default().
 	Log *slog.Logger
 }
 
-// ForeignLine tells someone who speaks another protocol what this port is, as bloomd's protocol has errors.
+// ForeignLine explains this port to a client that speaks another protocol, in the form of an error of bloomd's protocol.
 const ForeignLine = "Client Error: this port speaks the protocol of bigset's nodes and clients, not bloomd's: ask the port of serve --bloomd\n"
 
 func (o ServerOptions) withDefaults() ServerOptions {
@@ -66,7 +66,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	return o
 }
 
-// errors is how errors cross to someone.
+// errors returns the codec of errors for a role.
 func (o *ServerOptions) errors(r Role) Errors {
 	if r == RoleNode {
 		return o.Errors
@@ -74,11 +74,11 @@ func (o *ServerOptions) errors(r Role) Errors {
 	return o.ClientErrors
 }
 
-// Server answers requests on connections that it is given. Its methods may be called by any number of goroutines.
+// Server answers requests on the connections that it is given. Its methods may be called by any number of goroutines.
 type Server struct {
 	opt            ServerOptions
 	nodes, clients use
-	work           chan *job // to goroutines that have nothing to do
+	work           chan *job // to idle goroutines
 
 	mu       sync.Mutex
 	closed   bool
@@ -94,8 +94,8 @@ func NewServer(o ServerOptions) *Server {
 	return &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan *job), conns: map[*serverConn]struct{}{}}
 }
 
-// ServeConn answers the requests of one connection until it ends, which it closes. It returns why the connection was refused or failed, nil where the
-// other side closed it or the server did.
+// ServeConn answers the requests of one connection until the connection ends, and closes it. It returns why the connection was refused or
+// failed, or nil if either side closed it.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	c, r, err := s.greet(ctx, nc)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	return err
 }
 
-// greet makes a connection known, or refuses it.
+// greet registers a connection or refuses it.
 func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Reader, error) {
 	s.mu.Lock()
 	if s.closed || s.greeting >= s.opt.GreetingMax {
@@ -164,7 +164,7 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 		case errors.Is(err, ErrForeign):
 			_, _ = nc.Write([]byte(s.opt.Foreign))
 		case errors.Is(err, ErrRefused):
-			_, _ = nc.Write(s.opt.preamble()) // the other side finds out the same
+			_, _ = nc.Write(s.opt.preamble()) // the other side comes to the same result
 		}
 		return nil, nil, err
 	}
@@ -245,7 +245,7 @@ func (s *Server) Each(f func(*Remote)) {
 	}
 }
 
-// Cut closes the connections whose other side f names.
+// Cut closes the connections for whose other side f returns true.
 func (s *Server) Cut(f func(*Remote) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,7 +256,7 @@ func (s *Server) Cut(f func(*Remote) bool) {
 	}
 }
 
-// Shutdown takes no more connections and requests, waits for the requests under way as long as ctx allows, and closes all connections.
+// Shutdown takes no more connections and requests, waits for the requests in progress as long as ctx allows, and closes all connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -286,7 +286,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Serve answers the connections of a listener, which it closes in the end, until Shutdown or ctx ends.
+// Serve answers the connections of a listener until Shutdown is called or ctx ends, and closes the listener.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
 	defer stop()
@@ -305,6 +305,6 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		time.Sleep(50 * time.Millisecond) // out of descriptors, perhaps
+		time.Sleep(50 * time.Millisecond) // possibly out of descriptors
 	}
 }

@@ -16,18 +16,18 @@ type serverConn struct {
 	w       *writer
 	from    Remote
 	address uint64
-	use     *use // of all of its kind
+	use     *use // of all connections of its kind
 	own     *use // of this connection; nil for nodes
 	ctx     context.Context
 	cancel  context.CancelFunc
 
 	mu      sync.Mutex
-	open    map[uint64]*job      // requests that are being done
-	coming  map[uint64]*assembly // requests of which segments are still to come
+	open    map[uint64]*job      // requests that are running
+	coming  map[uint64]*assembly // requests some of whose segments are still to come
 	drained bool
 }
 
-// drain asks the other side for no more requests.
+// drain asks the other side to send no more requests.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	c.drained = true
@@ -76,7 +76,7 @@ func (c *serverConn) read(r *bufio.Reader) error {
 	}
 }
 
-// letGo gives back what requests have taken that did not come whole.
+// letGo returns the budget of incomplete requests.
 func (c *serverConn) letGo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *serverConn) letGo() {
 	}
 }
 
-// credit takes a segment that asks for more parts.
+// credit handles a segment that asks for more parts.
 func (c *serverConn) credit(s *segments, h head) error {
 	b, err := s.small(h.length)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *serverConn) credit(s *segments, h head) error {
 	c.mu.Lock()
 	j := c.open[h.id]
 	c.mu.Unlock()
-	if j == nil { // it has ended
+	if j == nil { // the request has ended
 		return nil
 	}
 	for range n {
@@ -118,7 +118,7 @@ func (c *serverConn) credit(s *segments, h head) error {
 	return nil
 }
 
-// request takes a segment of a request.
+// request handles a segment of a request.
 func (c *serverConn) request(s *segments, h head) error {
 	n := h.length
 	c.mu.Lock()
@@ -151,7 +151,7 @@ func (c *serverConn) request(s *segments, h head) error {
 			c.mu.Unlock()
 		}
 	}
-	if a == nil { // what follows a refusal or a cancel
+	if a == nil { // the rest of a refused or cancelled request
 		return s.rest(head{length: n})
 	}
 	last := h.flags&flagLast != 0
@@ -161,7 +161,7 @@ func (c *serverConn) request(s *segments, h head) error {
 	}
 	switch {
 	case err != nil:
-		if h.flags&flagFirst != 0 && last { // else letGo does
+		if h.flags&flagFirst != 0 && last { // otherwise letGo does
 			c.give(int64(a.env.length))
 		}
 		return err
@@ -174,7 +174,7 @@ func (c *serverConn) request(s *segments, h head) error {
 	return nil
 }
 
-// admit takes the room of a request, or says why it is refused.
+// admit takes the budget of a request, or returns why it is refused.
 func (c *serverConn) admit(e *envelope) (why refusal, text string) {
 	client := c.from.Role != RoleNode
 	switch {

@@ -16,10 +16,10 @@ type socket struct {
 	try   func(fd uintptr) bool
 }
 
-// counts is a connection that counts what is written to its socket.
+// counts is a connection that counts the bytes written to its socket.
 type counts interface{ Wrote(n int) }
 
-// newSocket returns nil for a connection that is more than a socket, as one with TLS is.
+// newSocket returns nil for a connection that is more than a socket, such as one with TLS.
 func newSocket(nc net.Conn) *socket {
 	c, ok := nc.(syscall.Conn)
 	if !ok {
@@ -46,10 +46,10 @@ func newSocket(nc net.Conn) *socket {
 	return s
 }
 
-// write returns how many bytes were written, 0 where none could be. An error is left for the next write that waits, which meets it again.
+// write returns how many bytes were written, possibly 0. It leaves an error to the next write that waits, which meets it again.
 func (s *socket) write(b []byte) int {
 	s.b, s.n = b, 0
-	_ = s.raw.Write(s.try) // where it fails, nothing was written
+	_ = s.raw.Write(s.try) // if it fails, nothing was written
 	s.b = nil
 	if s.wrote != nil {
 		s.wrote(s.n)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Verb says what a request asks. Verbs below FirstPeerVerb are for clients and nodes, the others for nodes alone. They are on the wire.
+// Verb is the kind of a request. Verbs below FirstPeerVerb are for clients and nodes, the others for nodes only. They are on the wire.
 type Verb byte
 
 // FirstPeerVerb is the first verb that only nodes may use.
@@ -17,10 +17,10 @@ const FirstPeerVerb Verb = 100
 // Peers reports whether only nodes may use the verb.
 func (v Verb) Peers() bool { return v >= FirstPeerVerb }
 
-// Priority orders what waits to be written to one connection: lower values go first. It is on the wire.
+// Priority orders the messages that wait to be written to one connection: lower values go first. It is on the wire.
 type Priority byte
 
-// Priorities. What has PriorityCopy goes over a connection of its own.
+// Priorities. Messages with PriorityCopy use a connection of their own.
 const (
 	PriorityQuorum Priority = iota // a client waits for it: writes, marks, checks, and their answers
 	PriorityRead                   // streams that clients read
@@ -29,19 +29,19 @@ const (
 	priorities
 )
 
-// Call is a request as its caller sees it. The deadline is that of the context.
+// Call is a request from its caller's point of view. Its deadline is that of the context.
 type Call struct {
 	Verb     Verb
-	Epoch    uint64 // of the map by which the request was routed; 0 for verbs that no map routes, and for all of a client's
+	Epoch    uint64 // of the map by which the request was routed; 0 for verbs that no map routes, and for all requests of clients
 	Priority Priority
-	Body     []byte // must not be changed while the call is under way, nor after it ended with an error
-	// Encode returns the body in the version of the protocol that the connection speaks, where the body depends on it; Body is not looked at then.
-	// The version is known only when the connection has been picked: the other side may have been replaced since the last call. An error is that of
-	// the call, and nothing has happened. Default: the body is Body.
+	Body     []byte // must not be changed during the call, nor after it ended with an error
+	// Encode returns the body in the version of the protocol that the connection speaks, for a body that depends on it; Body is not used
+	// then. The version is known only when the connection has been picked: the other side may have been replaced since the last call. An
+	// error is returned by the call, and nothing has happened. Nil means that the body is Body.
 	Encode func(version byte) ([]byte, error)
 }
 
-// Encoded returns the call with the body that a connection of that version carries.
+// Encoded returns the call with the body for a connection of a version.
 func (c Call) Encoded(version byte) (Call, error) {
 	if c.Encode == nil {
 		return c, nil
@@ -53,17 +53,17 @@ func (c Call) Encoded(version byte) (Call, error) {
 
 // Caller sends requests to one other process. Its methods may be called by any number of goroutines.
 type Caller interface {
-	// Do sends a request and returns its answer, which belongs to the caller. Errors are those of the package comment.
+	// Do sends a request and returns its answer, which the caller owns. Errors are those of the package comment.
 	Do(ctx context.Context, c Call) ([]byte, error)
-	// Stream sends a request and returns the parts of its answer, in order, the last one too. A part is good until the next. A caller that
-	// stops early cancels the request at the other side. A stream that ends without an error is whole.
+	// Stream sends a request and returns the parts of its answer in order, including the last. A part is valid until the next. A caller
+	// that stops early cancels the request at the other side. A stream that ends without an error is complete.
 	Stream(ctx context.Context, c Call) iter.Seq2[[]byte, error]
 }
 
-// Sender is a Caller that can send a request without a goroutine that waits for its answer.
+// Sender is a Caller that can send a request without a goroutine waiting for the answer.
 type Sender interface {
-	// Send sends a request as Do does, and returns. It reports false where it has done nothing because it would have to wait: then Do is the way. Else done
-	// is called once with what Do would return, by a goroutine that must not wait: perhaps the caller's own, before Send returns.
+	// Send sends a request like Do, and returns. It reports false, and has done nothing, if it would have to wait: then use Do. Otherwise
+	// done is called once with the results of Do, by a goroutine that must not wait; this may be the caller's own, before Send returns.
 	Send(ctx context.Context, c Call, done func(answer []byte, err error)) bool
 }
 
@@ -90,15 +90,15 @@ func (r Role) String() string {
 // Remote is the process at the other end of a connection.
 type Remote struct {
 	Role    Role
-	Name    string // a node's ID or a client's name, by its certificate; by its own word where there is no TLS
-	Proven  bool   // a certificate says so
+	Name    string // a node's ID or a client's name: by its certificate, or by its own report without TLS
+	Proven  bool   // a certificate proves it
 	Address string // of the network, for messages
 	Purpose Purpose
 	Version byte   // of the protocol: the highest that both sides speak
-	Hello   []byte // what it said of itself
+	Hello   []byte // what it reported about itself
 }
 
-// Purpose says what a connection is for. It is on the wire.
+// Purpose is the purpose of a connection. It is on the wire.
 type Purpose byte
 
 // Purposes.
@@ -107,7 +107,7 @@ const (
 	ForCopies   Purpose = 2 // bulk: it shares no queue with requests
 )
 
-// Request is a request as its handler sees it.
+// Request is a request from its handler's point of view.
 type Request struct {
 	Verb     Verb
 	Epoch    uint64
@@ -116,13 +116,13 @@ type Request struct {
 	From     *Remote
 }
 
-// Handler answers a request. It is called in a goroutine of its own. The context ends with the request's deadline, when the caller gives up, and
-// with the connection. For a stream it calls send for each part but the last: send blocks until the other side wants the part, takes it when it
-// returns, so that the bytes must not be changed before the next call or the end of the handler, and fails when nobody waits for it any more. An error of the handler crosses
-// by Errors.
+// Handler answers a request. It is called in a goroutine of its own. The context ends with the request's deadline, when the caller gives
+// up, and with the connection. For a stream the handler calls send for each part but the last. Send blocks until the other side wants the
+// part; the bytes must not be changed before the next call of send or the end of the handler. Send fails if the caller has given up. An
+// error of the handler is encoded by Errors.
 type Handler func(ctx context.Context, r *Request, send func(part []byte) error) (last []byte, err error)
 
-// Errors is how errors of handlers cross the wire. Decode must take any bytes.
+// Errors encodes errors of handlers for the wire. Decode must accept any bytes.
 type Errors interface {
 	Append(dst []byte, err error) []byte
 	Decode(b []byte) error
@@ -130,44 +130,43 @@ type Errors interface {
 
 // Errors of calls. See the package comment.
 var (
-	// ErrNotSent says that nothing has happened: the request was not sent, or it was refused before it was looked at.
+	// ErrNotSent: nothing has happened. The request was not sent, or was refused before it was read.
 	ErrNotSent = errors.New("wire: request not sent")
-	// ErrBusy says that the other side, or the connection, has no room for the request now. It wraps ErrNotSent.
+	// ErrBusy: the other side, or the connection, has no room for the request now. It wraps ErrNotSent.
 	ErrBusy = fmt.Errorf("%w: the other side is busy", ErrNotSent)
-	// ErrLost says that nobody knows whether the request was done: the connection or the time ended before the answer came.
+	// ErrLost: it is unknown whether the request was done. The connection or the time ended before the answer arrived.
 	ErrLost = errors.New("wire: answer lost")
-	// ErrRefused says that the other side does not take the connection or the request, and will not take it later either. It wraps ErrNotSent.
+	// ErrRefused: the other side does not accept the connection or the request, and will not accept it later either. It wraps ErrNotSent.
 	ErrRefused = fmt.Errorf("%w: refused", ErrNotSent)
-	// ErrForeign says that what listens at the address does not speak this protocol. It wraps ErrNotSent.
+	// ErrForeign: the process that listens at the address does not speak this protocol. It wraps ErrNotSent.
 	ErrForeign = fmt.Errorf("%w: not a bigset node", ErrNotSent)
-	// ErrFrame is returned for bytes that are not what the protocol wants; the connection ends with it.
+	// ErrFrame is returned for bytes that violate the protocol. It ends the connection.
 	ErrFrame = errors.New("wire: bad frame")
-	// ErrClosed says that this side has been closed. It wraps ErrNotSent.
+	// ErrClosed: this side has been closed. It wraps ErrNotSent.
 	ErrClosed = fmt.Errorf("%w: closed", ErrNotSent)
 )
 
 // Limits. They are part of the protocol.
 const (
 	SegmentBytesMax = 64 << 10
-	// BodyBytesMax is the largest body of a request, an answer or a part: a frame of 64 MiB, and what its envelope adds.
+	// BodyBytesMax is the largest body of a request, an answer or a part: a frame of 64 MiB and its envelope.
 	BodyBytesMax  = 64<<20 + 64<<10
 	helloBytesMax = 16 << 10
 )
 
 // Options are common to both sides of a connection. Zero fields mean the default.
 type Options struct {
-	// Errors is how the errors of handlers cross; without it they cross as text.
+	// Errors encodes the errors of handlers; by default as text.
 	Errors Errors
-	// HelloTime is how long the other side may take to introduce itself, from the first byte on; default 5 s.
+	// HelloTime bounds the introduction of the other side, from the first byte on; default 5 s.
 	HelloTime time.Duration
-	// PingInterval is how often the other side is asked whether it lives, while answers are awaited; default 1 s. An idle connection is asked every
-	// 15 intervals.
+	// PingInterval is how often a ping is sent while answers are awaited; default 1 s. An idle connection gets a ping every 15 intervals.
 	PingInterval time.Duration
-	// SilenceMax is how long the other side may say nothing, after it was asked, until the connection is cut; default 5 s.
+	// SilenceMax is how long the other side may be silent after a ping before the connection is closed; default 5 s.
 	SilenceMax time.Duration
-	// WriteTime is how long the other side may take no byte until the connection is cut; default 10 s.
+	// WriteTime is how long the other side may accept no byte before the connection is closed; default 10 s.
 	WriteTime time.Duration
-	// VersionLeast and VersionMost bound what is spoken; default is what this program speaks. Tests set them.
+	// VersionLeast and VersionMost bound the versions spoken; the default is those of this program. Tests set them.
 	VersionLeast, VersionMost byte
 }
 
@@ -202,7 +201,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// textErrors has errors cross as their text.
+// textErrors encodes errors as their text.
 type textErrors struct{}
 
 func (textErrors) Append(dst []byte, err error) []byte { return append(dst, err.Error()...) }

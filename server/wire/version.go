@@ -2,5 +2,5 @@
 
 package wire
 
-// versionNext is 0: this program speaks its own version at most.
+// versionNext is 0: this program speaks at most its own version.
 const versionNext = 0

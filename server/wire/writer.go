@@ -13,16 +13,16 @@ import (
 // bufferBytes is about how much is written to a connection at once.
 const bufferBytes = 64 << 10
 
-// writer writes what a queue has to a connection.
+// writer writes the messages of a queue to a connection.
 type writer struct {
 	nc   net.Conn
-	now  *socket // the same without waiting; nil where that can't be had
+	now  *socket // writes without waiting; nil if the connection can't
 	q    *queue
-	time time.Duration // the connection may take no byte for
+	time time.Duration // how long the connection may accept no byte
 
 	mu      sync.Mutex // held by the goroutine that writes
 	buf     []byte     // segments that are not written yet
-	extends time.Time  // when the deadline is set again
+	extends time.Time  // when the deadline must be set again
 }
 
 func newWriter(nc net.Conn, q *queue, t time.Duration) *writer {
@@ -32,9 +32,9 @@ func newWriter(nc net.Conn, q *queue, t time.Duration) *writer {
 // nowBytesMax is the largest body that send writes itself.
 const nowBytesMax = 16 << 10
 
-// send adds a message to the queue, as push does. If the message is short and nothing waits before it, send writes it in the caller's goroutine, as far as
-// the connection takes it without waiting: to wake another one takes longer than to write. It is for callers who know that nobody is about to send more:
-// several messages in one write take less time than several writes.
+// send adds a message to the queue like push. If the message is short and nothing waits before it, send writes it in the caller's
+// goroutine, as far as the connection takes it without waiting: waking another goroutine takes longer than writing. It is for callers that
+// know that no other message is about to follow: several messages in one write take less time than several writes.
 func (w *writer) send(m *message, must bool) (ok, closed bool) {
 	if w.now != nil && len(m.body) <= nowBytesMax && w.mu.TryLock() {
 		defer w.mu.Unlock()
@@ -76,14 +76,14 @@ func (w *writer) run(stop <-chan struct{}) error {
 	}
 }
 
-// drain writes all that waits.
+// drain writes everything that waits.
 func (w *writer) drain() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
 		m := w.q.next()
 		if m == nil {
-			runtime.Gosched() // who is about to add something does so before the flush
+			runtime.Gosched() // lets goroutines that are about to add a message do so before the flush
 			if m = w.q.next(); m == nil {
 				return w.flush()
 			}
@@ -103,7 +103,7 @@ func (w *writer) drain() error {
 	}
 }
 
-// flush gives the connection what was written.
+// flush passes the collected segments to the connection.
 func (w *writer) flush() error {
 	if len(w.buf) == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// extend moves the deadline of the connection on, at most every quarter of its time.
+// extend moves the deadline of the connection, at most every quarter of its time.
 func (w *writer) extend() error {
 	now := time.Now()
 	if now.Before(w.extends) {
@@ -128,7 +128,7 @@ func (w *writer) extend() error {
 	return w.nc.SetWriteDeadline(now.Add(w.time))
 }
 
-// segment appends the next segment of a message to what is to be written. It reports whether more segments follow; after the last one the message is done.
+// segment appends the next segment of a message to buf. It reports whether more segments follow; after the last one the message is done.
 func (w *writer) segment(m *message) (more bool) {
 	h := head{kind: m.kind, id: m.id}
 	prefix := 0

@@ -8,7 +8,7 @@ import (
 	"bigset/bench/chart"
 )
 
-// Hostile are texts that would do something if they were taken for markup, script, style or directions.
+// Hostile are texts that would do harm if they were interpreted as markup, script, style or text direction.
 var Hostile = []string{
 	`<script>window.harmed=1</script>`, `</script><script>window.harmed=1</script>`, `"><img src=x onerror="window.harmed=1">`,
 	`' onmouseover='window.harmed=1`, `]]><!--`, `--><script>window.harmed=1</script>`, `</title><script>window.harmed=1</script>`,
@@ -16,7 +16,7 @@ var Hostile = []string{
 	"{{.}}${1}`", "=1+1", strings.Repeat("long", 200), strings.Repeat("many words ", 60), "\u2028\u2029", "日本語 🎉",
 }
 
-// HostileCharts returns a chart for each hostile text. It has that text, or the next one, wherever a chart has a text.
+// HostileCharts returns a chart for each hostile text. That text, or the next one, is used for every text of the chart.
 func HostileCharts() (list []chart.Chart) {
 	for i, h := range Hostile {
 		other := Hostile[(i+1)%len(Hostile)]

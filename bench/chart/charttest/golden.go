@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files again")
 
 // Golden compares a text with a file of testdata.
 func Golden(t *testing.T, name, got string) {
@@ -24,6 +24,6 @@ func Golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs; go test -rewrite writes it anew. Got:\n%s", name, got)
+		t.Errorf("%s differs; go test -rewrite writes it again. Got:\n%s", name, got)
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Plot is all elements that a plot may have, with their attributes.
+// Plot lists all elements that a plot may contain, with their attributes.
 var Plot = map[string]string{
 	"svg": "xmlns viewBox role aria-label font-family font-size width height", "path": "d class fill stroke stroke-width stroke-dasharray stroke-linecap stroke-linejoin fill-opacity stroke-opacity",
 	"title": "", "rect": "x y width height fill class fill-opacity", "text": "x y text-anchor class fill font-size font-weight",
 }
 
-// CheckMarkup fails the test for elements and attributes that are not allowed, for markup that is not well-formed, and for numbers that are none. It
-// returns all texts and values of attributes.
+// CheckMarkup fails the test for elements and attributes that are not allowed, for malformed markup, and for invalid numbers. It returns
+// all texts and attribute values.
 func CheckMarkup(t *testing.T, what, text string, elements map[string]string) (texts []string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(text))

@@ -1,9 +1,9 @@
-// Package choose decides which of some things an operation is on, by the distributions of workload files.
+// Package choose decides on which item an operation acts, by the distributions of workload files.
 //
 //	c := choose.New(role.Choose, window, rng)
-//	rank := c.Choose(n) // 0 is the oldest of n things
+//	rank := c.Choose(n) // 0 is the oldest of n items
 //
-// It is pure: what is chosen depends on the random numbers and on what was chosen before, never on time. One goroutine uses a Chooser.
+// It is pure: choices depend on the random numbers and on earlier choices, never on time. Only one goroutine may use a Chooser.
 package choose
 
 import (
@@ -14,21 +14,21 @@ import (
 	"bigset/bench/spec"
 )
 
-// Chooser chooses one of some things by a distribution.
+// Chooser chooses items by a distribution.
 type Chooser struct {
 	spec.Distribution
 	window int // of timeline, in elements
 	rng    *rand.Rand
-	cursor int // of sawtooth: the rank that comes next
+	cursor int // of sawtooth: the next rank
 	zipf   zipf
 }
 
-// New returns a Chooser. window is how many of the newest things timeline chooses from; other distributions have none.
+// New returns a Chooser. window is how many of the newest items timeline chooses from; other distributions ignore it.
 func New(d spec.Distribution, window int, rng *rand.Rand) *Chooser {
 	return &Chooser{Distribution: d, window: window, rng: rng, zipf: zipf{exponent: d.Theta}}
 }
 
-// Choose returns a rank of 0 to n-1, of which 0 is the oldest. n is at least 1.
+// Choose returns a rank from 0 to n-1; 0 is the oldest. n must be at least 1.
 func (c *Chooser) Choose(n int) int {
 	switch c.Kind {
 	case spec.Zipfian:
@@ -53,20 +53,20 @@ func (c *Chooser) Choose(n int) int {
 	return c.rng.IntN(n)
 }
 
-// Removed is called when the thing that was chosen last, of that rank, is gone: those after it have moved up.
+// Removed must be called when the item chosen last, at that rank, has been removed: the items after it have moved up.
 func (c *Chooser) Removed(rank int) {
 	if rank < c.cursor {
 		c.cursor--
 	}
 }
 
-// Cursor returns the rank that sawtooth chooses next, and SetCursor has it go on there. Other distributions take no notice.
+// Cursor returns the rank that sawtooth chooses next. Other distributions ignore it.
 func (c *Chooser) Cursor() int { return c.cursor }
 
-// SetCursor inverts Cursor.
+// SetCursor makes sawtooth continue at a rank.
 func (c *Chooser) SetCursor(rank int) { c.cursor = rank }
 
-// part returns a rank below share*n with the probability choices, else one of the other ranks.
+// part returns a rank below share*n with probability choices, otherwise one of the other ranks.
 func (c *Chooser) part(n int, share, choices float64) int {
 	first := min(n, max(1, int(math.Ceil(share*float64(n)))))
 	if first == n || c.rng.Float64() < choices {
@@ -75,8 +75,8 @@ func (c *Chooser) part(n int, share, choices float64) int {
 	return first + c.rng.IntN(n-first)
 }
 
-// scattered returns where the i-th of n things lies: a permutation of 0 to n-1. It stays the same while n stays within two powers of two, but for
-// things that lie at n or above: they move.
+// scattered returns the position of the i-th of n items: a permutation of 0 to n-1. It stays the same while n stays between two powers of
+// two, except for items whose position would be n or above: these move.
 func scattered(i, n int) int {
 	if n < 2 {
 		return 0
@@ -84,13 +84,13 @@ func scattered(i, n int) int {
 	width := bits.Len(uint(n - 1))
 	x := uint64(i)
 	for {
-		if x = permuted(x, width); x < uint64(n) { // walks along a cycle of the permutation, which comes back to i, and so below n
+		if x = permuted(x, width); x < uint64(n) { // follows a cycle of the permutation, which returns to i, and so gets below n
 			return int(x)
 		}
 	}
 }
 
-// permuted is a permutation of the numbers of width bits. It looks random.
+// permuted is a permutation of the numbers with width bits. It looks random.
 func permuted(x uint64, width int) uint64 {
 	mask := uint64(1)<<width - 1
 	half := (width + 1) / 2
@@ -100,12 +100,12 @@ func permuted(x uint64, width int) uint64 {
 	return x ^ x>>half
 }
 
-// zipf draws ranks by Zipf's law: the i-th of n things, from 0, has a share of the draws in proportion to 1/(i+1)^exponent. It needs no table: W.
-// Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
+// zipf draws ranks by Zipf's law: the i-th of n items, from 0, gets a share of the draws in proportion to 1/(i+1)^exponent. It needs no
+// table: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
 type zipf struct {
 	exponent float64 // above 0, below 1
 
-	n                   int // for which the following was computed
+	n                   int // the fields below were computed for this n
 	first, last, margin float64
 }
 
@@ -128,7 +128,7 @@ func (z *zipf) draw(n int, rng *rand.Rand) int {
 
 func (z *zipf) density(x float64) float64 { return math.Pow(x, -z.exponent) }
 
-// area is an integral of the density, and inverse its inverse function.
+// area is an integral of the density; inverse is its inverse function.
 func (z *zipf) area(x float64) float64 { return (math.Pow(x, 1-z.exponent) - 1) / (1 - z.exponent) }
 
 func (z *zipf) inverse(a float64) float64 {

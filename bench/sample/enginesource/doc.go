@@ -1,4 +1,5 @@
-// Package enginesource decides what is sampled of a store: it makes a sample.Source of the engine's Stats, or of the metrics of raw Pebble.
+// Package enginesource decides what is sampled of a store: it makes a sample.Source from the engine's Stats, or from the metrics of raw
+// Pebble.
 //
 //	src := enginesource.New()
 //	s := sample.Start(sample.Options{Sources: []sample.Source{src, clients}})
@@ -7,6 +8,6 @@
 //	src.Detach()                    // before each close
 //	series := s.Stop()
 //
-// A read costs Stats: some microseconds for each table of the store, and Pebble's lock for microseconds. Keys that are not in tables yet are
-// live, and count as such: keys_dead is at most too low by them.
+// A read costs a call of Stats: some microseconds for each table of the store, with Pebble's lock held for microseconds. Keys that are not
+// in tables yet count as live, so keys_dead may be too low by at most their number.
 package enginesource

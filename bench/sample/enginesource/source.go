@@ -16,16 +16,16 @@ import (
 // levelCount is how many levels Pebble has.
 const levelCount = 7
 
-// Source gives the figures of a store, or of raw Pebble: the same columns, of which a store without a figure leaves the value unknown. While
-// nothing is attached all are unknown. Counters go on from store to store: a restart is no step down. Any number of goroutines may call its
-// methods.
+// Source returns the figures of a store, or of raw Pebble, in the same columns; figures that a store doesn't have are unknown. While
+// nothing is attached, all are unknown. Counters continue from store to store: a restart does not reset them. Any number of goroutines may
+// call the methods.
 type Source struct {
 	name    string
 	columns []sample.Column
 
 	mu          sync.Mutex
-	read        func(*figures) error // of what is attached; nil if nothing is
-	carry, last []float64            // of counters: what was counted before this store, and with it
+	read        func(*figures) error // reads what is attached; nil if nothing is
+	carry, last []float64            // for counters: the count before this store, and including it
 	hits, looks uint64               // of the block cache, at the last read
 }
 
@@ -36,7 +36,7 @@ func New() *Source {
 	return s
 }
 
-// fields are what the columns of a store are, but those of levels.
+// fields are the columns of a store other than those of levels.
 var fields = []struct {
 	sample.Column
 	of func(*figures) float64
@@ -69,7 +69,7 @@ func growth(name, unit string) sample.Column {
 
 func gauge(name, unit string) sample.Column { return sample.Column{Name: name, Unit: unit} }
 
-// levelColumns are what is known of each level.
+// levelColumns are the columns of each level.
 var levelColumns = []struct {
 	figure, unit string
 	growth       bool
@@ -93,7 +93,7 @@ func columns() (list []sample.Column) {
 	return list
 }
 
-// figures are those of a store at a moment, those of a counter since its open. NaN is not known.
+// figures are the figures of a store at a moment; counters count since its open. NaN means unknown.
 type figures struct {
 	log, flush, compact, rewrite, sweep, ingest float64
 	live, keys, tombstones, deletes             float64
@@ -105,7 +105,7 @@ type figures struct {
 
 type level struct{ bytes, tables, compacted, sublevels uint64 }
 
-// Engine attaches a store. What was attached is detached.
+// Engine attaches a store and detaches what was attached before.
 func (s *Source) Engine(ctx context.Context, store *engine.Store) error {
 	l, err := newLive(ctx, store)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Source) Engine(ctx context.Context, store *engine.Store) error {
 // Pebble attaches raw Pebble. It must be detached before it is closed.
 func (s *Source) Pebble(db *pebble.DB) { s.attach(func(f *figures) error { return ofPebble(db, f) }) }
 
-// Detach reads what is attached for the last time. Nothing of it is used after Detach has returned.
+// Detach reads the attached store for the last time. The store is not used after Detach has returned.
 func (s *Source) Detach() { s.attach(nil) }
 
 func (s *Source) attach(read func(*figures) error) {
@@ -147,7 +147,7 @@ func (s *Source) Read(values []float64) {
 	s.get(values)
 }
 
-// get reads all figures. A store that was closed leaves them unknown.
+// get reads all figures. For a closed store they stay unknown.
 func (s *Source) get(values []float64) {
 	nan := math.NaN()
 	f := figures{rewrite: nan, sweep: nan, live: nan, keys: nan, tombstones: nan, stalls: nan, stalled: nan, drops: nan}
@@ -211,18 +211,18 @@ func ofPebble(db *pebble.DB, f *figures) error {
 	return nil
 }
 
-// live counts the live dots of all sets. The store knows those of the sets in memory. While these are all, which is so until one leaves memory in
-// a store that was empty, their sum is the count. After that it is taken from the disk, as seldom as it must be to cost little.
+// live counts the live dots of all sets. The store knows those of the sets in memory. In a store that was empty these are all sets until
+// one leaves memory: until then, their sum is the count. Afterwards the count is read from the disk, seldom enough to cost little.
 type live struct {
 	ctx   context.Context
 	store *engine.Store
-	whole bool // all sets that there are have been in memory since the open
+	whole bool // all sets have been in memory since the open
 
 	dots float64 // of the last count
 	next time.Time
 }
 
-// countShare: a count that takes a while is made again after so many times as long.
+// A count is repeated after countShare times its own duration.
 const countShare = 200
 
 func newLive(ctx context.Context, store *engine.Store) (*live, error) {

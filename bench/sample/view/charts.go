@@ -12,8 +12,9 @@ import (
 	"bigset/bench/sample"
 )
 
-// Sections returns what runs were like over time, as parts of a page. Runs that are compared have their lines in the same charts, on one time
-// axis, in the order given; what is stacked has a chart for each run. Charts without a value are left out, and sections without a chart.
+// Sections returns the development of runs as parts of a page. Runs that are compared have their lines in the same charts, on one time
+// axis, in the given order; stacked figures have a chart for each run. Charts without values are left out, and so are sections without
+// charts.
 func Sections(runs []*sample.Series) []report.Section {
 	c := charts{runs: runs}
 	list := []report.Section{
@@ -43,12 +44,12 @@ func Sections(runs []*sample.Series) []report.Section {
 // charts makes charts of runs.
 type charts struct{ runs []*sample.Series }
 
-// causes are the causes of bytes, from the bottom of a stack on.
+// causes are the causes of bytes, from the bottom of a stack up.
 var causes = []stacked{
 	{"log", sample.LogBytes, 1}, {"flush", sample.FlushBytes, 2}, {"compaction", sample.CompactBytes, 3}, {"rewriter", sample.RewriteBytes, 4}, {"sweep", sample.SweepBytes, 5}, {"ingest", sample.IngestBytes, 6},
 }
 
-// stacked is an area, with the style by which it is known.
+// stacked is an area with its style.
 type stacked struct {
 	label, name string
 	style       int
@@ -65,7 +66,7 @@ func (c charts) levels(figure string) (list []stacked) {
 	return list
 }
 
-// line returns the chart of a column, a line a run.
+// line returns the chart of a column, with a line for each run.
 func (c charts) line(title, name string) []chart.Chart {
 	drawn := chart.Chart{Title: title, Unit: unit(c.runs, name), XLabel: "time", XUnit: "s", Marks: c.marks()}
 	for i, r := range c.runs {
@@ -79,14 +80,14 @@ func (c charts) line(title, name string) []chart.Chart {
 	return []chart.Chart{drawn}
 }
 
-// line returns a column's line, without the points at which it is not known.
+// line returns a column's line, without the points at which it is unknown.
 func line(s *sample.Series, name, label string, style int) chart.Line {
 	x := s.At()
 	y, low, high := s.Values(name)
 	l := chart.Line{Name: label, Style: style}
 	for i, v := range y {
 		if math.IsNaN(v) {
-			if len(l.X) > 0 && !math.IsNaN(l.Y[len(l.Y)-1]) { // one is a gap
+			if len(l.X) > 0 && !math.IsNaN(l.Y[len(l.Y)-1]) { // only one, as a gap
 				l.X, l.Y = append(l.X, x[i]), append(l.Y, v)
 				if low != nil {
 					l.Min, l.Max = append(l.Min, v), append(l.Max, v)
@@ -132,7 +133,7 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []c
 		}
 	}
 	for i := range list {
-		list[i].Reach = reach // they are compared by eye
+		list[i].Reach = reach // people compare them by eye
 	}
 	return list
 }
@@ -160,7 +161,7 @@ func (c charts) clients() (list []chart.Chart) {
 	return list
 }
 
-// marks returns the marks of a run that is alone. Several runs reach their phases at different times: the charts of each have its own.
+// marks returns the marks of a single run. Several runs reach their phases at different times: the charts of each run show its own.
 func (c charts) marks() []chart.Mark {
 	if len(c.runs) == 1 {
 		return marks(c.runs[0])
@@ -175,7 +176,7 @@ func marks(s *sample.Series) (list []chart.Mark) {
 	return list
 }
 
-// skipped says which sources of which runs were too slow.
+// skipped names the sources of each run that were too slow.
 func (c charts) skipped() string {
 	var parts []string
 	for _, r := range c.runs {
@@ -201,7 +202,7 @@ func levels(columns []sample.Column, figure string) (n int) {
 	return n
 }
 
-// unit returns the unit of a column of any of some series.
+// unit returns the unit of a column, from the first series that contains it.
 func unit(runs []*sample.Series, name string) string {
 	for _, r := range runs {
 		if i := slices.IndexFunc(r.Columns, func(c sample.Column) bool { return c.Name == name }); i >= 0 {

@@ -11,16 +11,16 @@ import (
 	"bigset/bench/screen"
 )
 
-// historyMax is how many ticks a view keeps of each of its rows.
+// historyMax is how many ticks a view keeps for each of its rows.
 const historyMax = 256
 
-// Live draws ticks in place on a terminal: what runs, how far it is, and how it goes. Its method Show is for Options.Watch. One goroutine at a time
-// uses a Live; after Stop has returned, Clear erases it, on Ctrl-C too: it sets no mode of the terminal.
+// Live draws ticks in place on a terminal: what runs, the progress, and the figures. Its method Tell is for Options.Watch. Only one
+// goroutine at a time may use a Live. After Stop has returned, Clear erases it, also after Ctrl-C: it sets no mode of the terminal.
 type Live struct {
 	screen.Screen
 	screen.Style
 
-	began   time.Duration // when the phase did
+	began   time.Duration // of the phase
 	phase   string
 	history map[string][]float64 // of rows
 }
@@ -29,7 +29,7 @@ type Live struct {
 type row struct {
 	label, name string
 	colour      string
-	most        float64 // a full bar; 0 is the most that was seen
+	most        float64 // a full bar; 0 means the largest value seen
 	text        func(float64) string
 	quiet       bool // not shown while it is 0
 }
@@ -52,14 +52,14 @@ func decimal(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// written are the causes of bytes, drawn as bars side by side.
+// written are the causes of bytes, drawn as adjacent bars.
 var written = []row{
 	{label: "log", name: sample.LogBytes, colour: screen.Blue}, {label: "flush", name: sample.FlushBytes, colour: screen.Cyan},
 	{label: "compaction", name: sample.CompactBytes, colour: screen.Yellow}, {label: "rewriter", name: sample.RewriteBytes, colour: screen.Magenta},
 	{label: "sweep", name: sample.SweepBytes, colour: screen.Magenta, quiet: true}, {label: "ingest", name: sample.IngestBytes, colour: screen.Green, quiet: true},
 }
 
-// states are how the store and the machine are, drawn over time.
+// states are figures of the store and the machine, drawn over time.
 var states = []row{
 	{label: "dead keys", name: sample.KeysDead, colour: screen.Yellow, text: screen.Count},
 	{label: "live keys", name: sample.KeysLive, colour: screen.Green, text: screen.Count},
@@ -75,10 +75,10 @@ var states = []row{
 	{label: "disk busy", name: sample.DiskBusy, colour: screen.Blue, most: 1, text: share},
 }
 
-// Show draws a tick over the one before it.
+// Show draws a tick over the previous one.
 func (v *Live) Show(t *sample.Tick) { v.Draw(v.lines(t, v.Width())) }
 
-// Columns of the parts of a line.
+// The widths of the parts of a line.
 const (
 	labelColumns = 15
 	valueColumns = 12
@@ -86,7 +86,7 @@ const (
 	graphMin     = 8
 )
 
-// lines returns what a tick looks like, each line at most so wide.
+// lines returns the text of a tick, each line at most width wide.
 func (v *Live) lines(t *sample.Tick, width int) []string {
 	if v.phase != t.Phase || v.history == nil {
 		v.phase, v.began = t.Phase, t.At
@@ -96,7 +96,7 @@ func (v *Live) lines(t *sample.Tick, width int) []string {
 	}
 	graph := min(graphMax, width-labelColumns-valueColumns-1)
 	if graph < graphMin {
-		graph = 0 // figures alone
+		graph = 0 // figures only
 	}
 	lines := []string{v.head(t, width)}
 	if t.Phase != "" {
@@ -172,7 +172,7 @@ func (v *Live) clients(t *sample.Tick, group string, width, graph int) []string 
 	return append(lines, v.over(row{label: "  p99", name: sample.InGroup(group, "p99"), colour: screen.Cyan, text: screen.Micros}, at("p99"), width, graph))
 }
 
-// over is a row's line over time.
+// over returns a row's line over time.
 func (v *Live) over(r row, value float64, width, graph int) string {
 	h := append(v.history[r.name], value)
 	h = h[max(0, len(h)-historyMax):]
@@ -186,7 +186,7 @@ func (v *Live) over(r row, value float64, width, graph int) string {
 	return v.line(r.label, v.Spark(r.colour, h, most, graph), r.text(value), width)
 }
 
-// line puts a line together. Its graph is narrow enough, or empty.
+// line joins the parts of a line. The graph must be narrow enough, or empty.
 func (v *Live) line(label, graph, value string, width int) string {
 	label = screen.Pad(v.cut(v.Safe(label), labelColumns-1), labelColumns)
 	value = v.Plain(value)
@@ -196,7 +196,7 @@ func (v *Live) line(label, graph, value string, width int) string {
 	return label + graph + " " + screen.Cut(value, width-labelColumns-1-screen.Visible(graph))
 }
 
-// skippedText says which sources were too slow.
+// skippedText names the sources that were too slow.
 func skippedText(list []sample.Skip) string {
 	var parts []string
 	for _, s := range list {
@@ -208,11 +208,11 @@ func skippedText(list []sample.Skip) string {
 	return "ticks skipped, for a figure was too slow to read: " + strings.Join(parts, ", ")
 }
 
-// Lines writes ticks as plain lines, where there is no terminal: one when a phase begins, and one every few seconds. Its method Show is for
-// Options.Watch.
+// Lines writes ticks as plain lines for output that is not a terminal: one when a phase begins, and one every few seconds. Its method Tell
+// is for Options.Watch.
 type Lines struct {
 	Out   io.Writer
-	Every time.Duration // 0 is 5 s
+	Every time.Duration // 0 means 5 s
 
 	wrote bool
 	phase string
@@ -229,10 +229,10 @@ func (p *Lines) Show(t *sample.Tick) {
 		return
 	}
 	p.wrote, p.phase, p.last = true, t.Phase, t.At
-	_, _ = fmt.Fprintf(p.Out, "%7.1fs  %s\n", t.At.Seconds(), lineText(t)) // nobody to tell
+	_, _ = fmt.Fprintf(p.Out, "%7.1fs  %s\n", t.At.Seconds(), lineText(t)) // an error has no recipient
 }
 
-// lineText is a tick in a line.
+// lineText returns a tick in a line.
 func lineText(t *sample.Tick) string {
 	var s screen.Style
 	text := s.Safe(t.Name)

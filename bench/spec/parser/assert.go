@@ -10,7 +10,7 @@ import (
 	"bigset/bench/spec/source"
 )
 
-// assertion reads a text, or a mapping with that, means and why. The text is understood when all phases are known.
+// assertion reads a text, or a mapping with that, means and why. The text is parsed when all phases are known.
 func (r *reader) assertion(n *yaml.Node) spec.Assertion {
 	a := spec.Assertion{Line: n.Line}
 	text := n
@@ -36,7 +36,7 @@ func (r *reader) assertion(n *yaml.Node) spec.Assertion {
 
 const assertionForm = "FIGURE(ROW[, SYSTEM[/STRATEGY]][, smallest]), alone or with / or - and another, then <= or >= and a number"
 
-// checkAssertion understands the text of an assertion.
+// checkAssertion parses the text of an assertion.
 func (r *reader) checkAssertion(w *spec.Workload, a *spec.Assertion, n *yaml.Node) {
 	s := &scanner{reader: r, node: n, text: a.Text}
 	s.ref(w, &a.Of)
@@ -78,7 +78,7 @@ type scanner struct {
 	failed bool
 }
 
-// wrong reports a problem where the scanner is.
+// wrong reports a problem at the scanner's position.
 func (s *scanner) wrong(format string, args ...any) {
 	s.failed = true
 	column := s.node.Column
@@ -97,7 +97,7 @@ func (s *scanner) space() {
 	}
 }
 
-// take goes on after a sign if it is next.
+// take skips a sign if it is next.
 func (s *scanner) take(sign string) bool {
 	s.space()
 	if strings.HasPrefix(s.text[s.at:], sign) {
@@ -107,7 +107,7 @@ func (s *scanner) take(sign string) bool {
 	return false
 }
 
-// rest returns what is next, for a problem.
+// rest returns the next word, for a problem.
 func (s *scanner) rest() string {
 	s.space()
 	if s.at == len(s.text) {
@@ -119,7 +119,7 @@ func (s *scanner) rest() string {
 
 const end = "the end"
 
-// until returns the text before the next of some signs, without spaces around it, and where it begins.
+// until returns the text before the next of some signs, without surrounding spaces, and where it begins.
 func (s *scanner) until(signs string) (word string, begins int) {
 	s.space()
 	begins = s.at
@@ -173,13 +173,13 @@ func (s *scanner) ref(w *spec.Workload, ref *spec.Ref) {
 	}
 }
 
-// row finds the row that a word means.
+// row finds the row that a word refers to.
 func (s *scanner) row(w *spec.Workload, ref *spec.Ref, word string, begins int) {
 	ref.Row = w.Name + "/" + strings.TrimPrefix(word, spec.Main+"/")
 	if word == spec.Main || word == w.Name {
 		ref.Row = w.Name
 	}
-	if len(w.Phases) == 0 { // nobody knows which rows there are
+	if len(w.Phases) == 0 { // the rows are unknown
 		if strings.HasPrefix(word, "/") {
 			ref.Row = word[1:]
 		}
@@ -205,7 +205,7 @@ func (s *scanner) row(w *spec.Workload, ref *spec.Ref, word string, begins int) 
 	}
 }
 
-// system finds the system and the strategy that a word means.
+// system finds the system and the strategy that a word refers to.
 func (s *scanner) system(w *spec.Workload, ref *spec.Ref, word string, begins int) {
 	system, strategy, named := strings.Cut(word, "/")
 	ref.System, ref.Strategy = spec.System(system), strategy
@@ -236,7 +236,7 @@ func strategyList(strategies []string) string {
 	return source.List(names)
 }
 
-// limit reads the number at the end, in the unit of what is judged.
+// limit reads the number at the end, in the unit of the judged value.
 func (s *scanner) limit(a *spec.Assertion) {
 	word, begins := s.until("")
 	v, form, ok := source.InUnit(word, a.Unit())

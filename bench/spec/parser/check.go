@@ -10,7 +10,7 @@ import (
 	"bigset/bench/spec/source"
 )
 
-// check refuses what was read without a problem but can't be run.
+// check refuses a workload that was read without a problem but can't be run.
 func (r *reader) check(w *spec.Workload) {
 	r.checkStrategies(w)
 	r.checkNames(w)
@@ -18,7 +18,7 @@ func (r *reader) check(w *spec.Workload) {
 		r.checkPhase(w, &w.Phases[i], r.top.in[i])
 	}
 	if !r.Sound() {
-		return // what follows takes phases at their word
+		return // the checks below rely on valid phases
 	}
 	r.checkElements(w)
 	for i := range w.Assertions {
@@ -26,7 +26,7 @@ func (r *reader) check(w *spec.Workload) {
 	}
 }
 
-// checkStrategies compares the kind of record with what strategies work on.
+// checkStrategies compares the kind of record with those that the strategies work on.
 func (r *reader) checkStrategies(w *spec.Workload) {
 	if r.top.keys["strategies"] != nil && !slices.Contains(w.Systems, spec.Bigset) {
 		r.Wrong(r.top.keys["strategies"], "strategies without the system bigset: others have none, leave the key out")
@@ -38,7 +38,7 @@ func (r *reader) checkStrategies(w *spec.Workload) {
 	}
 }
 
-// checkNames wants each row to have one source, and one row at least.
+// checkNames requires one source for each row, and at least one row.
 func (r *reader) checkNames(w *spec.Workload) {
 	from := map[string]bool{}
 	phases := map[string]bool{}
@@ -139,7 +139,7 @@ func orNone(names []string) string {
 	return source.List(names)
 }
 
-// checkClients checks what roles of a phase allow beside them.
+// checkClients checks what roles of a phase allow in other roles.
 func (r *reader) checkClients(p *spec.Phase, at place) {
 	clients, unnamed, writers := 0, 0, 0
 	for _, role := range p.Roles {
@@ -179,7 +179,7 @@ func (r *reader) checkClients(p *spec.Phase, at place) {
 	}
 }
 
-// has reports whether a mix has operations of a kind, does of a kind for which is holds.
+// has reports whether a mix contains operations of a kind. does reports whether it contains a kind for which is returns true.
 func has(mix []spec.Share, k spec.Kind) bool {
 	return does(mix, func(other spec.Kind) bool { return other == k })
 }
@@ -244,10 +244,10 @@ func (r *reader) checkRole(w *spec.Workload, p *spec.Phase, role *spec.Role, at 
 	}
 }
 
-// turnsMax is how many operations may pass until the turns of a mix come round.
+// turnsMax bounds the operations until the turns of a mix repeat.
 const turnsMax = 100_000
 
-// turnsOf returns how many operations pass until the turns of a mix come round, at most.
+// turnsOf returns an upper bound of the operations until the turns of a mix repeat.
 func turnsOf(role *spec.Role) (n float64) {
 	least := 1.0
 	for _, s := range role.Mix {
@@ -259,7 +259,7 @@ func turnsOf(role *spec.Role) (n float64) {
 	return min(n, 1e15)
 }
 
-// partsMax is how many pairs of a set and a client a phase may have: each may own elements.
+// partsMax bounds the pairs of a set and a client in a phase: each pair may own elements.
 const partsMax = 1 << 24
 
 func systemList(systems []spec.System) string {
@@ -303,7 +303,7 @@ func (r *reader) checkProbe(role *spec.Role, at place) {
 	}
 }
 
-// allSizes returns each size that some run of the workload has, of the system blob, too.
+// allSizes returns each size that some run of the workload uses, including those of the system blob.
 func allSizes(w *spec.Workload) (sizes []int) {
 	blob := slices.Contains(w.Systems, spec.Blob)
 	for _, list := range []struct {
@@ -321,14 +321,15 @@ func allSizes(w *spec.Workload) (sizes []int) {
 	return slices.Compact(sizes)
 }
 
-// stock is what is known of the elements between two phases, at one size of the run.
+// stock is what is known about the elements between two phases, at one size of the run.
 type stock struct {
 	size    int
 	live    float64 // all sets together
-	removed bool    // some elements were, and are in the same store
+	removed bool    // some elements of the same store were removed
 }
 
-// checkElements follows the elements through the phases at each size, and reports what runs out of them. A place is reported once.
+// checkElements follows the elements through the phases at each size, and reports operations that run out of them. A place is reported
+// once.
 func (r *reader) checkElements(w *spec.Workload) {
 	for _, size := range allSizes(w) {
 		s := &stock{size: size}
@@ -360,7 +361,7 @@ func (r *reader) stepsOn(s *stock, p *spec.Phase, at place) {
 	}
 }
 
-// phaseOn takes the operations of a phase into account.
+// phaseOn accounts for the operations of a phase.
 func (r *reader) phaseOn(w *spec.Workload, s *stock, p *spec.Phase, at place) {
 	sets := w.Sets.Count.At(s.size)
 	clients := 0
@@ -418,8 +419,8 @@ func kindNames(role *spec.Role, is func(spec.Kind) bool) string {
 	return strings.Join(names, " and ")
 }
 
-// changes returns about how many elements a role adds and removes in a phase, exchanges left out. If that is not known, they are those of one
-// operation, less what they have in common.
+// changes returns about how many elements a role adds and removes in a phase, without exchanges. If that is unknown, it returns the numbers
+// of one operation, less what they have in common.
 func changes(r *spec.Role, p *spec.Phase, size, clients int, live float64, sets int) (adds, gone float64, known bool) {
 	batch := float64(r.Batch.At(size))
 	var weights, counted float64 // of calls, and of what ops counts

@@ -6,8 +6,9 @@ import (
 	"bigset/bench/spec"
 )
 
-// Goals reads a file of assertions about loads that no workload file describes: a mapping of names to lists. names are those that it may have.
-// Any row and system may be named, and a row that begins with / is named whole. Without a limit a figure is only shown. An error is a *FileError.
+// Goals reads a file of assertions about loads that no workload file describes: a mapping from names to lists. names are the allowed names.
+// Any row and system may be named; a row that begins with / is a full name. A figure without a limit is only shown. An error is a
+// *FileError.
 func Goals(file string, text []byte, names []string) (map[string][]spec.Assertion, error) {
 	r := &reader{}
 	list := map[string][]spec.Assertion{}

@@ -13,19 +13,19 @@ var ErrFile = source.ErrFile
 // TextBytesMax is the length of the longest file, in bytes.
 const TextBytesMax = source.TextBytesMax
 
-// FileError has all that is wrong with a file, in the order of the text. errors.Is finds ErrFile in it.
+// FileError contains all problems of a file, in the order of the text. errors.Is finds ErrFile in it.
 type FileError = source.FileError
 
 // Problem is something wrong at a place in a file.
 type Problem = source.Problem
 
-// Known says which names from outside of this package a file may use.
+// Known contains the names from outside this package that a file may use.
 type Known struct {
 	// Strategies are those of the engine; nil accepts any name.
 	Strategies []Strategy
 }
 
-// Strategy is a compaction strategy, by its name, with the kinds of record that it works on, merge or set or both.
+// Strategy is a compaction strategy: its name, and the kinds of record that it works on, merge or set or both.
 type Strategy struct {
 	Name    string
 	Records []string
@@ -62,17 +62,17 @@ type reader struct {
 	texts []*yaml.Node // of the assertions
 }
 
-// field is a key of an object and what reads its value.
+// field is a key of an object and the function that reads its value.
 type field = source.Field
 
-// place is where an object stands: its node, the values of its keys, and where the objects in it stand.
+// place is the position of an object: its node, the values of its keys, and the positions of the objects in it.
 type place struct {
 	node *yaml.Node
 	keys map[string]*yaml.Node
 	in   []place // roles of a phase, phases of a workload
 }
 
-// of returns where the value of a key stands, or else the object.
+// of returns the value of a key or, if it is absent, the object.
 func (p place) of(key string) *yaml.Node {
 	if n := p.keys[key]; n != nil {
 		return n
@@ -80,7 +80,7 @@ func (p place) of(key string) *yaml.Node {
 	return p.node
 }
 
-// count reads a number of things: absolute, or a share of the size in percents.
+// count reads a number of items: absolute, or a share of the size in percent.
 func (r *reader) count(n *yaml.Node, what string, most int) spec.Count {
 	of, absolute := r.Amount(n, what, most, shareMax)
 	return spec.Count{Of: of, Absolute: absolute}

@@ -12,7 +12,7 @@ import (
 	"bigset/bench/spec/source"
 )
 
-// Greatest numbers of things in one file.
+// Limits of one file.
 const (
 	sizesMax      = 16
 	phasesMax     = 64
@@ -22,7 +22,7 @@ const (
 	assertionsMax = 200
 	replicasMax   = 32_768 // of all clients of a phase together
 	setsMax       = 10_000_000
-	batchMax      = 100_000 // elements, as the engine has it
+	batchMax      = 100_000 // elements, as in the engine
 	weightMax     = 1_000_000
 	elementMin    = 8
 	elementMax    = 4096
@@ -34,13 +34,13 @@ const (
 	bytesMax      = 1 << 40
 )
 
-// The greatest sizes for the system blob where a file does not say.
+// The default largest sizes for the system blob.
 const (
 	blobSmall = 1_000
 	blobFull  = 10_000
 )
 
-// The parameters of distributions where a file does not say.
+// The default parameters of distributions.
 const (
 	theta        = 0.99 // YCSB's
 	paretoShare  = 0.2
@@ -93,10 +93,10 @@ func (r *reader) workload(n *yaml.Node) *spec.Workload {
 	return w
 }
 
-// needs reports keys that an object lacks.
+// needs reports keys that an object does not have.
 func (r *reader) needs(p place, what string, keys ...string) {
 	if p.keys == nil {
-		return // it is no mapping
+		return // not a mapping
 	}
 	lacks := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return p.keys[k] != nil })
 	if len(lacks) > 0 {
@@ -121,7 +121,7 @@ func (r *reader) about(n *yaml.Node) string {
 	return s
 }
 
-// two reads a mapping with two keys, such as {small: 16k, full: 200k}, and reports whether it is one. One value alone is first.
+// two reads a mapping with two keys, such as {small: 16k, full: 200k}, and reports whether it is one. A single value is first.
 func two[T any](r *reader, n *yaml.Node, what, firstKey, secondKey string, read func(n *yaml.Node) T) (first, second T, both bool) {
 	if n.Kind != yaml.MappingNode {
 		return read(n), second, false
@@ -178,7 +178,7 @@ func (r *reader) systems(n *yaml.Node) (names []spec.System) {
 	return names
 }
 
-// RunStrategy is how a file names the strategy of the run, which a Workload has as "".
+// RunStrategy is the name of the run's strategy in files; a Workload stores it as "".
 const RunStrategy = "run"
 
 func (r *reader) strategies(n *yaml.Node) (names []string) {
@@ -278,7 +278,7 @@ func (r *reader) options(n *yaml.Node) map[string]int64 {
 	return have
 }
 
-// What the engine opens Pebble with where a file says nothing.
+// The engine's defaults for Pebble.
 const (
 	l0Compact = 4
 	l0Stop    = 24
@@ -316,7 +316,7 @@ func cmpList(names []string) string {
 	return "only " + source.List(names)
 }
 
-// filled returns the distribution with the parameters that a file does not say.
+// filled returns the distribution with default parameters for those that a file does not set.
 func filled(d spec.Distribution) spec.Distribution {
 	or := func(v *float64, other float64) {
 		if *v == 0 {
@@ -393,7 +393,7 @@ func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
 	return small, full
 }
 
-// newRole returns a role with what a file need not say.
+// newRole returns a role with the defaults.
 func newRole() spec.Role {
 	return spec.Role{Clients: 1, Batch: spec.Count{Absolute: 1}, Replicas: 1, Choose: spec.Distribution{Kind: spec.Uniform}, Context: spec.Narrow}
 }
@@ -407,7 +407,7 @@ func (r *reader) role(n *yaml.Node) (spec.Role, place) {
 	return role, at
 }
 
-// roleFields are the keys of a role beside its name, which may also stand in a phase.
+// roleFields are the keys of a role other than its name. They may also be keys of a phase.
 func (r *reader) roleFields(role *spec.Role) []field {
 	return []field{
 		{Key: "clients", Read: func(n *yaml.Node) { role.Clients = r.Whole(n, "clients", 1, clientsMax) }},

@@ -8,11 +8,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Reader reads nodes and gathers problems. The zero Reader is ready.
+// Reader reads nodes and collects problems. The zero Reader is ready to use.
 type Reader struct {
 	problems []Problem
 
-	// Objects and Words are what was asked for, by name; nil where nobody wants to know. A test compares them with a schema.
+	// Objects and Words record the requested objects and words by name, if they are not nil. A test compares them with a schema.
 	Objects map[string][]string
 	Words   map[string][]string
 }
@@ -25,13 +25,13 @@ func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 	r.At(n.Line, n.Column, format, args...)
 }
 
-// Field is a key of a mapping and what reads its value.
+// Field is a key of a mapping and the function that reads its value.
 type Field struct {
 	Key  string
 	Read func(n *yaml.Node)
 }
 
-// Object reads a mapping and returns the values of the keys that it has, by key. The name is the schema's.
+// Object reads a mapping and returns the values of its keys by key. The name is that in the schema.
 func (r *Reader) Object(n *yaml.Node, name string, fields []Field) map[string]*yaml.Node {
 	keys := make([]string, len(fields))
 	for i, f := range fields {
@@ -63,7 +63,7 @@ func (r *Reader) Object(n *yaml.Node, name string, fields []Field) map[string]*y
 	return have
 }
 
-// Items calls read for each item of a list of at least one and at most that many.
+// Items calls read for each item of a list with at least one item and at most most.
 func (r *Reader) Items(n *yaml.Node, what string, most int, read func(n *yaml.Node)) {
 	switch {
 	case n.Kind != yaml.SequenceNode:
@@ -79,7 +79,7 @@ func (r *Reader) Items(n *yaml.Node, what string, most int, read func(n *yaml.No
 	}
 }
 
-// Text returns a scalar as it is written; what names it in problems.
+// Text returns a scalar as written; what names it in problems.
 func (r *Reader) Text(n *yaml.Node, what string) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
 		r.Wrong(n, "%s for %s: it must be one value", kindName(n), what)
@@ -88,7 +88,7 @@ func (r *Reader) Text(n *yaml.Node, what string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// Word reads one of some words. The name is the schema's.
+// Word reads one of the allowed words. The name is that in the schema.
 func Word[T ~string](r *Reader, n *yaml.Node, name string, allowed []T) T {
 	names := make([]string, len(allowed))
 	for i, a := range allowed {
@@ -128,10 +128,10 @@ func kindName(n *yaml.Node) string {
 	return "something else"
 }
 
-// List writes names with commas between them.
+// List writes names separated by commas.
 func List(names []string) string { return strings.Join(names, ", ") }
 
-// Short cuts what a file says to what fits into a line.
+// Short shortens a text from a file to fit into a line.
 func Short(s string) string {
 	const most = 60
 	if runes := []rune(s); len(runes) > most {
@@ -140,7 +140,7 @@ func Short(s string) string {
 	return s
 }
 
-// Hint names the known name that an unknown one is nearly.
+// Hint suggests the known name most similar to an unknown one.
 func Hint(name string, names []string) string {
 	if len(name) > 64 || slices.Contains(names, name) {
 		return ""
@@ -157,7 +157,7 @@ func Hint(name string, names []string) string {
 	return fmt.Sprintf(" (is it %s?)", best)
 }
 
-// distance is how many letters must be changed, added or left out to make b of a.
+// distance returns how many letters must be changed, added or removed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -21,7 +21,7 @@ const TextBytesMax = 256 << 10
 
 const (
 	problemsMax = 20
-	depthMax    = 16 // of nodes in nodes; the deepest that means something is 7
+	depthMax    = 16 // of nested nodes; a valid file needs at most 7
 )
 
 // Problem is something wrong at a place in a file.
@@ -30,11 +30,11 @@ type Problem struct {
 	What         string
 }
 
-// FileError has all that is wrong with a file, in the order of the text. errors.Is finds ErrFile in it.
+// FileError contains all problems of a file, in the order of the text. errors.Is finds ErrFile in it.
 type FileError struct {
-	File     string // as it was given to Failed
+	File     string // as passed to Failed
 	Problems []Problem
-	More     int // problems beyond those that are listed
+	More     int // number of problems that are not listed
 }
 
 // Error returns a line for each problem: FILE:LINE:COL: what is wrong: what is allowed.
@@ -71,7 +71,7 @@ func (r *Reader) Failed(file string) error {
 	return &FileError{File: file, Problems: shown, More: len(all) - len(shown)}
 }
 
-// Load returns the value of a text, or nil where there is a problem.
+// Load returns the value of a text, or nil if there is a problem.
 func (r *Reader) Load(text []byte) *yaml.Node {
 	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(depthMax))))
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reader) Load(text []byte) *yaml.Node {
 	return root
 }
 
-// syntax reports what the YAML library has refused.
+// syntax reports a text that the YAML library has refused.
 func (r *Reader) syntax(err error) {
 	line, column, what := 1, 1, err.Error()
 	var le *yaml.LoadError
@@ -120,7 +120,7 @@ func (r *Reader) syntax(err error) {
 	r.At(line, column, "not YAML: %s", strings.ReplaceAll(what, "\n", " "))
 }
 
-// plain reports whether no node under n, n included, is an alias or has an anchor or a tag of its own. It stops at the first that is or has.
+// plain reports whether no node under n, including n, is an alias or has an anchor or a tag of its own. It stops at the first such node.
 func (r *Reader) plain(n *yaml.Node) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:

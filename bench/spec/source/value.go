@@ -17,7 +17,7 @@ var scales = map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 var units = map[string]float64{"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
-// split cuts a number from the letters behind it: "64 MiB" is 64 and MiB. Underscores may stand between digits.
+// split separates a number from the letters after it: "64 MiB" is 64 and MiB. Underscores may separate digits.
 func split(s string) (value float64, unit string, ok bool) {
 	at := strings.IndexFunc(s, func(c rune) bool { return (c < '0' || c > '9') && c != '.' && c != '_' })
 	if at < 0 {
@@ -31,7 +31,7 @@ func split(s string) (value float64, unit string, ok bool) {
 	return value, strings.TrimSpace(s[at:]), err == nil
 }
 
-// scaled is a number with a unit of some kind. What is a whole number but for the rounding of floating point is that number: 1.001k is 1001.
+// scaled returns a number with a unit. A number that is whole except for floating-point rounding is rounded: 1.001k is 1001.
 func scaled(s string, by map[string]float64) (float64, bool) {
 	value, unit, ok := split(s)
 	scale, known := by[unit]
@@ -52,7 +52,7 @@ func (r *Reader) Bytes(n *yaml.Node, what string, least, most int64) int64 {
 	return r.whole(n, what, "bytes, such as 64MiB, 4 KiB or 4096", units, least, most, inBytes)
 }
 
-// whole reads a number with a unit, without a fraction. form is what it looks like, text writes a limit.
+// whole reads a number with a unit and without a fraction. form describes its form, text writes a limit.
 func (r *Reader) whole(n *yaml.Node, what, form string, by map[string]float64, least, most int64, text func(int64) string) int64 {
 	s, ok := r.Text(n, what)
 	if !ok {
@@ -88,7 +88,7 @@ func (r *Reader) Number(n *yaml.Node, what string, most float64) float64 {
 	return 0
 }
 
-// Share reads a number above 0 and below 1, or at most 1 where one is allowed, which may be written as percents.
+// Share reads a number above 0 and below 1, or at most 1 if one is set. It may be written in percent.
 func (r *Reader) Share(n *yaml.Node, what string, one bool) float64 {
 	s, ok := r.Text(n, what)
 	if !ok {
@@ -108,7 +108,7 @@ func (r *Reader) Share(n *yaml.Node, what string, one bool) float64 {
 	return 0
 }
 
-// Amount reads a number of things: absolute, from 1 to most, or a share of something else in percents, above 0 and at most shares times it.
+// Amount reads a number of items: absolute, from 1 to most, or a share of something else in percent, above 0 and at most shares times it.
 func (r *Reader) Amount(n *yaml.Node, what string, most, shares int) (of float64, absolute int) {
 	s, ok := r.Text(n, what)
 	if !ok {
@@ -150,8 +150,8 @@ func (r *Reader) Duration(n *yaml.Node, what string) time.Duration {
 	return 0
 }
 
-// InUnit reads a number of a unit: "us" are times, in microseconds, "B" are bytes, "" is a number of things, or a share that may be in percents.
-// form is what it looks like.
+// InUnit reads a number in a unit: "us" is a time in microseconds, "B" is bytes, "" is a number of items, or a share that may be in
+// percent. form describes the form.
 func InUnit(s, unit string) (v float64, form string, ok bool) {
 	by, form := map[string]float64{"%": 0.01}, "a number, such as 0.7, 20% or 120k"
 	switch unit {

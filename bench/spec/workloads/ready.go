@@ -1,10 +1,11 @@
-// Package workloads has the workload files that come with the program: the YAML of this folder, read.
+// Package workloads contains the workload files that come with the program: the YAML files of this folder, parsed.
 //
 //	w, err := workloads.Named("churn")
 //
-// Begin reading at insert.yaml, which explains itself line by line; docs/workloads.md is the reference of the keys. A new file needs a line in order.
+// Begin reading at insert.yaml, which explains itself line by line; docs/workloads.md is the reference of the keys. A new file needs an
+// entry in order.
 //
-// The files are part of the program. What Ready and Named return belongs to the caller; any goroutine may call them.
+// The files are part of the program. The results of Ready and Named belong to the caller; any goroutine may call them.
 package workloads
 
 import (
@@ -23,7 +24,7 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// order is how the ready workloads are listed; the test wants all of them in it.
+// order is the order in which the ready workloads are listed. A test requires all of them in it.
 var order = []string{
 	"insert", "insert-observed", "insert-concurrent", "insert-batch", "grow", "remove", "contains", "read", "range", "filter", "reclaim", "churn",
 	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
@@ -49,7 +50,7 @@ var ready = sync.OnceValues(func() ([]*spec.Workload, error) {
 	return all, nil
 })
 
-// Ready returns the workloads that come with the program, in the order in which a reader may want to meet them. Each call returns new ones.
+// Ready returns the workloads that come with the program, in the order for a reader. Each call returns new ones.
 func Ready() []*spec.Workload {
 	all, err := ready()
 	if err != nil {
@@ -58,7 +59,7 @@ func Ready() []*spec.Workload {
 	return clones(all)
 }
 
-// clones copies workloads so far that a caller may change what others don't see.
+// clones copies workloads deeply enough that a caller's changes are not visible to others.
 func clones(all []*spec.Workload) (copies []*spec.Workload) {
 	for _, w := range all {
 		c := *w
@@ -73,7 +74,7 @@ func clones(all []*spec.Workload) (copies []*spec.Workload) {
 	return copies
 }
 
-// Named returns a ready workload by its name, or an error that names what is like it.
+// Named returns a ready workload by its name, or an error that suggests a similar name.
 func Named(name string) (*spec.Workload, error) {
 	all := Ready()
 	for _, w := range all {

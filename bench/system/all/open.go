@@ -12,7 +12,7 @@ import (
 	"bigset/bench/system/blob"
 )
 
-// Open opens the system of that name in a folder, which is made. The strategy is of bigset alone. ctx is that of all its operations.
+// Open opens the system with a name in a folder, which it creates. The strategy is for bigset only. ctx is the context of all operations.
 func Open(ctx context.Context, name, strategy, dir string, o system.Options) (sys system.System, err error) {
 	switch name {
 	case system.NameBigset:
@@ -33,9 +33,9 @@ func Open(ctx context.Context, name, strategy, dir string, o system.Options) (sy
 	return sys, warmUp(ctx, sys, o.MemTableBytes)
 }
 
-// warmUp brings a store to the memtables of a long run, by one batch that fills nearly half of one, which then goes. Pebble
-// begins with a small memtable and doubles it at each rotation: how often a young store flushes, and so what it compacts,
-// would hang on chance.
+// warmUp brings a store to the memtables of a long run, by one batch that fills nearly half of one and is then dropped. Pebble begins with
+// a small memtable and doubles it at each rotation: without the warm-up, how often a young store flushes, and so what it compacts, would
+// depend on chance.
 func warmUp(ctx context.Context, sys system.System, memTable int) error {
 	err := sys.Fill(system.WarmElements(memTable))
 	if err == nil {

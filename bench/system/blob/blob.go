@@ -1,7 +1,7 @@
-// Package blob decides how a set lies in one value, which every operation reads, changes and rewrites: what a store of keys and values does to a set
-// that it does not know. It is a system of package system, in the same Pebble as raw Pebble there.
+// Package blob decides how a set is stored as one value, which every operation reads, changes and rewrites, as in a key-value store that
+// does not know sets. It is a system of package system, in the same Pebble as raw Pebble there.
 //
-// A System is used by one goroutine at a time; each Set handle may have a goroutine of its own.
+// Only one goroutine at a time may use a System; each Set handle may have a goroutine of its own.
 package blob
 
 import (
@@ -18,14 +18,14 @@ import (
 	"bigset/bench/system"
 )
 
-// System keeps a set as one value, in the same Pebble as Raw. Each operation reads the value, decodes it, and a
-// write encodes and writes all of it again. Beside its elements, in order and each with a dot, it holds the last dot.
+// System stores a set as one value, in the same Pebble as Raw. Each operation reads and decodes the value, and a write encodes and writes
+// all of it again. The value contains the elements in order, each with a dot, and the last dot.
 type System struct {
 	*system.Raw
 	writing sync.Mutex // operations on one value exclude each other
 }
 
-// Open opens the system in a folder, which is made.
+// Open opens the system in a folder, which it creates.
 func Open(dir string, o system.Options) (*System, error) {
 	raw, err := system.OpenRaw(dir, o)
 	if err != nil {
@@ -75,7 +75,7 @@ type entry struct {
 	dot     uint64
 }
 
-// decode takes an encoded value apart: last dot, then of each entry length, element, dot.
+// decode decodes a value: the last dot, then the length, the element and the dot of each entry.
 func (v *value) decode(b []byte) error {
 	v.last, v.entries = 0, v.entries[:0]
 	if len(b) == 0 {
@@ -110,13 +110,13 @@ func (v *value) append(dst []byte) []byte {
 	return dst
 }
 
-// find returns where an element is or belongs.
+// find returns the position of an element, or the position where it belongs.
 func (v *value) find(element []byte) (at int, found bool) {
 	at = sort.Search(len(v.entries), func(i int) bool { return bytes.Compare(v.entries[i].element, element) >= 0 })
 	return at, at < len(v.entries) && bytes.Equal(v.entries[at].element, element)
 }
 
-// add puts elements in, with new dots.
+// add adds elements with new dots.
 func (v *value) add(elements [][]byte, dots []uint64) {
 	fresh := make([]entry, 0, len(elements))
 	for i, e := range elements {
@@ -141,7 +141,7 @@ func (v *value) add(elements [][]byte, dots []uint64) {
 	sort.Slice(v.entries, func(i, j int) bool { return bytes.Compare(v.entries[i].element, v.entries[j].element) < 0 })
 }
 
-// remove takes elements away that have those dots, and returns how many are not there.
+// remove removes elements with the given dots, and returns how many were not found.
 func (v *value) remove(elements [][]byte, dots []uint64) (missing int) {
 	for i, e := range elements {
 		at, found := v.find(e)
@@ -159,7 +159,7 @@ func (s *Set) loaded(f func() error) error {
 	value, closer, err := s.sys.DB().Get(s.key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
-		_ = s.value.decode(nil) // nothing can be wrong with nothing
+		_ = s.value.decode(nil) // an empty value is valid
 		return f()
 	case err != nil:
 		return err
@@ -219,7 +219,7 @@ func (s *Set) Take(n int, each func(element []byte)) error {
 	})
 }
 
-// See implements system.Set. There is no clock.
+// See implements system.Set. A blob has no clock.
 func (s *Set) See() error { return nil }
 
 // Change implements system.Set.

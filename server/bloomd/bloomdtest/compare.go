@@ -11,8 +11,8 @@ import (
 	"bigset/server/bloomd"
 )
 
-// Compare sends n random requests, in batches, to two servers without filters, and returns an error that tells the first answers that
-// differ. One may be a real bloomd: what it does wrong, and the names that it is still deleting, are left out. Equal seeds give equal
+// Compare sends n random requests, in batches, to two servers without filters, and returns an error with the first answers that
+// differ. One of them may be a real bloomd: its bugs, and the names that it is still deleting, are left out. Equal seeds give equal
 // requests.
 func Compare(seed uint64, n int, ours, theirs *bloomd.Client) error {
 	g := &generator{rand: rand.New(rand.NewPCG(seed, 1)), run: seed}
@@ -61,7 +61,7 @@ func inOrder(line, answer []byte) []byte {
 	return bytes.Join(rows, nil)
 }
 
-// generator makes requests that a bloomd answers well. Names are short: its search by prefix is wrong beyond ten bytes.
+// generator makes requests that a bloomd answers correctly. Names are short: its search by prefix is wrong beyond ten bytes.
 type generator struct {
 	rand  *rand.Rand
 	run   uint64
@@ -104,7 +104,7 @@ func (g *generator) request() []byte {
 	}
 }
 
-// create makes a new filter, of which some grow and find what was not set.
+// create returns a request for a new filter. Some of these filters grow and find keys that were not set.
 func (g *generator) create() []byte {
 	name := fmt.Sprintf("r%x%s%d", g.run%251, g.pick("", "\xff", ".", "é"), g.made)
 	g.made++
@@ -116,7 +116,7 @@ func (g *generator) create() []byte {
 		g.pick("", "", " in_memory=1", " in_memory=0"))
 }
 
-// createAgain asks for a filter that is there, or for one that can't be made.
+// createAgain returns a request for a filter that exists, or that can't be created.
 func (g *generator) createAgain() []byte {
 	name, refused := g.name(), g.pick(" capacity=1", " prob=1", " x", " in_memory=7")
 	if g.gone[name] || name == nobody {
@@ -127,7 +127,7 @@ func (g *generator) createAgain() []byte {
 
 func (g *generator) pick(from ...string) string { return from[g.rand.IntN(len(from))] }
 
-// nobody is the name of no filter.
+// nobody is a name that no filter has.
 const nobody = "nobody"
 
 // name returns the name of a filter, or nobody.
@@ -164,7 +164,7 @@ func (g *generator) many() []byte {
 	return line
 }
 
-// odd returns a line that is refused, most of the time.
+// odd returns a line that is usually refused.
 func (g *generator) odd() []byte {
 	word := g.pick("", " ", "check", "set", "multi", "bulk", "c", "s", "m", "b", "create", "list", "drop", "close", "clear", "info", "SET", "help", "\tset")
 	rest := g.pick("", " ", "  ", " nobody", " nobody ", " nobody  ", "  k", "\t", " "+g.name()+"\tk")

@@ -1,5 +1,5 @@
-// Package bloomdtest has what tests of bloomd's protocol share: filters in memory that behave as bloomd's do (Memory), conversations with a
-// real bloomd and the means to record and replay them (Script), and random requests whose answers must be equal on two servers (Compare).
+// Package bloomdtest supports tests of bloomd's protocol: filters in memory that behave as bloomd's do (Memory), conversations with a
+// real bloomd, which it records and replays (Script), and random requests whose answers must be equal on two servers (Compare).
 //
 // It is for tests. The program in its folder live records conversations and compares running servers.
 package bloomdtest

@@ -12,12 +12,12 @@ var (
 	inMemory      = regexp.MustCompile(`^create (\S+) .*in_memory=0*1\b`)
 )
 
-// InCluster returns an answer without the bytes that filters take: in a cluster they take others.
+// InCluster returns an answer without the sizes of filters, which differ in a cluster.
 func InCluster(answer []byte) []byte {
 	return storageOfList.ReplaceAll(storageOfInfo.ReplaceAll(answer, []byte("storage *")), []byte("$1 * $2"))
 }
 
-// InCluster returns the script as a cluster answers it: a filter in memory only is refused, so that requests about it are left out.
+// InCluster returns the script as a cluster answers it: filters in memory only are refused, so requests about them are left out.
 func (s Script) InCluster() (out Script) {
 	var refused [][]byte
 	for _, step := range s {

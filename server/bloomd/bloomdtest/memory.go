@@ -11,8 +11,8 @@ import (
 	"bigset/server/door"
 )
 
-// Memory is a node that keeps its filters in memory, with bloomd's bits and bloomd's defaults. What is durable elsewhere is what Memory has
-// at all. Its methods may be called by any number of goroutines.
+// Memory is a node that keeps its filters in memory, with bloomd's bits and bloomd's defaults. Everything that it has counts as durable.
+// The methods may be called by any number of goroutines.
 type Memory struct {
 	mu      sync.Mutex
 	filters map[string]*memoryFilter
@@ -32,7 +32,7 @@ type memoryFilter struct {
 	mu    sync.Mutex
 	slice *bloomslice.Slice
 	info  door.FilterInfo // its figures are the slice's
-	gone  bool            // dropped or cleared: who still has it must find another
+	gone  bool            // dropped or cleared: a caller that still has it must find another
 }
 
 // Find returns a filter.
@@ -43,7 +43,7 @@ func (m *Memory) Find(_ context.Context, name []byte) (door.Filter, error) {
 	return nil, bigset.ErrNoFilter
 }
 
-// FindsWait reports that Find does not.
+// FindsWait reports that Find does not wait.
 func (m *Memory) FindsWait() bool { return false }
 
 func (m *Memory) find(name []byte) *memoryFilter {
@@ -52,7 +52,7 @@ func (m *Memory) find(name []byte) *memoryFilter {
 	return m.filters[string(name)]
 }
 
-// Create makes a filter, or finds one that was cleared.
+// Create creates a filter, or finds one that was cleared.
 func (m *Memory) Create(_ context.Context, name []byte, o door.FilterCreate) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func newFilter(name string, o door.FilterCreate) (*memoryFilter, error) {
 	return &memoryFilter{opt: opt, pure: o.InMemory != nil && *o.InMemory, slice: slice, info: info}, nil
 }
 
-// again returns a cleared filter that is created: its options and keys are the old ones, its counters new.
+// again returns a cleared filter that is created again: its options and keys are the old ones, its counters new.
 func (f *memoryFilter) again() *memoryFilter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *memoryFilter) again() *memoryFilter {
 	return &memoryFilter{opt: f.opt, pure: f.pure, slice: f.slice, info: info}
 }
 
-// Drop takes a filter away.
+// Drop drops a filter.
 func (m *Memory) Drop(_ context.Context, name []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *Memory) Close(_ context.Context, name []byte) error {
 	return nil
 }
 
-// Flush has nothing to do but to find the filter.
+// Flush only finds the filter.
 func (m *Memory) Flush(_ context.Context, name []byte) error {
 	if m.find(name) == nil {
 		return bigset.ErrNoFilter
@@ -190,7 +190,7 @@ func (f *memoryFilter) Info(context.Context, bool) (door.FilterInfo, error) {
 	return f.now(), nil
 }
 
-// open brings a closed filter back.
+// open opens a closed filter.
 func (f *memoryFilter) open() error {
 	if f.gone {
 		return bigset.ErrNoFilter
@@ -202,7 +202,7 @@ func (f *memoryFilter) open() error {
 	return nil
 }
 
-// Check reports for each key whether it is there.
+// Check reports for each key whether it is present.
 func (f *memoryFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
 	return f.each(keys, present, &f.info.CheckHits, &f.info.CheckMisses, f.slice.Check)
 }
@@ -218,7 +218,7 @@ func (f *memoryFilter) Set(_ context.Context, keys [][]byte, added []bool) error
 	})
 }
 
-// each does something with each key of an open filter, and counts what comes of it.
+// each calls do with each key of an open filter, and counts the results.
 func (f *memoryFilter) each(keys [][]byte, yes []bool, hits, misses *uint64, do func(*bloomslice.Hash) (bool, error)) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,7 +239,7 @@ func (f *memoryFilter) each(keys [][]byte, yes []bool, hits, misses *uint64, do 
 	return nil
 }
 
-// CheckNow does what Check does: nothing has to be waited for.
+// CheckNow does what Check does, which never waits.
 func (f *memoryFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
 	return len(keys), f.Check(context.Background(), keys, present)
 }

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Script is a conversation, one a file of server/bloomd/testdata:
+// Script is a conversation, one per file in server/bloomd/testdata:
 //
 //	# a remark
 //	> set f a\r         a request. Bytes may be written as in Go's strings; so is a space at the end (\x20)
 //	< Yes               each line of its answer
-//	! why               the next request is one that bloomd answers wrongly: "-" has what it says, "<" what is right
+//	! why               bloomd answers the next request wrongly: "-" is its answer, "<" the correct one
 //	wait                bloomd needs some seconds for what follows; others don't
 //
 // It begins at a server without filters.
@@ -125,11 +125,11 @@ func (s Script) Replay(do func(line []byte) ([]byte, error)) error {
 	return errors.Join(wrong...)
 }
 
-// sentinel is a request whose answer no bug of bloomd gives.
+// sentinel is a request whose answer does not come from any bug of bloomd.
 const sentinel, sentinelAnswer = "flush a b", "Client Error: Unexpected arguments\n"
 
-// Record asks a real bloomd, and takes its answers for the right ones, but where the script says that they are a bug: those are only
-// recorded. A bug may have any number of answers, also none.
+// Record asks a real bloomd, and takes its answers as correct, except those that the script marks as a bug, which are only recorded. A bug
+// may have any number of answers, including none.
 func (s Script) Record(do func(line []byte) ([]byte, error), more func() ([]byte, error), wait func()) error {
 	for i := range s {
 		step := &s[i]

@@ -10,16 +10,16 @@ import (
 	"bigset/server/peer"
 )
 
-// Link is the way to a replica for those calls that ask once and are answered once. Who embeds it adds the others.
+// Link is the connection to a replica for the calls with one question and one answer. A type that embeds it adds the other methods.
 type Link struct {
-	To   func() peer.Replica                              // the replica, in the life that it has now
-	Over func(ctx context.Context, do func() error) error // has do done as a network would: once, twice, later, or not at all
+	To   func() peer.Replica                              // the replica, in its current life
+	Over func(ctx context.Context, do func() error) error // runs do as a network would: once, twice, later, or not at all
 }
 
-// over does a call. Where it fails there is no answer, also when the replica has given one.
+// over does a call. If the call fails there is no answer, even if the replica has given one.
 func over[T any](ctx context.Context, l *Link, call func(peer.Replica) (T, peer.Member, error)) (T, peer.Member, error) {
 	var answer T
-	var by peer.Member // the life that has answered, which may have ended before the answer comes
+	var by peer.Member // the life that has answered, which may have ended before the answer arrives
 	err := l.Over(ctx, func() (err error) {
 		answer, by, err = call(l.To())
 		return err
@@ -31,7 +31,7 @@ func over[T any](ctx context.Context, l *Link, call func(peer.Replica) (T, peer.
 	return answer, by, nil
 }
 
-// Knows is that of peer.Replica, as the other methods are.
+// Knows implements peer.Replica, as the other methods do.
 func (l *Link) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
 	return over(ctx, l, func(r peer.Replica) (bool, peer.Member, error) { return r.Knows(ctx, set, request) })
 }

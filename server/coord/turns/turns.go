@@ -1,5 +1,5 @@
-// Package turns decides who runs next where whole clusters run in one goroutine at a time: a Runner for coordinators whose order and
-// time are a function of a seed, so that what a schedule has shown it shows again.
+// Package turns runs whole clusters with one goroutine running at a time: it has a Runner for coordinators whose order and time are a
+// function of a seed, so that a schedule can be repeated exactly.
 package turns
 
 import (
@@ -11,13 +11,13 @@ import (
 	"bigset/server/coord"
 )
 
-// Runner is a coord.Runner that runs everything in turns, one at a time, in an order that its source decides. A turn ends where what
-// runs yields, sleeps, waits for a signal or is over. Time stands still while anything can run, mostly.
+// Runner is a coord.Runner that runs everything in turns, one at a time, in an order decided by its source of random numbers. A turn ends
+// where its task yields, sleeps, waits for a signal, or ends. Time usually stands still while any task can run.
 //
-// Run may be called where nothing of the Runner's is running, and the other methods there and by what runs in a turn; Yield, Sleep and
-// the Wait of a Signal only in a turn. What runs must wait in no other way, or nobody has a turn any more.
+// Run may be called while no task of the Runner is running. The other methods may be called then, and by a task in its turn; Yield, Sleep
+// and a Signal's Wait only by a task in its turn. A task must not wait in any other way, or no task ever gets a turn again.
 type Runner struct {
-	// Hurry makes the next timer fire in one of so many turns although something could run; 0 is never.
+	// Hurry makes the next timer fire in one of Hurry turns although some task could run; 0 means never.
 	Hurry int
 
 	rng     *rand.Rand
@@ -25,12 +25,12 @@ type Runner struct {
 	tasks   []*task
 	timers  []*timer
 	current *task
-	turn    chan struct{} // given back by the task whose turn it was
+	turn    chan struct{} // sent to by the task whose turn has ended
 }
 
 type task struct {
 	resume chan struct{}
-	ready  func() bool // nil is always
+	ready  func() bool // nil means always
 	over   bool
 }
 
@@ -41,7 +41,7 @@ type timer struct {
 
 var _ coord.Runner = (*Runner)(nil)
 
-// New returns a Runner whose order rng decides. It starts at a time that is always the same.
+// New returns a Runner whose order rng decides. Its start time is always the same.
 func New(rng *rand.Rand) *Runner {
 	return &Runner{rng: rng, now: time.Unix(1e9, 0), turn: make(chan struct{})}
 }
@@ -52,7 +52,7 @@ func (r *Runner) Go(f func()) {
 	r.tasks = append(r.tasks, t)
 	go func() {
 		<-t.resume
-		defer func() { // also when f ends its goroutine
+		defer func() { // even if f ends its goroutine
 			t.over = true
 			r.turn <- struct{}{}
 		}()
@@ -70,7 +70,7 @@ func (r *Runner) After(d time.Duration, f func()) (stop func()) {
 	return func() { r.timers = slices.DeleteFunc(r.timers, func(o *timer) bool { return o == t }) }
 }
 
-// Yield ends the turn; the next one comes when ready says so, which must change nothing. With nil it may come at once.
+// Yield ends the turn. The next one comes when ready returns true; ready must change nothing. If it is nil, the next turn may come at once.
 func (r *Runner) Yield(ready func() bool) {
 	t := r.current
 	t.ready = ready
@@ -78,7 +78,7 @@ func (r *Runner) Yield(ready func() bool) {
 	<-t.resume
 }
 
-// Sleep ends the turn; the next one comes when d has passed.
+// Sleep ends the turn. The next one comes when d has passed.
 func (r *Runner) Sleep(d time.Duration) {
 	passed := false
 	r.After(d, func() { passed = true })
@@ -105,8 +105,8 @@ func (s *signal) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Run runs f and everything else until nothing can run any more and no timer is due within a time. It reports whether f has ended;
-// what has not is gone on with by the next Run.
+// Run runs f and everything else until nothing can run and no timer is due within the given time. It reports whether f has ended; the next
+// Run continues what has not.
 func (r *Runner) Run(within time.Duration, f func()) bool {
 	r.Go(f)
 	first, end := r.tasks[len(r.tasks)-1], r.now.Add(within)
@@ -129,7 +129,7 @@ func (r *Runner) Run(within time.Duration, f func()) bool {
 	}
 }
 
-// give lets a task have its turn.
+// give gives a task its turn.
 func (r *Runner) give(t *task) {
 	t.ready, r.current = nil, t
 	t.resume <- struct{}{}
@@ -139,7 +139,7 @@ func (r *Runner) give(t *task) {
 	}
 }
 
-// fire lets the next timer fire if it is due before the end.
+// fire fires the next timer if it is due before end.
 func (r *Runner) fire(end time.Time) bool {
 	var next *timer
 	for _, t := range r.timers {

@@ -1,11 +1,11 @@
-// Package local decides how a store answers as a replica: which of its answers a member may give in its state, and what an error
-// of the store says about whether a change has happened.
+// Package local makes a store answer as a replica: it decides which answers a member may give in its state, and whether a change may have
+// happened when the store returns an error.
 //
-// A Replica is a peer.Replica and a peer.SliceReplica over an engine.Store of this process. It is the one package between the two:
-// package peer and all that only speaks to replicas know no store, and package engine knows no member.
+// A Replica is a peer.Replica and a peer.SliceReplica over an engine.Store of this process. It is the only package between the two: package
+// peer and all packages that use replicas do not know the store, and package engine does not know members.
 //
 //	coord, transfer ──► peer.Replica ◄── local.Replica ──► engine.Store
 //
-// Its laws are those of the methods of peer.Replica and peer.SliceReplica. A Replica may be used by any number of goroutines. It does
-// not own its store: whoever opened that closes it.
+// The laws are stated at the methods of peer.Replica and peer.SliceReplica. A Replica may be used by any number of goroutines. It does not
+// own its store, which its caller closes.
 package local

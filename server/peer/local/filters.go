@@ -10,7 +10,8 @@ import (
 	"bigset/server/door"
 )
 
-// Filters are the filters of a store, as a member of a cluster asks for them beside what it asks of the replica. Its methods may be called by any number of goroutines.
+// Filters are the filters of a store: what a member of a cluster asks about them, apart from its requests to the replica. The methods may
+// be called by any number of goroutines.
 type Filters struct{ store *engine.Store }
 
 // NewFilters returns the filters of a store.
@@ -19,7 +20,8 @@ func NewFilters(s *engine.Store) *Filters { return &Filters{s} }
 // LastGeneration returns the largest generation that the store has met.
 func (f *Filters) LastGeneration() uint64 { return f.store.Filters().LastGeneration() }
 
-// List lists the filters that the store has, each with slice 0. It leaves out those that no other store could hold: in memory only, or damaged.
+// List lists the filters of the store, each with slice 0. It leaves out filters that no other store could hold: those in memory only, and
+// damaged ones.
 func (f *Filters) List() (all []bigset.SliceSpec, err error) {
 	infos, err := f.store.Filters().List(nil)
 	for i := range infos {
@@ -30,17 +32,18 @@ func (f *Filters) List() (all []bigset.SliceSpec, err error) {
 	return all, err
 }
 
-// Adopt has a filter that was made alone be one of so many owners: filters.Filters.Adopt.
+// Adopt turns a filter that was created alone into one with a number of owners: filters.Filters.Adopt.
 func (f *Filters) Adopt(ctx context.Context, name []byte, owners uint32) error {
 	return f.store.Filters().Adopt(ctx, name, owners)
 }
 
-// MayCreate returns why a filter with such options, beside so many others, is refused.
+// MayCreate returns why a filter with these options, besides a number of others, is refused.
 func (f *Filters) MayCreate(_ []byte, o bigset.FilterOptions, filters int) error {
 	return f.store.Filters().MayCreate(o, filters)
 }
 
-// Figures returns what the store has of some slices of a filter; of one that it has nothing of, zero. A damaged filter has what is known of it.
+// Figures returns the figures of the store for some slices of a filter, or zero if it has none of them. For a damaged filter it returns
+// what is known.
 func (f *Filters) Figures(name []byte, wanted func(slice uint32) bool) (door.FilterInfo, error) {
 	x, err := f.store.Filters().Get(name)
 	if err != nil {
@@ -53,7 +56,7 @@ func (f *Filters) Figures(name []byte, wanted func(slice uint32) bool) (door.Fil
 	return door.FilterInfo{Figures: info.Figures, InMemory: info.Open}, nil
 }
 
-// Close takes the bits of a filter out of memory, if the store has any of it.
+// Close removes the bits of a filter from memory, if the store has any of it.
 func (f *Filters) Close(ctx context.Context, name []byte) error {
 	return f.ofOne(name, func(x *filters.Filter) error {
 		_, err := x.Close(ctx)
@@ -61,12 +64,12 @@ func (f *Filters) Close(ctx context.Context, name []byte) error {
 	})
 }
 
-// Flush makes what was marked in a filter durable, if the store has any of it.
+// Flush makes the marks in a filter durable, if the store has any of it.
 func (f *Filters) Flush(ctx context.Context, name []byte) error {
 	return f.ofOne(name, func(x *filters.Filter) error { return x.Flush(ctx) })
 }
 
-// ofOne does something with a filter. That the store has nothing of it is no error.
+// ofOne calls do with a filter. It is not an error if the store has nothing of the filter.
 func (f *Filters) ofOne(name []byte, do func(*filters.Filter) error) error {
 	x, err := f.store.Filters().Get(name)
 	if err == nil {
@@ -78,5 +81,5 @@ func (f *Filters) ofOne(name []byte, do func(*filters.Filter) error) error {
 	return err
 }
 
-// FlushAll makes what was marked durable.
+// FlushAll makes all marks durable.
 func (f *Filters) FlushAll(ctx context.Context) error { return f.store.Filters().Flush(ctx) }

@@ -12,7 +12,7 @@ import (
 
 var _ peer.SlicesNow = (*Replica)(nil)
 
-// manyChecked returns what is wrong with the sizes of a request about many slices.
+// manyChecked checks the sizes of a request about many slices.
 func manyChecked[G any](groups []G, keys func(*G) int) error {
 	if len(groups) > bloomslice.SlicesMax {
 		return &bigset.LimitError{What: "slices at once", Got: len(groups), Max: bloomslice.SlicesMax}
@@ -27,7 +27,7 @@ func manyChecked[G any](groups []G, keys func(*G) int) error {
 	return nil
 }
 
-// outcomeOf says of the error of one group whether its change may have happened: begun says whether any of it was tried.
+// outcomeOf adds to the error of one group whether its change may have happened: begun says whether any of it was tried.
 func (l *Replica) outcomeOf(begun bool, err error) error {
 	if begun {
 		return l.outcomeOfMany(err)
@@ -84,13 +84,13 @@ func (l *Replica) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups [
 	if !known {
 		l.checkWaiting(ctx, spec, groups, all)
 	}
-	if err := l.wholeSlices(); err != nil { // what was read may be what a drop of the range has left
+	if err := l.wholeSlices(); err != nil { // what was read may be the remains of a drop of the range
 		return nil, l.slices(), err
 	}
 	return all, l.slices(), nil
 }
 
-// checkWaiting checks keys where pages may have to be read. The answers have room for what is found.
+// checkWaiting checks keys when pages may have to be read. The answers have room for the results.
 func (l *Replica) checkWaiting(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys, all []peer.SliceAnswers) {
 	checks := make([]filters.SliceCheck, len(groups))
 	for i := range groups {
@@ -110,7 +110,7 @@ func (l *Replica) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys, p
 		return false
 	}
 	known := l.store.Filters().CheckSlicesNow(spec, len(groups), func(i int) (uint32, []bloomslice.Hash) { return groups[i].Slice, groups[i].Hashes }, present)
-	return known && l.wholeSlices() == nil // what was read may be what a drop of the range has left
+	return known && l.wholeSlices() == nil // what was read may be the remains of a drop of the range
 }
 
 // ApplyMarksMany implements peer.ManySlices.

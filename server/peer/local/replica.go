@@ -16,7 +16,7 @@ import (
 	"bigset/server/peer"
 )
 
-// Replica is the replica in this process: it answers out of an engine.Store, which it does not own.
+// Replica is the replica in this process: it answers from an engine.Store, which it does not own.
 type Replica struct {
 	store   *engine.Store
 	node    string
@@ -31,11 +31,11 @@ var (
 	_ peer.ManyDeltas    = (*Replica)(nil)
 )
 
-// New returns the replica that a node keeps in a store, in the state that it is in: peer.Joining where the store may have lost
-// what was acknowledged, until a copy or repair has made it whole. So is a node whose store was not closed cleanly, so that its
-// incarnation has changed, and that has filters whose marks are not synced: it may have lost marks, and the counts of the layers that
-// it owns, which others have; until it has pulled those slices it must neither fill its layers nor deny a key. A store that keeps wide
-// contexts open is refused with peer.ErrUnresolvedContexts.
+// New returns the replica that a node keeps in a store, with a state. The state must be peer.Joining if the store may have lost
+// acknowledged writes, until a copy or repair has completed it. The same holds for a node whose store was not closed cleanly, so that its
+// incarnation has changed, and that has filters whose marks are not synced. It may have lost marks, and the counts of the layers that it
+// owns, which other nodes have. Until it has pulled those slices it must neither fill its layers nor deny a key. New refuses a store that
+// keeps wide contexts unresolved, with peer.ErrUnresolvedContexts.
 func New(node string, store *engine.Store, state peer.MemberState) (*Replica, error) {
 	if store.KeepsContexts() {
 		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
@@ -49,16 +49,16 @@ func New(node string, store *engine.Store, state peer.MemberState) (*Replica, er
 // SetState changes the state of the member, for sets and for filters.
 func (l *Replica) SetState(s peer.MemberState) { l.SetStates(s, s) }
 
-// SetStates changes the state of the member for sets, and for filters: what a crash may have taken back of the one, the other may have on disk. Answers
-// about slices come with the state for filters.
+// SetStates changes the state of the member for sets and for filters. They are separate because a crash may have undone writes to the one
+// while the other's are on disk. Answers about slices carry the state for filters.
 func (l *Replica) SetStates(sets, filters peer.MemberState) {
 	l.state.Store(uint32(sets))
 	l.filters.Store(uint32(filters))
 }
 
-// SetSeats says from which seats the replica fills slices of filters: the one that it has among the owners of a slot, which it was handed with the
-// slot. No two replicas of a slot have one seat, but for a moment while a move settles: then they may overfill its layers by what both put there,
-// and deny nothing. Without seats the replica decides on no marks, and does all else.
+// SetSeats sets the function that returns the seat from which the replica fills the slices of a slot: its seat among the owners of the
+// slot, which it received with the slot. No two replicas of a slot have the same seat, except for a moment while a move settles: then they
+// may overfill its layers by what both add there, and deny nothing. Without seats the replica decides no marks, and does everything else.
 func (l *Replica) SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool)) {
 	l.seats.Store(&f)
 }
@@ -83,7 +83,7 @@ func (l *Replica) Member() peer.Member {
 	return peer.Member{Node: l.node, Incarnation: l.store.Actor(), State: peer.MemberState(l.state.Load())}
 }
 
-// slices is the member as answers about slices name it.
+// slices returns the member as answers about slices name it.
 func (l *Replica) slices() peer.Member {
 	m := l.Member()
 	m.State = peer.MemberState(l.filters.Load())
@@ -106,7 +106,7 @@ func (l *Replica) whole() error {
 	return nil
 }
 
-// ready returns an error when it is known before that a change can't be made.
+// ready returns an error if it is clear in advance that a change can't be made.
 func (l *Replica) ready() error {
 	if err := l.store.Failed(); err != nil {
 		return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.Member(), err)
@@ -114,8 +114,8 @@ func (l *Replica) ready() error {
 	return nil
 }
 
-// outcome says of an error of a change whether it may have happened. The engine tells: with an error nothing has, unless it is
-// bigset.ErrFailed.
+// outcome adds to the error of a change whether it may have happened. The engine says so: after an error nothing has happened, unless the
+// error is bigset.ErrFailed.
 func (l *Replica) outcome(err error) error {
 	if err == nil || errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrBehind) || peer.Refused(err) {
 		return err
@@ -190,7 +190,8 @@ func (l *Replica) ElementDigests(ctx context.Context, set []byte, r bigset.Eleme
 	return d, l.Member(), err
 }
 
-// State implements peer.Replica. A set with unresolved keys, from a time when the store kept them, is peer.ErrUnresolvedContexts.
+// State implements peer.Replica. The error for a set with unresolved keys, from a time when the store kept them, is
+// peer.ErrUnresolvedContexts.
 func (l *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	s, err := l.store.State(ctx, set)
 	if err == nil && s.Unresolved > 0 {
@@ -233,7 +234,7 @@ func (l *Replica) CountParts(ctx context.Context, set []byte, r bigset.CountRang
 		return bigset.PartCounts{}, l.Member(), err
 	}
 	c, err := l.store.CountParts(ctx, set, r)
-	if err := errors.Join(err, l.whole()); err != nil { // one that has begun to join may have lost what was counted
+	if err := errors.Join(err, l.whole()); err != nil { // a replica that has begun to join may have lost what was counted
 		return bigset.PartCounts{}, l.Member(), err
 	}
 	return c, l.Member(), nil
@@ -250,7 +251,7 @@ func (l *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clo
 
 // Export implements peer.Replica.
 func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, peer.Member, error) {
-	m := l.Member() // before the read: an incarnation that ends meanwhile has sent it
+	m := l.Member() // taken before the read: an incarnation that ends during the read has sent it
 	if err := l.whole(); err != nil {
 		return nil, m, err
 	}
@@ -267,7 +268,7 @@ func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (
 	return portion, m, nil
 }
 
-// Ingest takes a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
+// Ingest applies a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
 func (l *Replica) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
@@ -281,7 +282,7 @@ func (l *Replica) Requests(ctx context.Context, first, last keyscheme.Slot) iter
 	return l.store.Requests(ctx, first, last)
 }
 
-// KeepRequests takes what another replica keeps of requests to one set, as engine.Store.KeepRequests does.
+// KeepRequests keeps what another replica has recorded of requests to one set, as engine.Store.KeepRequests does.
 func (l *Replica) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, m peer.Member, err error) {
 	if err := l.ready(); err != nil {
 		return 0, l.Member(), err
@@ -290,12 +291,12 @@ func (l *Replica) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d 
 	return taken, l.Member(), l.outcome(err)
 }
 
-// SetNote keeps, with the store, what somebody notes about a range of it: see engine.Store.SetNote.
+// SetNote keeps a note about a range with the store: see engine.Store.SetNote.
 func (l *Replica) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
 	return l.store.SetNote(ctx, name, first, last, value, d)
 }
 
-// Note returns what is kept under a name, or nil.
+// Note returns the note with a name, or nil.
 func (l *Replica) Note(ctx context.Context, name string) ([]byte, error) {
 	return l.store.Note(ctx, name)
 }

@@ -15,7 +15,7 @@ import (
 
 var _ peer.SliceReplica = (*Replica)(nil)
 
-// outcomeOfMany says of an error of a change that is done in parts whether it may have happened: not where it can't have begun, nor where
+// outcomeOfMany adds to the error of a change that is done in parts whether it may have happened. It has not if it can't have begun, or if
 // the slice has gone, with all parts.
 func (l *Replica) outcomeOfMany(err error) error {
 	if errors.Is(err, bigset.ErrClosed) || errors.Is(err, bigset.ErrDiskFull) || errors.Is(err, bigset.ErrSliceAway) {
@@ -24,7 +24,7 @@ func (l *Replica) outcomeOfMany(err error) error {
 	return err
 }
 
-// present says of an error of a read of a slice that is not here now that others may be asked.
+// present adds to the error of a read of a slice that is not here now that other replicas may be asked.
 func (l *Replica) present(err error) error {
 	if errors.Is(err, bigset.ErrSliceAway) {
 		return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.slices(), err)
@@ -32,7 +32,7 @@ func (l *Replica) present(err error) error {
 	return err
 }
 
-// Mark implements peer.SliceReplica. New keys go in layers of the seat that SetSeats has given.
+// Mark implements peer.SliceReplica. New keys go into layers of the seat given by SetSeats.
 func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
 	one := [1]filters.SliceMarking{{Spec: spec, Hashes: hashes, Added: make([]bool, len(hashes))}}
 	by := l.mark(ctx, one[:])
@@ -42,7 +42,7 @@ func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloo
 	return one[0].Marks, one[0].Added, by, nil
 }
 
-// mark has the store decide on marks of slices. The errors say of each whether keys may be marked.
+// mark lets the store decide on marks of slices. Each error says whether keys may be marked.
 func (l *Replica) mark(ctx context.Context, all []filters.SliceMarking) (by peer.Member) {
 	if err := errors.Join(l.wholeSlices(), l.ready()); err != nil {
 		for i := range all {
@@ -54,18 +54,18 @@ func (l *Replica) mark(ctx context.Context, all []filters.SliceMarking) (by peer
 	by = l.slices()
 	for i := range all {
 		m := &all[i]
-		if m.Begun && peer.Refused(m.Err) && !errors.Is(m.Err, bigset.ErrNoFilter) { // the keys before the one that was refused are marked
+		if m.Begun && peer.Refused(m.Err) && !errors.Is(m.Err, bigset.ErrNoFilter) { // the keys before the refused one are marked
 			m.Err = fmt.Errorf("peer: %v: some of the keys are marked, and the others refused: %v", by, m.Err)
 		} else if m.Err != nil {
 			m.Err = l.outcomeOf(m.Begun, m.Err)
-		} else if by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
+		} else if by.State != peer.Normal { // it may have decided on layers that were dropped, with unknown results
 			m.Err = fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
 		}
 	}
 	return by
 }
 
-// markFromSeats has the store mark what the replica has a seat for.
+// markFromSeats marks what the replica has a seat for.
 func (l *Replica) markFromSeats(ctx context.Context, all []filters.SliceMarking) {
 	whole := true
 	for i := range all {
@@ -77,7 +77,7 @@ func (l *Replica) markFromSeats(ctx context.Context, all []filters.SliceMarking)
 		l.store.Filters().MarkSlices(ctx, all)
 		return
 	}
-	for i := range all { // some have gone to others
+	for i := range all { // some have moved to other replicas
 		if m := &all[i]; m.Err == nil {
 			l.store.Filters().MarkSlices(ctx, all[i:i+1])
 		}
@@ -94,7 +94,7 @@ func (l *Replica) ApplyMarks(ctx context.Context, m bigset.Marks) ([]bool, peer.
 	return one[0].Added, l.slices(), nil
 }
 
-// applyMarks has the store do what another replica has decided. The errors say of each whether keys may be marked.
+// applyMarks applies another replica's decision. Each error says whether keys may be marked.
 func (l *Replica) applyMarks(ctx context.Context, all []filters.SliceMarks) {
 	err := l.ready()
 	if err == nil {
@@ -118,7 +118,7 @@ func (l *Replica) Check(ctx context.Context, spec bigset.SliceSpec, hashes []blo
 	if err := l.store.Filters().CheckSlice(ctx, spec, hashes, present); err != nil {
 		return nil, l.slices(), l.present(err)
 	}
-	if err := l.wholeSlices(); err != nil { // what was read may be what a drop of the range has left
+	if err := l.wholeSlices(); err != nil { // what was read may be the remains of a drop of the range
 		return nil, l.slices(), err
 	}
 	return present, l.slices(), nil

@@ -8,15 +8,16 @@ import (
 	"bigset/server/peer"
 )
 
-// Frames keeps the frames of the deltas that were sent last, so that a delta that goes to several replicas is encoded once. The replicas of a
-// process share one. The zero value is empty; nil keeps nothing.
+// Frames keeps the frames of the latest deltas, so that a delta that goes to several replicas is encoded once. The replicas of a process
+// share one Frames. The zero value is empty; nil keeps nothing.
 //
-// A delta is known by its dots and by the memory of its items, which neither side changes (peer.Replica): no other delta ever has both.
+// A delta is identified by its dots and by the memory of its items, which neither side changes (peer.Replica): no other delta ever has
+// both.
 type Frames struct {
 	mu    sync.Mutex
 	known map[deltaID]*deltaFrame
-	order []*deltaFrame // as they came
-	bytes int           // of the frames that are kept
+	order []*deltaFrame // in order of arrival
+	bytes int           // total size of the frames that are kept
 }
 
 // The bounds of what is kept. A frame of fewer items is encoded as fast as it is found.
@@ -40,10 +41,10 @@ type deltaFrame struct {
 	once  sync.Once
 	frame []byte
 	err   error
-	size  int // what it counts to Frames.bytes
+	size  int // its share of Frames.bytes
 }
 
-// delta returns the frame of a delta. Nobody may change it.
+// delta returns the frame of a delta. The caller must not modify it.
 func (f *Frames) delta(version byte, from peer.Member, d *bigset.Delta) ([]byte, error) {
 	if f == nil || len(d.Items) < framesItemsMin {
 		return encode(version, from, peer.Delta(*d))
@@ -56,7 +57,7 @@ func (f *Frames) delta(version byte, from peer.Member, d *bigset.Delta) ([]byte,
 	return e.frame, e.err
 }
 
-// entry finds the entry of a delta, or makes it and forgets the oldest.
+// entry finds the entry of a delta, or creates it and forgets the oldest.
 func (f *Frames) entry(id deltaID) *deltaFrame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +74,7 @@ func (f *Frames) entry(id deltaID) *deltaFrame {
 	return e
 }
 
-// weigh counts an entry whose frame is there.
+// weigh counts an entry whose frame is encoded.
 func (f *Frames) weigh(e *deltaFrame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +85,7 @@ func (f *Frames) weigh(e *deltaFrame) {
 	}
 }
 
-// trim forgets the oldest until the bounds hold. Who has such a frame keeps it.
+// trim forgets the oldest entries until the bounds hold. A goroutine that uses such a frame keeps it.
 func (f *Frames) trim() {
 	for len(f.order) > framesMax || f.bytes > framesBytesMax {
 		old := f.order[0]
@@ -94,11 +95,11 @@ func (f *Frames) trim() {
 	}
 }
 
-// framesOf returns the version of the frames that a version of the wire's protocol carries: they rise together, from the first one on, which carries
-// frames of version 2.
+// framesOf returns the version of the frames that a version of the wire's protocol carries. Both rise together, from the first version of
+// the protocol, which carries frames of version 2.
 func framesOf(version byte) byte { return min(max(version, 1)+1, peer.FrameVersionMost) }
 
-// encode returns the frame of a request, in a version of the wire's protocol. Its error says that nothing has happened.
+// encode returns the frame of a request, for a version of the wire's protocol. Its error says that nothing has happened.
 func encode(version byte, from peer.Member, m peer.Message) ([]byte, error) {
 	b, err := peer.AppendVersion(nil, framesOf(version), from, m)
 	if err != nil && !peer.Refused(err) {

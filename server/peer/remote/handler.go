@@ -19,8 +19,8 @@ type Local interface {
 	peer.RequestLister
 }
 
-// Handler serves a replica to the replicas of other processes. A request that can't be decoded, that is not from the node at the other end of
-// the connection, or that the gate refuses, changes nothing. Errors come as *peer.ReplicaError: they are to cross by peer.Errors.
+// Handler serves a replica to the replicas of other processes. A request changes nothing if it can't be decoded, if it is not from the node
+// at the other end of the connection, or if the gate refuses it. Errors are *peer.ReplicaError, to be carried by peer.Errors.
 func Handler(rep Local, gate Gate) wire.Handler {
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		v := &visit{ctx: ctx, rep: rep, gate: gate, r: r, send: send}
@@ -32,7 +32,7 @@ func Handler(rep Local, gate Gate) wire.Handler {
 	}
 }
 
-// visit is a request that is answered.
+// visit is a request that is being answered.
 type visit struct {
 	ctx  context.Context
 	rep  Local
@@ -40,11 +40,11 @@ type visit struct {
 	r    *wire.Request
 	send func([]byte) error
 
-	bufs [2][]byte // of parts, in turns: the one that was sent last may still be on its way
+	bufs [2][]byte // buffers for parts, used in turn: the part that was sent last may still be on its way
 	sent int
 }
 
-// request decodes what is asked, and checks who asks.
+// request decodes the request, and checks its sender.
 func (v *visit) request() (peer.Message, error) {
 	if v.r.From == nil || v.r.From.Role != wire.RoleNode {
 		return nil, fmt.Errorf("%w: only nodes speak to replicas", peer.ErrSender)
@@ -61,10 +61,10 @@ func (v *visit) request() (peer.Message, error) {
 	return m, nil
 }
 
-// refused is the answer to a request that was not looked at: nothing has happened.
+// refused returns the answer to a request that was not looked at: nothing has happened.
 func (v *visit) refused(err error) error { return v.failed(v.rep.Member(), unasked(err)) }
 
-// unasked is the error of what was not asked of the replica: it says that nothing has happened.
+// unasked returns the error for a request that did not reach the replica: it says that nothing has happened.
 func unasked(err error) error {
 	if peer.Refused(err) || errors.Is(err, peer.ErrUnavailable) {
 		return err
@@ -72,7 +72,7 @@ func unasked(err error) error {
 	return unavailable(err)
 }
 
-// failed is an error with the member that it is from.
+// failed returns an error with the member that it is from.
 func (v *visit) failed(by peer.Member, err error) error {
 	return &peer.ReplicaError{Member: by, Err: err}
 }
@@ -100,7 +100,7 @@ func (v *visit) once(c Class, first, last keyscheme.Slot, do func() (peer.Messag
 	return v.answer(nil, by, m)
 }
 
-// answer encodes an answer. One that can't be sent leaves open what has happened: the replica has done what it was asked.
+// answer encodes an answer. If the answer can't be sent, its error leaves open what has happened: the replica has done the request.
 func (v *visit) answer(dst []byte, by peer.Member, m peer.Message) ([]byte, error) {
 	b, err := peer.AppendVersion(dst, v.r.Body[0], by, m)
 	if err != nil {
@@ -115,7 +115,7 @@ func (v *visit) onSet(c Class, set []byte, do func() (peer.Message, peer.Member,
 	return v.once(c, at, at, do)
 }
 
-// durability returns the durability that a verb says, from the first of its three on.
+// durability returns the durability that a verb stands for, given the first of its three verbs.
 func (v *visit) durability(first wire.Verb) bigset.Durability {
 	return bigset.Durability(v.r.Verb - first)
 }
@@ -181,7 +181,7 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 	return v.serveRepair(m)
 }
 
-// serveRepair answers a question of a repair, an exchange or a copy of sets.
+// serveRepair answers a request of a repair, an exchange or a copy of sets.
 func (v *visit) serveRepair(m peer.Message) ([]byte, error) {
 	ctx, rep := v.ctx, v.rep
 	switch m := m.(type) {

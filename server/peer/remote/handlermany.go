@@ -6,8 +6,8 @@ import (
 	"bigset/server/peer"
 )
 
-// pass lets groups through the gate, each by its own slot. It returns those that have passed, with their places in the request, and calls fail
-// for the others. No places are those of all groups.
+// pass lets groups through the gate, each by its own slot. It returns those that have passed, with their indexes in the request, and calls
+// fail for the others. A nil at means all groups.
 func pass[G any](v *visit, c Class, spec bigset.SliceSpec, groups []G, slice func(*G) uint32, fail func(i int, err error)) (in []G, at []int, leave func()) {
 	first := keyscheme.SlotOf(keyscheme.PartitionFilter, spec.Name, 0)
 	slots := make([]keyscheme.Slot, len(groups))
@@ -56,7 +56,7 @@ func (v *visit) applyMarksMany(m peer.MarksMany) ([]byte, error) {
 
 func answersOf(a []peer.SliceAnswers) peer.Message { return peer.AnswersMany(a) }
 
-// failed notes an answer that is an error, among n.
+// failed records an answer that is an error, among n.
 func failed[A any](all []A, n, i int, a A) []A {
 	if all == nil {
 		all = make([]A, n)
@@ -65,7 +65,7 @@ func failed[A any](all []A, n, i int, a A) []A {
 	return all
 }
 
-// answerMany has those groups done that have passed the gate. all has the errors of the others, with their places.
+// answerMany does the groups that have passed the gate. all has the errors of the others, at their indexes.
 func answerMany[G, A any](v *visit, all []A, in []G, at []int, do func() ([]A, peer.Member, error), message func([]A) peer.Message) ([]byte, error) {
 	by := v.rep.Member()
 	if len(in) > 0 {

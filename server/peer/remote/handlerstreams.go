@@ -10,9 +10,10 @@ import (
 	"bigset/server/peer"
 )
 
-// stream sends what a sequence yields. The gate is passed before each part is taken from the sequence, and left before it is sent, so that
-// nobody who waits for a slow consumer holds up a change of the map, and no part is of a time after it. Put sends what is due after an item,
-// with after set when that was the last: it returns nil where nothing is due yet.
+// stream sends the items of a sequence. It enters the gate before it takes each part from the sequence, and leaves before it sends the
+// part. So a wait for a slow consumer does not hold up a change of the map, and no part is of a time after the change. stream calls put
+// with each item, and once with after set when the sequence has ended. put returns a function that sends what is due, or nil if nothing is
+// due yet.
 func stream[V any](v *visit, c Class, first, last keyscheme.Slot, seq iter.Seq2[V, error], put func(item V, after bool) func(by peer.Member) error) ([]byte, error) {
 	leave, err := v.enter(c, first, last)
 	if err != nil {
@@ -63,7 +64,7 @@ func (v *visit) part(by peer.Member, m peer.Message) error {
 	return v.send(b)
 }
 
-// batchMax is how many digests go in one part.
+// batchMax is the maximum number of digests in one part.
 const batchMax = 1024
 
 // batches sends digests, many in a part.
@@ -99,13 +100,13 @@ func (v *visit) locate(m peer.Locate) ([]byte, error) {
 
 func (v *visit) read(m peer.Read) ([]byte, error) {
 	at := keyscheme.SetSlot(m.Set)
-	var scrap *fold.Chunk // one that was sent
+	var scrap *fold.Chunk // a chunk that has been sent
 	m.Options.Scrap = func() *fold.Chunk {
 		c := scrap
 		scrap = nil
 		return c
 	}
-	var known *clock.Clock // the clock that the other side has
+	var known *clock.Clock // the latest clock that was sent
 	return stream(v, Answer, at, at, v.rep.Read(v.ctx, m.Set, m.Options), func(c *fold.Chunk, after bool) func(peer.Member) error {
 		if after {
 			return nil
@@ -125,8 +126,8 @@ func (v *visit) read(m peer.Read) ([]byte, error) {
 	})
 }
 
-// writeAhead does a write, sends what it did when that is applied, and answers when it is on disk. The gate is left when the write is over, not when
-// the other side has taken the answers.
+// writeAhead does a write, sends the result when it is applied, and answers when it is on disk. It leaves the gate when the write has
+// ended, not when the other side has taken the answers.
 func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 	at := keyscheme.SetSlot(m.Set)
 	leave, err := v.enter(Mint, at, at)
@@ -150,7 +151,7 @@ func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 	select {
 	case r := <-applied:
 		sent = v.part(v.rep.Member(), peer.Written(r))
-		o = <-done // also when nobody waits for it any more
+		o = <-done // even if the caller has stopped waiting
 	case o = <-done:
 		if o.err == nil {
 			sent = v.part(o.by, peer.Written(o.result))
@@ -165,7 +166,7 @@ func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 	return v.answer(nil, o.by, peer.Done{})
 }
 
-// chunk sends a chunk, in parts where it is too large for a frame: each says up to where it is complete.
+// chunk sends a chunk, in parts if it is too large for a frame: each part says up to where it is complete.
 func (v *visit) chunk(by peer.Member, c peer.Chunk) error {
 	if n := len(c.Elements); n > 1 && chunkBytes(&c) > chunkBytesMax {
 		half := n / 2
@@ -178,10 +179,10 @@ func (v *visit) chunk(by peer.Member, c peer.Chunk) error {
 	return v.part(by, c)
 }
 
-// chunkBytesMax is the size from which on a chunk goes in parts: the clock and names of actors have room beside it.
+// chunkBytesMax is the size above which a chunk is sent in parts: the clock and the names of actors also need room.
 const chunkBytesMax = 16 << 20
 
-// chunkBytes returns about how many bytes the elements of a chunk take in a frame.
+// chunkBytes returns the approximate size of the elements of a chunk in a frame.
 func chunkBytes(c *peer.Chunk) (n int) {
 	if len(c.Elements) > peer.ElementsMax {
 		return chunkBytesMax + 1

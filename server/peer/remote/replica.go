@@ -15,19 +15,20 @@ import (
 	"bigset/server/wire"
 )
 
-// Options say who a Replica asks, and for whom.
+// Options configure a Replica: whom it asks, and for whom.
 type Options struct {
-	// Member is the replica as the map knows it. Its node is needed; its incarnation and state are what Member returns until it answers.
+	// Member is the replica as the map knows it. Its node is required; its incarnation and state are what Member returns until the replica
+	// answers.
 	Member peer.Member
-	// Caller is the way to its node.
+	// Caller calls the node of the replica.
 	Caller wire.Caller
-	// Self returns who asks: the member of this process.
+	// Self returns the member of this process, the sender of the requests.
 	Self func() peer.Member
-	// Epoch returns that of the map by which requests are routed, where the context has none (peer.WithEpoch); default 0.
+	// Epoch returns the epoch of the map by which requests are routed, for contexts without one (peer.WithEpoch); the default is 0.
 	Epoch func() uint64
-	// Frames, which replicas may share, keeps frames of deltas; default none.
+	// Frames, which replicas may share, keeps frames of deltas; the default is none.
 	Frames *Frames
-	// Priority is that of all calls which would be more urgent by their verb: for hints, repairs and copies. Default none.
+	// Priority is the priority of all calls that would be more urgent by their verb: for hints, repairs and copies. The default is none.
 	Priority wire.Priority
 }
 
@@ -52,7 +53,7 @@ func New(o Options) (*Replica, error) {
 	case o.Member.Node == "" || len(o.Member.Node) > peer.NodeBytesMax:
 		return nil, fmt.Errorf("%w: name of a node of %d bytes", peer.ErrMember, len(o.Member.Node))
 	case o.Caller == nil || o.Self == nil:
-		return nil, errors.New("remote: no caller, or nobody who asks")
+		return nil, errors.New("remote: Caller or Self is missing")
 	}
 	r := &Replica{opt: o}
 	r.last.Store(&o.Member)
@@ -62,15 +63,15 @@ func New(o Options) (*Replica, error) {
 // Member implements peer.Replica.
 func (r *Replica) Member() peer.Member { return *r.last.Load() }
 
-// Is notes the state that the replica is in, as it was heard elsewhere. A coordinator does not ask one that is joining, so that its own answers would
-// not say that it is whole again.
+// Is records the state of the replica, as learned elsewhere. A coordinator does not ask a replica that is joining, so its own answers could
+// not say that it is complete again.
 func (r *Replica) Is(s peer.MemberState) {
 	m := *r.last.Load()
 	m.State = s
 	r.heard(m)
 }
 
-// heard notes who has answered.
+// heard records the member that has answered.
 func (r *Replica) heard(m peer.Member) {
 	if last := r.last.Load(); *last != m {
 		r.last.Store(&m)
@@ -81,7 +82,7 @@ func (r *Replica) node() string { return r.opt.Member.Node }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", peer.ErrUnavailable, err) }
 
-// call returns a request as the wire takes it.
+// call returns a request in the form that the wire takes.
 func (r *Replica) call(ctx context.Context, v wire.Verb, body func(version byte) ([]byte, error)) wire.Call {
 	c := wire.Call{Verb: v, Priority: max(PriorityOf(v), r.opt.Priority), Encode: body}
 	if epoch, ok := peer.EpochOf(ctx); ok {
@@ -92,14 +93,14 @@ func (r *Replica) call(ctx context.Context, v wire.Verb, body func(version byte)
 	return c
 }
 
-// failed returns what an error of a call says, and who has said it.
+// failed returns the meaning of a call's error, and the member that it is from.
 func (r *Replica) failed(err error) (peer.Member, error) {
 	var far *peer.ReplicaError
 	switch {
 	case errors.As(err, &far) && far.Member.Node == r.node():
 		r.heard(far.Member)
 		return far.Member, fmt.Errorf("%s: %w", r.node(), far.Err)
-	case far != nil: // what another member says has happened nobody has asked
+	case far != nil: // another member's word about what has happened does not count
 		return r.Member(), fmt.Errorf("%w: an error of %v, expected one of %s: %v", peer.ErrAnswer, far.Member, r.node(), far.Err)
 	case errors.Is(err, wire.ErrNotSent):
 		return r.Member(), fmt.Errorf("%w: %s: %w", peer.ErrUnavailable, r.node(), err)
@@ -107,17 +108,17 @@ func (r *Replica) failed(err error) (peer.Member, error) {
 	return r.Member(), fmt.Errorf("%s: %w", r.node(), err)
 }
 
-// strange is the error of an answer that can't be one. It wraps nothing that says what has happened.
+// strange returns the error for an invalid answer. It wraps nothing that says what has happened.
 func (r *Replica) strange(format string, args ...any) error {
 	return fmt.Errorf("%w: from %s: %s", peer.ErrAnswer, r.node(), fmt.Sprintf(format, args...))
 }
 
-// ask has a request answered, by a message of that type.
+// ask sends a request whose answer is a message of type A.
 func ask[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, request peer.Message) (answer A, by peer.Member, err error) {
 	return askFrame[A](ctx, r, v, r.frame(request))
 }
 
-// frame returns what encodes a request for the connection that it goes over.
+// frame returns a function that encodes a request for the version of the connection.
 func (r *Replica) frame(request peer.Message) func(version byte) ([]byte, error) {
 	return func(version byte) ([]byte, error) { return encode(version, r.opt.Self(), request) }
 }
@@ -127,7 +128,7 @@ func askFrame[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, body
 	return answered[A](r, b, err)
 }
 
-// answered returns what has come of a call.
+// answered returns the result of a call.
 func answered[A peer.Message](r *Replica, b []byte, err error) (answer A, by peer.Member, _ error) {
 	if err != nil {
 		by, err = r.failed(err)
@@ -147,7 +148,7 @@ func answered[A peer.Message](r *Replica, b []byte, err error) (answer A, by pee
 	}
 }
 
-// fit returns an error for an answer that does not fit its request.
+// fit returns an error for an answer that does not match its request.
 func fit[A any](r *Replica, a A, by peer.Member, err error, fits bool, what string) (A, peer.Member, error) {
 	if err == nil && !fits {
 		var none A
@@ -163,7 +164,7 @@ func (r *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigs
 		if !errors.Is(err, peer.ErrFrameKind) {
 			return result, by, err
 		}
-		// It has an older program, which does not know the verb: nothing has happened.
+		// It runs an older program, which does not know the verb: nothing has happened.
 	}
 	w, by, err := ask[peer.Written](ctx, r, VerbWrite, peer.Write{Set: set, Ops: ops, Options: o})
 	return fit(r, bigset.Result(w), by, err, answers(&w, set, ops), "a result")
@@ -174,7 +175,7 @@ func answers(w *peer.Written, set []byte, ops []bigset.Op) bool {
 	return len(w.Dots) == len(ops) && (len(w.Delta.Set) == 0 || bytes.Equal(w.Delta.Set, set))
 }
 
-// writeAhead is Write that calls o.Applied with what the replica has applied, while that waits for its disk.
+// writeAhead is Write that calls o.Applied with what the replica has applied, before that is on disk.
 func (r *Replica) writeAhead(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
 	var result bigset.Result
 	reported := false
@@ -213,7 +214,7 @@ func (r *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	return by, err
 }
 
-// deltaFrame returns what encodes a delta for the connection that it goes over.
+// deltaFrame returns a function that encodes a delta for the version of the connection.
 func (r *Replica) deltaFrame(d *bigset.Delta) func(version byte) ([]byte, error) {
 	return func(version byte) ([]byte, error) { return r.opt.Frames.delta(version, r.opt.Self(), d) }
 }
@@ -296,7 +297,7 @@ func (r *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, 
 	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckSplit(a, first, last, len(keyscheme.SplitSlots(first, last, parts))) == nil, "a range")
 }
 
-// sender checks whom the parts of a stream are from: all from the member that was asked, in one incarnation.
+// sender checks the parts of a stream: all must be from the member that was asked, in one incarnation.
 type sender struct {
 	r     *Replica
 	first peer.Member
@@ -311,8 +312,9 @@ func (s *sender) check(by peer.Member) error {
 	return nil
 }
 
-// stream has a request answered by parts. Each but the last is given to take, which checks whom it is from before it shows it to the consumer,
-// and says whether that wants another. The last one says that the stream is whole. Where the consumer has stopped the error is nil.
+// stream sends a request that is answered in parts. Each part but the last is passed to take, which checks its sender before it shows the
+// part to the consumer, and returns whether the consumer wants more. The last part says that the stream is complete. If the consumer has
+// stopped, the error is nil.
 func (r *Replica) stream(ctx context.Context, v wire.Verb, request peer.Message, take func(part []byte, from *sender) (more bool, err error)) error {
 	from, whole := &sender{r: r}, false
 	for part, err := range r.opt.Caller.Stream(ctx, r.call(ctx, v, r.frame(request))) {
@@ -353,7 +355,7 @@ func lastPart(part []byte, from *sender) (whole bool, err error) {
 	return true, from.check(by)
 }
 
-// decodePart decodes a part of a stream: peer.ErrFrameKind where it is of another type.
+// decodePart decodes a part of a stream; the error for a part of another type is peer.ErrFrameKind.
 func decodePart[P peer.Message](part []byte, from *sender) (p P, err error) {
 	m, by, err := peer.Decode(part)
 	if err != nil {

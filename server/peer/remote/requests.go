@@ -22,13 +22,13 @@ func (r *Replica) Requests(ctx context.Context, first, last keyscheme.Slot) iter
 }
 
 const (
-	// requestsBytes is about how many bytes of kept requests go in one part.
+	// requestsBytes is the approximate size of the kept requests in one part.
 	requestsBytes = 1 << 20
-	// requestBytesMax is the size of a kept request from which on it is not sent: a part must fit in a frame.
+	// requestBytesMax is the size from which a kept request is not sent: a part must fit in a frame.
 	requestBytesMax = 48 << 20
 )
 
-// requests sends what is kept of requests, many in a part.
+// requests sends the records of requests, many in a part.
 func (v *visit) requests(m peer.AskRequests) ([]byte, error) {
 	var batch peer.Requests
 	size := 0
@@ -51,7 +51,7 @@ func (v *visit) requests(m peer.AskRequests) ([]byte, error) {
 	})
 }
 
-// requestBytes returns how many bytes a kept request takes in a frame at most.
+// requestBytes returns the maximum size of a kept request in a frame.
 func requestBytes(r *bigset.KeptRequest) int {
 	const numberBytes, eventBytes = 10, 1 + 8 + 3
 	n := len(r.Set) + len(r.ID) + clock.ActorBytesMax + 6*numberBytes + eventBytes*len(r.Events)

@@ -98,7 +98,7 @@ func (r *Replica) answers(a peer.AnswersMany, by peer.Member, err error, groups 
 	return fit(r, []peer.SliceAnswers(a), by, err, fits, "answers")
 }
 
-// ofGroup returns what an error of one group says.
+// ofGroup returns the meaning of one group's error.
 func (r *Replica) ofGroup(err error) error {
 	if err != nil {
 		_, err = r.failed(err)

@@ -14,8 +14,8 @@ import (
 	"bigset/server/wire"
 )
 
-// items streams what parts of a request's answer hold. Check looks at each item, which must fit the request and the item before it, or be the
-// first.
+// items streams the items in the parts of a request's answer. check checks each item against the request and the item before it, nil for
+// the first.
 func items[P interface {
 	~[]V
 	peer.Message
@@ -87,10 +87,10 @@ func (r *Replica) Locate(ctx context.Context, set []byte, dots *clock.Clock) ite
 	}
 }
 
-// Read implements peer.Replica. Chunks take the memory of those that o.Scrap offers.
+// Read implements peer.Replica. It decodes chunks into those that o.Scrap returns.
 func (r *Replica) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
-		var seen *clock.Clock // of the chunk before
+		var seen *clock.Clock // of the previous chunk
 		more := true
 		err := r.stream(ctx, VerbRead, peer.Read{Set: set, Options: o}, func(part []byte, from *sender) (bool, error) {
 			var scrap *fold.Chunk

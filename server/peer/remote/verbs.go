@@ -53,7 +53,7 @@ func Verbs() (all []wire.Verb) {
 	return all
 }
 
-// fits reports whether a request is one of its verb; of no request, whether the verb is one of a replica.
+// fits reports whether a request matches its verb or, for a nil request, whether the verb is a replica's.
 func fits(v wire.Verb, m peer.Message) (ok bool) {
 	switch v {
 	case VerbWrite, VerbWriteAhead:
@@ -98,7 +98,7 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 	return ok || m == nil
 }
 
-// fitsSlices is fits of the verbs about slices of bloom filters.
+// fitsSlices is fits for the verbs about slices of bloom filters.
 func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 	switch v {
 	case VerbMark:
@@ -131,7 +131,7 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 	return ok || m == nil
 }
 
-// PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
+// PriorityOf returns the priority of a verb: that of a client's write, of a read, or of a repair or copy.
 func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
 	case VerbRead, VerbDotStatus, VerbCountParts:

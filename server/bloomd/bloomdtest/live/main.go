@@ -1,9 +1,9 @@
-// Command live holds bloomd's protocol against running servers:
+// Command live tests running servers with bloomd's protocol:
 //
 //	live record ADDR FILE …                asks a real bloomd the requests of scripts, and writes its answers into them
-//	live compare [-seed S] [-n N] A B      sends random requests to two servers, and fails where their answers differ
+//	live compare [-seed S] [-n N] A B      sends random requests to two servers, and fails if their answers differ
 //
-// The address "memory" is this package's server with filters in memory. The servers lose all filters that they have. A bloomd is best started with flush_interval and cold_interval 0.
+// The address "memory" is this package's server with filters in memory. The servers lose all their filters. Start a bloomd with flush_interval and cold_interval 0.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"bigset/server/door"
 )
 
-// settleTime is what bloomd needs to finish drops and to sort its names.
+// settleTime is the time that bloomd needs to finish drops and to sort its names.
 const settleTime = 4 * time.Second
 
 func main() {
