@@ -255,7 +255,6 @@ type asker struct {
 	resets  map[string]int
 	doubted int
 	named   int
-	dots    int
 }
 
 func (a *asker) position(t rapid.TB, token door.Token) *keyscheme.Position {
