@@ -97,7 +97,7 @@ func ExampleStore_Tokens() {
 	fmt.Println(err)
 	// Output:
 	// removed 1
-	// keyscheme: token: of another element
+	// keyscheme: token: issued for another element
 }
 
 // Bloom filters live in the same store: a key that was marked is never denied.
