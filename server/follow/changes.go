@@ -44,7 +44,7 @@ const (
 // Changes answers what has happened since a token. The last part, and only that, is Done.
 func (k *Kept) Changes(ctx context.Context, src Source, tokens *bigset.Tokens, q door.Changes) iter.Seq2[door.Changed, error] {
 	return func(yield func(door.Changed, error) bool) {
-		r := &run{ctx: ctx, kept: k, src: src, tokens: tokens, q: q, yield: yield, left: q.Limit, bytes: limitedBytes}
+		r := &run{ctx: ctx, kept: k, src: src, tokens: tokens, q: q, yield: yield, left: q.Limit, bytes: limitedBytes, unseen: &clock.Clock{}}
 		if err := r.answer(); err != nil && !errors.Is(err, errStopped) {
 			yield(door.Changed{}, err)
 		}
@@ -71,6 +71,7 @@ type run struct {
 	id          []byte       // of the position with which the answer began, if it is kept
 	state       bigset.State
 	unconfirmed uint64
+	unseen      *clock.Clock // dots that died before they could be given
 
 	reset string
 	part  door.Changed
@@ -167,13 +168,6 @@ func (r *run) lacking() *clock.Clock {
 	return dots
 }
 
-// died returns the dots that the follower may hold and that are dead.
-func (r *run) died() *clock.Clock {
-	dots := difference(r.state.Dead, r.dead)
-	dots.Intersect(r.seen)
-	return dots
-}
-
 // wait waits for something to report.
 func (r *run) wait() error {
 	if r.q.Wait == 0 || r.reset != "" {
@@ -256,16 +250,6 @@ func (r *run) locate(want *clock.Clock) error {
 	return r.unfound(open)
 }
 
-// diedUnseen takes dots that are dead out of those that are to be given. Their deaths enter the position: if the replicas lose them, so that the dots are live again, the
-// position is void.
-func (r *run) diedUnseen(dead, dots *clock.Clock) {
-	died := dead.Clone()
-	died.Intersect(dots)
-	dots.Subtract(died)
-	died.Subtract(r.seen) // bury reports the others
-	r.dead.Union(died)
-}
-
 // unfound judges dots that should have been found. Those that no replica has seen any more, because a disk was lost since the state was asked for, are taken out of it.
 func (r *run) unfound(dots *clock.Clock) error {
 	now, all, err := r.src.Whole(r.ctx)
@@ -303,62 +287,6 @@ func (r *run) add(e *fold.Element, want *clock.Clock) error {
 		r.seen.Add(d)
 	}
 	return r.grew(len(e.Name) + bigset.BatchDotBytes*len(fresh))
-}
-
-// bury reports what is dead.
-func (r *run) bury() error {
-	gone := r.died()
-	seen, dead := union(r.seen, r.state.Seen), union(r.dead, r.state.Dead)
-	left := gone.Clone()
-	// What was not reported stays out of the position, also if the answer is full.
-	defer func() {
-		r.seen, r.dead = seen, dead
-		r.dead.Subtract(left)
-	}()
-	if gone.Empty() {
-		return nil
-	}
-	names, err := r.src.Names(r.ctx, gone)
-	if err != nil {
-		return err
-	}
-	for i := range names {
-		e := &names[i]
-		if err := r.room(1, len(e.Name)); err != nil {
-			return err
-		}
-		r.part.Removed = append(r.part.Removed, door.Dotted{Name: e.Name, Dots: e.Dots})
-		for _, d := range e.Dots {
-			left.Subtract(clock.Of(d))
-		}
-		if err := r.grew(len(e.Name) + bigset.BatchDotBytes*len(e.Dots)); err != nil {
-			return err
-		}
-	}
-	return r.buryNameless(left)
-}
-
-// buryNameless reports dead dots whose elements are not known, and takes them out of left.
-func (r *run) buryNameless(left *clock.Clock) error {
-	runs := 0
-	for run := range left.Clone().Runs() {
-		if err := r.room(1, 0); err != nil {
-			return err
-		}
-		if r.part.Dead == nil {
-			r.part.Dead, runs = &clock.Clock{}, 0
-		}
-		r.part.Dead.AddRange(run.Actor, run.First, run.Last)
-		reported := &clock.Clock{}
-		reported.AddRange(run.Actor, run.First, run.Last)
-		left.Subtract(reported)
-		if runs++; runs >= partRuns {
-			if err := r.give(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // room takes room for some items and bytes of the answer; errFull where there is none. An answer has one item at least.
