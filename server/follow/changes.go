@@ -27,7 +27,7 @@ type Source struct {
 	Read func(ctx context.Context, after []byte, f func([]fold.Element) error) error
 	// Names returns elements that dead dots had, as far as they are known.
 	Names func(ctx context.Context, dots *clock.Clock) ([]fold.Element, error)
-	// Changed waits until the state may not be the given one any more, or ctx ends.
+	// Changed waits until State may return something else than it did, or ctx ends. s is what it returned last.
 	Changed func(ctx context.Context, s *bigset.State) error
 }
 
@@ -39,6 +39,8 @@ const (
 	limitedBytes = 8 << 20
 	// WaitMax is the longest Changes.Wait.
 	WaitMax = time.Minute
+	// roundPause is how long a follower that waits pauses after a change that brought nothing for it.
+	roundPause = 50 * time.Millisecond
 )
 
 // Changes answers what has happened since a token. The last part, and only that, is Done.
@@ -69,7 +71,8 @@ type run struct {
 	after       []byte       // where a listing goes on
 	listed      bool         // there is one
 	id          []byte       // of the position with which the answer began, if it is kept
-	state       bigset.State
+	asked       bigset.State // what R replicas know
+	state       bigset.State // and, where the position has more, the others
 	unconfirmed uint64
 	unseen      *clock.Clock // dots that died before they could be given
 
@@ -136,7 +139,9 @@ func (r *run) open() error {
 
 // look asks for the state, and judges the position by it.
 func (r *run) look() (err error) {
-	if r.state, err = r.src.State(r.ctx); err != nil || r.covered() {
+	r.unconfirmed = 0
+	r.asked, err = r.src.State(r.ctx)
+	if r.state = r.asked; err != nil || r.covered() {
 		return err
 	}
 	whole, all, err := r.src.Whole(r.ctx)
@@ -175,9 +180,14 @@ func (r *run) wait() error {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
-	for !r.listed && r.lacking().Empty() && r.died().Empty() {
-		if err := r.src.Changed(ctx, &r.state); err != nil {
-			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened
+	defer context.AfterFunc(r.kept.untilStop(), cancel)()
+	for round := 0; !r.listed && r.lacking().Empty() && r.died().Empty(); round++ {
+		err := r.src.Changed(ctx, &r.asked)
+		if err == nil && round > 0 { // replicas that answer by turns may differ each time
+			err = sleep(ctx, roundPause)
+		}
+		if err != nil {
+			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened, or the node stops
 				return nil
 			}
 			return err
@@ -187,6 +197,18 @@ func (r *run) wait() error {
 		}
 	}
 	return nil
+}
+
+// sleep waits for a while, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
 }
 
 // report gives what was added, then what is dead, and takes all of the state into the position.
