@@ -276,8 +276,8 @@ func (v *readable) fillHole(ctx context.Context, keys []keptKey) (put []keptKey,
 	return put, err
 }
 
-// fits returns those of the keys that go into a hole. It returns the hole's error if none of the keys has a lost dot:
-// the dot's key may be in the hole.
+// fits returns those of the keys that go into a hole. It returns the hole's error if some lost dot belongs to none of
+// the keys: that dot's key may be in the hole.
 func (v *readable) fits(h *hole, keys []keptKey) (put []keptKey, err error) {
 	lost := v.lost()
 	left := lost.Clone()
