@@ -123,20 +123,25 @@ func (c *Coordinator) bundleEnded(b *bundle, each []error, err error) {
 	c.gaveBundle(b, peer.Every(len(b.deltas), each, err))
 }
 
-// gaveBundle tells how each delta went, after hints were kept of those that the replica has not acknowledged.
+// gaveBundle reports how each delta went: first those that the replica has acknowledged, then, after keeping hints of them, the others.
 func (c *Coordinator) gaveBundle(b *bundle, each []error) {
 	node := b.to.Member().Node
 	defer c.giveMany(node, len(b.deltas), b.bytes)
 	var lost []lostMessage
 	for i, err := range each {
-		if err != nil {
-			lost = append(lost, lostMessage{b.sends[i].what, err})
+		if err == nil {
+			b.sends[i].answered(nil)
+			continue
 		}
+		lost = append(lost, lostMessage{b.sends[i].what, err})
 	}
-	if len(lost) > 0 {
-		c.missedAll(b.from, node, b.deltas[0].Set, lost)
+	if len(lost) == 0 {
+		return
 	}
+	c.missedAll(b.from, node, b.deltas[0].Set, lost)
 	for i, err := range each {
-		b.sends[i].answered(err)
+		if err != nil {
+			b.sends[i].answered(err)
+		}
 	}
 }

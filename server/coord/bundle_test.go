@@ -132,7 +132,7 @@ type bundleCase struct {
 	bad    error  // of the write of the bad element
 	missed string // events of the other replica, sorted
 	hints  int
-	held   bool // the write of the bad element can't end before the others have
+	held   bool // the write of the bad element can't end before the others have: by itself, or for its hint
 }
 
 // bundleWriters is how many writers share a sync.
@@ -147,7 +147,7 @@ func TestBundles(t *testing.T) {
 		{how: "sends"},
 		{how: "waits"},
 		{how: "refuses", bad: coord.ErrUnknown, missed: "refused"},
-		{how: "unknown", bad: coord.ErrUnknown, missed: "not-sent", hints: 1},
+		{how: "unknown", bad: coord.ErrUnknown, missed: "not-sent", hints: 1, held: true},
 		{how: "loses", bad: coord.ErrUnknown, missed: strings.TrimSpace(strings.Repeat("not-sent ", writers)), hints: writers},
 		{how: "undecodable", bad: coord.ErrUnknown, missed: "refused", held: true},
 		{how: "older", held: true},
@@ -167,7 +167,7 @@ func (c *bundleCase) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hints, err := coord.OpenHints(folder, coord.HintOptions{})
+	hints, err := coord.OpenHints(heldFolder{folder, to.held}, coord.HintOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,6 +225,19 @@ func (c *bundleCase) run(t *testing.T) {
 	if !slices.Equal(to.frames, []int{writers}) || to.single != alone {
 		t.Errorf("frames of %v deltas and %d alone, want one of %d and %d alone", to.frames, to.single, writers, alone)
 	}
+}
+
+// heldFolder is a folder whose files can be made when a channel, if it has one, is closed.
+type heldFolder struct {
+	coord.Folder
+	until chan struct{}
+}
+
+func (f heldFolder) Create(name string) (coord.File, error) {
+	if f.until != nil {
+		<-f.until
+	}
+	return f.Folder.Create(name)
 }
 
 // replicas returns one in this process, and one that takes deltas in the way of the case.
