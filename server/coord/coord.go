@@ -154,11 +154,11 @@ func (c *Coordinator) takeMany(node string, n int, bytes int64) error {
 	l := c.sends[node]
 	if l == nil {
 		l = &load{}
-		c.sends[node] = l
 	}
 	if l.sends+n > 1 && (l.sends+n > c.opt.SendsMax || l.bytes+bytes > c.opt.SendBytesMax) {
 		return fmt.Errorf("%w: %d sends of %d bytes to %s", ErrBusy, l.sends, l.bytes, node)
 	}
+	c.sends[node] = l
 	l.sends += n
 	l.bytes += bytes
 	c.running += n
