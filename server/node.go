@@ -41,6 +41,7 @@ type Node struct {
 	admin, health                 *http.Server
 	store                         atomic.Pointer[engine.Store] // nil while the store is being opened
 	member                        *cluster.Member              // nil without a cluster
+	sets                          *alone.Backend               // nil in a cluster, and before a door needs it
 	tokens                        *tokens.List
 	met                           chan struct{} // closed when joined has returned; inTime is set before
 	inTime                        bool          // the node was not being stopped at that time
@@ -231,12 +232,26 @@ func (n *Node) servedSets(s *engine.Store) door.Backend {
 	return n.aloneSets(s)
 }
 
-// aloneSets returns the sets of a node alone.
+// aloneSets returns the sets of a node alone. All doors share them, and so the positions of followers. It is called while doors are opened, one after the other.
 func (n *Node) aloneSets(s *engine.Store) *alone.Backend {
-	if n.config.SetDurability == SetsAlways {
-		return alone.New(s)
+	switch {
+	case n.sets != nil:
+	case n.config.SetDurability == SetsAlways:
+		n.sets = alone.New(s)
+	default:
+		n.sets = alone.NewUnsynced(s)
 	}
-	return alone.NewUnsynced(s)
+	return n.sets
+}
+
+// stopFollowing ends the requests that wait for changes of sets: doors wait for requests in progress.
+func (n *Node) stopFollowing() {
+	if n.sets != nil {
+		n.sets.StopFollowing()
+	}
+	if n.member != nil {
+		n.member.StopFollowing()
+	}
 }
 
 // servedFilters returns the filters that doors serve: those of the cluster, or of the store.
@@ -392,6 +407,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		if err := notify("STOPPING=1"); err != nil {
 			n.log.Warn("bigset: the service manager could not be notified", "cause", err)
 		}
+		n.stopFollowing()
 		if err := n.doors.shutdown(ctx); err != nil {
 			n.log.Warn("bigset: clients were cut off", "cause", err)
 		}

@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -52,5 +56,37 @@ func TestStopFlushesFirst(t *testing.T) {
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStopEndsFollowing: a follower that waits for changes does not hold up a node that stops: its answer ends, with a token.
+func TestStopEndsFollowing(t *testing.T) {
+	c := testConfig(t)
+	c.HTTP = "127.0.0.1:0"
+	n := startNode(t, c)
+	wantHTTP(t, n, "POST", plainPath+"s", `{"add":"a"}`, 204, "")
+	lines := strings.Split(strings.TrimSpace(wantHTTP(t, n, "GET", plainPath+"s/changes", "", 200, "next")), "\n")
+	var last struct{ Next string }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		_, answer, err := askHTTP(n, "GET", plainPath+"s/changes?wait=60000&since="+last.Next, "")
+		answered <- fmt.Sprint(answer, err)
+	}()
+	time.Sleep(100 * time.Millisecond) // it waits
+	select {
+	case answer := <-answered:
+		t.Fatalf("the follower does not wait: %s", answer)
+	default:
+	}
+	begin := time.Now()
+	stopNode(t, n)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("stopped after %v", took)
+	}
+	if answer := <-answered; !strings.Contains(answer, `"next"`) {
+		t.Errorf("the follower got %q", answer)
 	}
 }

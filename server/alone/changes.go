@@ -37,6 +37,9 @@ func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Ch
 	}
 }
 
+// StopFollowing ends the waits of Changes, also those that begin later: the answers end as if nothing had happened.
+func (b *Backend) StopFollowing() { b.kept.Stop() }
+
 // pollTime is how often a store is asked whether a set has changed.
 const pollTime = 25 * time.Millisecond
 

@@ -35,6 +35,9 @@ func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Ch
 	}
 }
 
+// StopFollowing ends the waits of Changes, also those that begin later: the answers end as if nothing had happened.
+func (m *Member) StopFollowing() { m.followers.Stop() }
+
 // The times between two looks at whether a set has changed: the first, which doubles, and the last.
 const (
 	pollLeast = 50 * time.Millisecond

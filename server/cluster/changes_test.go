@@ -182,3 +182,19 @@ func TestChangesOfLostEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestStopFollowing: a member that is about to stop ends the waits of its followers.
+func TestStopFollowing(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	var f door.Followed
+	p := w.procs[0]
+	p.write(t, keyscheme.OpAdd, "a")
+	p.changes(t, &f, door.Changes{})
+	begin := time.Now()
+	time.AfterFunc(100*time.Millisecond, p.member.StopFollowing)
+	if _, _, last := p.changes(t, &f, door.Changes{Wait: time.Minute}); !last.Done || time.Since(begin) > 20*time.Second {
+		t.Errorf("after %v: %+v", time.Since(begin), last)
+	}
+	p.same(t, &f)
+}
