@@ -7,8 +7,8 @@ import (
 	"bigset"
 )
 
-// Stats are figures of a store: what it has done since it was opened, and what it holds now. Sizes are bytes. The tags say
-// what each one is, and are all that Metrics knows: a figure that is here is exported.
+// Stats are figures of a store: what it has done since it was opened, and what it contains now. Sizes are in bytes.
+// The tags describe each figure, and Metrics exports every field by its tags alone.
 type Stats struct {
 	Record   string `json:"record" metric:"gauge" help:"kind of the records of element keys"`
 	Strategy string `json:"strategy" metric:"gauge" help:"how dead keys leave the disk"`
@@ -97,9 +97,8 @@ type LevelStats struct {
 	Sublevels    uint64 `json:"sublevels" metric:"gauge" help:"runs of tables in the level, of which a read of a key may look at each"`
 }
 
-// Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand, and holds Pebble's lock
-// for microseconds; where they are damaged,
-// KeysInTables is 0.
+// Stats returns the store's figures. It reads the properties of all tables, which takes milliseconds for a thousand
+// tables, and holds Pebble's lock for microseconds. If the properties are damaged, KeysInTables is 0.
 func (s *Store) Stats() (Stats, error) {
 	if err := s.db.Enter(); err != nil {
 		return Stats{}, err
@@ -147,12 +146,12 @@ func (s *Store) Stats() (Stats, error) {
 	st.BytesHeap = heapBytes()
 	var err error
 	if st.KeysInTables, err = s.keysInTables(); errors.Is(err, bigset.ErrCorrupt) {
-		err = nil // a table whose properties are damaged keeps nobody from all else
+		err = nil // damaged properties of a table must not hide all other figures
 	}
 	return st, err
 }
 
-// heapBytes returns what objects on the heap take. It doesn't stop the world, as runtime.ReadMemStats does.
+// heapBytes returns the size of objects on the heap. It does not stop the world, as runtime.ReadMemStats does.
 func heapBytes() uint64 {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
