@@ -16,7 +16,10 @@ import (
 // into the page.
 func TestDocs(t *testing.T) {
 	for _, page := range []string{"cli.md", "quickstart.md"} {
-		t.Run(page, func(t *testing.T) { replayPage(t, filepath.Join("..", "..", "docs", page)) })
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			replayPage(t, filepath.Join("..", "..", "docs", page))
+		})
 	}
 }
 
