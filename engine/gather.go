@@ -15,7 +15,7 @@ import (
 // request takes at most that much longer. A single writer never waits.
 
 const (
-	// A leader waits for at most one gatherPart-th of a sync's time.
+	// gatherPart divides a sync's time: a leader waits for at most 1/gatherPart of it.
 	gatherPart = 2
 	// gatherLeast and gatherMost bound the wait. Below gatherLeast a timer takes longer than the wait: the leader
 	// only lets ready goroutines run.
