@@ -140,10 +140,11 @@ func (c *Coordinator) leaveLocked() {
 	}
 }
 
-// take begins to send bytes to a node, or says that there is no room. Each node has its own: one that hangs takes none of the others'.
+// take begins to send bytes to a node, or returns an error if there is no room. Each node has its own room: a node that hangs takes none of
+// the others'.
 func (c *Coordinator) take(node string, bytes int64) error { return c.takeMany(node, 1, bytes) }
 
-// takeMany is take of several sends.
+// takeMany is take for several sends.
 func (c *Coordinator) takeMany(node string, n int, bytes int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

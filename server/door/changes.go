@@ -11,7 +11,7 @@ type Changes struct {
 	Set []byte
 	// Since is Changed.Next of the answer before; empty is from the beginning: the answer has everything that the set has.
 	Since Token
-	// Limit is about how many elements and runs of dead dots the answer has at most; 0 is no limit. After an answer that ended at its limit Changed.More is set.
+	// Limit is about how many elements and runs of dead dots the answer has at most; 0 is no limit. After an answer that ended at its limit, Changed.More is set.
 	Limit int
 	R     int // replicas to ask; 0 is the default
 	// Wait is how long an answer waits if nothing has happened; 0 is not at all.
@@ -40,7 +40,7 @@ type Changed struct {
 	Next Token
 	// Expires is for how long at least the node that gave the token takes it; 0 is for ever, at every node of the cluster. A token that has expired, or that another node kept, is answered by ResetExpired.
 	Expires time.Duration
-	// More says that the answer ended at its limit.
+	// More says that there is more to report: the answer ended at its limit, or deaths wait for the next answer because their elements were added again while this one was made.
 	More bool
 	// Unconfirmed is the number of events of the token that no replica that answered knows, while some replicas did not answer: they may be lost.
 	Unconfirmed uint64

@@ -27,7 +27,7 @@ type Source struct {
 	Read func(ctx context.Context, after []byte, f func([]fold.Element) error) error
 	// Names returns elements that dead dots had, as far as they are known.
 	Names func(ctx context.Context, dots *clock.Clock) ([]fold.Element, error)
-	// Changed waits until the state may not be the given one any more, or ctx ends.
+	// Changed waits until State may return something else than it did, or ctx ends. s is what it returned last.
 	Changed func(ctx context.Context, s *bigset.State) error
 }
 
@@ -39,12 +39,14 @@ const (
 	limitedBytes = 8 << 20
 	// WaitMax is the longest Changes.Wait.
 	WaitMax = time.Minute
+	// roundPause is how long a follower that waits pauses after a change that brought nothing for it.
+	roundPause = 50 * time.Millisecond
 )
 
 // Changes answers what has happened since a token. The last part, and only that, is Done.
 func (k *Kept) Changes(ctx context.Context, src Source, tokens *bigset.Tokens, q door.Changes) iter.Seq2[door.Changed, error] {
 	return func(yield func(door.Changed, error) bool) {
-		r := &run{ctx: ctx, kept: k, src: src, tokens: tokens, q: q, yield: yield, left: q.Limit, bytes: limitedBytes}
+		r := &run{ctx: ctx, kept: k, src: src, tokens: tokens, q: q, yield: yield, left: q.Limit, bytes: limitedBytes, unseen: &clock.Clock{}}
 		if err := r.answer(); err != nil && !errors.Is(err, errStopped) {
 			yield(door.Changed{}, err)
 		}
@@ -69,8 +71,10 @@ type run struct {
 	after       []byte       // where a listing goes on
 	listed      bool         // there is one
 	id          []byte       // of the position with which the answer began, if it is kept
-	state       bigset.State
+	asked       bigset.State // what R replicas know
+	state       bigset.State // and, where the position has more, the others
 	unconfirmed uint64
+	unseen      *clock.Clock // dots that died before they could be given
 
 	reset string
 	part  door.Changed
@@ -135,7 +139,9 @@ func (r *run) open() error {
 
 // look asks for the state, and judges the position by it.
 func (r *run) look() (err error) {
-	if r.state, err = r.src.State(r.ctx); err != nil || r.covered() {
+	r.unconfirmed = 0
+	r.asked, err = r.src.State(r.ctx)
+	if r.state = r.asked; err != nil || r.covered() {
 		return err
 	}
 	whole, all, err := r.src.Whole(r.ctx)
@@ -167,13 +173,6 @@ func (r *run) lacking() *clock.Clock {
 	return dots
 }
 
-// died returns the dots that the follower may hold and that are dead.
-func (r *run) died() *clock.Clock {
-	dots := difference(r.state.Dead, r.dead)
-	dots.Intersect(r.seen)
-	return dots
-}
-
 // wait waits for something to report.
 func (r *run) wait() error {
 	if r.q.Wait == 0 || r.reset != "" {
@@ -181,9 +180,14 @@ func (r *run) wait() error {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
-	for !r.listed && r.lacking().Empty() && r.died().Empty() {
-		if err := r.src.Changed(ctx, &r.state); err != nil {
-			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened
+	defer context.AfterFunc(r.kept.untilStop(), cancel)()
+	for round := 0; !r.listed && r.lacking().Empty() && r.died().Empty(); round++ {
+		err := r.src.Changed(ctx, &r.asked)
+		if err == nil && round > 0 { // replicas that answer by turns may differ each time
+			err = sleep(ctx, roundPause)
+		}
+		if err != nil {
+			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened, or the node stops
 				return nil
 			}
 			return err
@@ -193,6 +197,18 @@ func (r *run) wait() error {
 		}
 	}
 	return nil
+}
+
+// sleep waits for a while, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
 }
 
 // report gives what was added, then what is dead, and takes all of the state into the position.
@@ -256,16 +272,6 @@ func (r *run) locate(want *clock.Clock) error {
 	return r.unfound(open)
 }
 
-// diedUnseen takes dots that are dead out of those that are to be given. Their deaths enter the position: if the replicas lose them, so that the dots are live again, the
-// position is void.
-func (r *run) diedUnseen(dead, dots *clock.Clock) {
-	died := dead.Clone()
-	died.Intersect(dots)
-	dots.Subtract(died)
-	died.Subtract(r.seen) // bury reports the others
-	r.dead.Union(died)
-}
-
 // unfound judges dots that should have been found. Those that no replica has seen any more, because a disk was lost since the state was asked for, are taken out of it.
 func (r *run) unfound(dots *clock.Clock) error {
 	now, all, err := r.src.Whole(r.ctx)
@@ -303,62 +309,6 @@ func (r *run) add(e *fold.Element, want *clock.Clock) error {
 		r.seen.Add(d)
 	}
 	return r.grew(len(e.Name) + bigset.BatchDotBytes*len(fresh))
-}
-
-// bury reports what is dead.
-func (r *run) bury() error {
-	gone := r.died()
-	seen, dead := union(r.seen, r.state.Seen), union(r.dead, r.state.Dead)
-	left := gone.Clone()
-	// What was not reported stays out of the position, also if the answer is full.
-	defer func() {
-		r.seen, r.dead = seen, dead
-		r.dead.Subtract(left)
-	}()
-	if gone.Empty() {
-		return nil
-	}
-	names, err := r.src.Names(r.ctx, gone)
-	if err != nil {
-		return err
-	}
-	for i := range names {
-		e := &names[i]
-		if err := r.room(1, len(e.Name)); err != nil {
-			return err
-		}
-		r.part.Removed = append(r.part.Removed, door.Dotted{Name: e.Name, Dots: e.Dots})
-		for _, d := range e.Dots {
-			left.Subtract(clock.Of(d))
-		}
-		if err := r.grew(len(e.Name) + bigset.BatchDotBytes*len(e.Dots)); err != nil {
-			return err
-		}
-	}
-	return r.buryNameless(left)
-}
-
-// buryNameless reports dead dots whose elements are not known, and takes them out of left.
-func (r *run) buryNameless(left *clock.Clock) error {
-	runs := 0
-	for run := range left.Clone().Runs() {
-		if err := r.room(1, 0); err != nil {
-			return err
-		}
-		if r.part.Dead == nil {
-			r.part.Dead, runs = &clock.Clock{}, 0
-		}
-		r.part.Dead.AddRange(run.Actor, run.First, run.Last)
-		reported := &clock.Clock{}
-		reported.AddRange(run.Actor, run.First, run.Last)
-		left.Subtract(reported)
-		if runs++; runs >= partRuns {
-			if err := r.give(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // room takes room for some items and bytes of the answer; errFull where there is none. An answer has one item at least.

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"sync"
 	"time"
@@ -43,6 +44,24 @@ type Kept struct {
 	mu    sync.Mutex
 	all   map[id]*kept
 	bytes int64
+	life  context.Context // ends with Stop; nil until somebody needs it
+	end   context.CancelFunc
+}
+
+// Stop ends all waits, also those that begin later: these answers end as if nothing had happened. It may be called more than once.
+func (k *Kept) Stop() {
+	k.untilStop()
+	k.end()
+}
+
+// untilStop returns the context that Stop ends.
+func (k *Kept) untilStop() context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.life == nil {
+		k.life, k.end = context.WithCancel(context.Background())
+	}
+	return k.life
 }
 
 type id [keyscheme.PositionIDBytes]byte
