@@ -100,7 +100,7 @@ func (st *set) beginSync(n int) (early bool) {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
 	st.gathering.syncing += n
-	return st.gathering.syncing == 1 && st.gathering.expect <= 1 // no other group waits for a sync
+	return st.gathering.syncing == 1 && st.gathering.expect <= 1 // the request is alone
 }
 
 // endSync records that a group of n has been synced.

@@ -36,7 +36,7 @@ const ingestKeysMin = 1000
 const ingestTries = 3
 
 // IngestPortion ingests a portion of another store, by the rules of ApplyFacts: each key is checked against what this
-// store has seen at the moment at which it enters, and Dead becomes the union. The portion is durable when
+// store has seen at the moment at which it enters, and portion.Dead is added to Dead. The portion is durable when
 // IngestPortion returns, and a crash leaves all of it or nothing. Portions may come in any order and any number of
 // times.
 //
