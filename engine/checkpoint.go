@@ -28,7 +28,7 @@ func (s *Store) Checkpoint(ctx context.Context, dest string) error {
 		if err := s.filters.Flush(context.Background()); err != nil { // this syncs the log, too; the copy then needs no log of marks
 			return err
 		}
-		return s.filters.Whole() // the copy would have no log of the marks that it lacks
+		return s.filters.Whole() // fails if some marks are only in the log, which is not copied
 	})
 	if err != nil {
 		return fmt.Errorf("engine: checkpoint in %s: %w", dest, lsm.DiskError(err))

@@ -21,7 +21,7 @@ const (
 
 // CountParts counts the elements of a range that are present, in parts. Each part has a sum of its elements and their
 // dots. The element alone decides whether a part ends, so two stores split alike. One call reads a bounded number of
-// keys for a bounded time, all as of one moment; the caller continues after the last part. It returns
+// keys for a bounded time, all as of one moment; the caller continues after the last part. CountParts returns
 // bigset.ErrNotFound if the store does not know the set.
 func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange) (out bigset.PartCounts, err error) {
 	if err := r.Check(); err != nil {

@@ -121,8 +121,8 @@ func (d *deadRuns) leave(f *runFinder) {
 	}
 }
 
-// split takes element keys that are about to be written out of the runs. It is called by the set's leader before the batch is
-// applied; applied is called after. The keys must not change any more.
+// split removes element keys that are about to be written from the runs. The set's leader calls it before the batch
+// is applied, and applied afterwards. The keys must not change any more.
 func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 	if len(keys) == 0 {
 		return
@@ -143,8 +143,8 @@ func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 	}
 }
 
-// splitKey splits the run that a key falls in around the key's element. Each half is taken to hold half of the keys, so what
-// is split again and again, as the tail of a queue is, is soon forgotten.
+// splitKey splits the run that a key falls in around the key's element. Each half is assumed to hold half of the
+// keys. So a run that is split again and again, such as the tail of a queue, is soon forgotten.
 func (d *deadRuns) splitKey(prefixLen int, key []byte) {
 	i, _ := slices.BinarySearchFunc(d.list, key, func(r deadRun, key []byte) int { // the first that ends after the key
 		if comparator.Compare(r.to, key) <= 0 {

@@ -7,8 +7,8 @@
 // if it kills something, the growth of the tombstone, in one atomic batch. Dead keys are removed later, when Pebble
 // rewrites tables anyway (the drop filter), or when the rewriter swaps a span; no delete is written.
 //
-// Programs use Open and, of Store's methods, Add, Remove, Write, Look, Contains, Subset, Elements, Read, Count, Live,
-// Sets, Drop, Tokens, Filters, Checkpoint, Verify, Compact, Stats and Close. The other methods are for replicas
+// Programs call Open, and the methods Add, Remove, Write, Look, Contains, Subset, Elements, Read, Count, Live, Sets,
+// Drop, Tokens, Filters, Checkpoint, Verify, Compact, Stats and Close of Store. Store's other methods are for replicas
 // (package server/peer/local), servers and tools.
 //
 //	Add, Remove, Write ─┐
@@ -18,7 +18,7 @@
 //	Read, Count ───────── view of Seen and Dead, then an iterator: fold, chunk by chunk
 //	Filters ───────────── bloom filters: package filters, which shares Store.passes and Store.swapping with the sets
 //
-// What it guarantees, always:
+// A Store always guarantees:
 //
 //   - R0: a dot enters Seen only in the same batch that stores its key or puts it into Dead.
 //   - A counter is never issued twice: internal/lsm/identity.go.
@@ -33,7 +33,7 @@
 // A Store may be used by any number of goroutines. Slices passed in are not kept. Slices returned belong to the
 // caller, except those of a Delta, which refers to the elements of the operation that made it.
 //
-// Locks are taken in one order, which package lockorder defines and builds for the race detector check.
+// Package lockorder defines the order in which locks are taken; builds for the race detector check it.
 // docs/architecture.md describes what each lock protects, what its holder may wait for, and which goroutines run by
 // themselves.
 //

@@ -133,7 +133,7 @@ func (st *set) forget() {
 	st.runs.Store(nil)
 }
 
-// forget takes sets out of the registry, and off the way there. Nobody writes them.
+// forget takes sets out of the registry, and out of the publisher's queues. Nobody writes them.
 func (p *publisher) forget(sets []*set) {
 	gone, none := map[*set]bool{}, map[string]*clock.Clock{}
 	for _, st := range sets {

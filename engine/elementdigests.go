@@ -24,9 +24,9 @@ const (
 // ElementDigests hashes the live keys, (element, dot), of some dots of a set, in parts of the range. It detects rot,
 // which Seen and Dead do not show: two stores that are asked for the same dots, live at both, have the same sums
 // unless keys were lost or changed. The element alone decides whether a part ends, so two stores split alike. One
-// call opens one iterator for a short while, reads a bounded number of keys, and ends a part where it stops. It
-// returns bigset.ErrNotFound if the store does not know the set, bigset.ErrUnresolved for an unresolved key, and
-// bigset.ErrCorrupt for a block that cannot be read. The clock must not change during the call.
+// call opens one iterator for a short while, reads a bounded number of keys, and ends a part where it stops. The
+// clock must not change during the call. ElementDigests returns bigset.ErrNotFound if the store does not know the
+// set, bigset.ErrUnresolved for an unresolved key, and bigset.ErrCorrupt for a block that cannot be read.
 func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {
 	if r.Mean < 1 || r.Mean > bigset.ElementsMeanMax {
 		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, r.Mean)

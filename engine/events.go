@@ -19,7 +19,7 @@ const (
 	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
 	EventHeal        EventKind = "heal"                          // lost keys of a set were restored: Keys is their number
 	EventExcise      EventKind = "excise"                        // an emptied set's element range was excised
-	EventPublish     EventKind = "publish"                       // the drop filter may drop more keys of a set: one event for each set, at most every 20 ms
+	EventPublish     EventKind = "publish"                       // the drop filter may drop more keys of a set; at most every 20 ms for each set
 	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
 	EventFailed      EventKind = EventKind(lsm.EventFailed)      // the store takes no more writes

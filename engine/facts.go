@@ -11,7 +11,7 @@ import (
 
 // ApplyFacts applies facts of another replica. Each key is checked against what this store has seen at the moment of
 // application: a key whose dot is seen is left alone. Otherwise key and dot enter in one batch or, if the dot is
-// dead, the dot alone. Dead becomes the union. No other dot enters Seen (rule R0). A nil error means that the facts
+// dead, the dot alone. f.Dead is added to Dead. No other dot enters Seen (rule R0). A nil error means that the facts
 // are as durable as asked for, also when nothing changed. With any other error nothing has changed, unless it wraps
 // bigset.ErrFailed.
 func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, o bigset.ApplyOptions) (bigset.FactsResult, error) {

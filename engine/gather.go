@@ -15,7 +15,7 @@ import (
 // request takes at most that much longer. A single writer never waits.
 
 const (
-	// A leader waits for at most one gatherPart-th of a sync's time.
+	// gatherPart divides a sync's time: a leader waits for at most 1/gatherPart of it.
 	gatherPart = 2
 	// gatherLeast and gatherMost bound the wait. Below gatherLeast a timer takes longer than the wait: the leader
 	// only lets ready goroutines run.
@@ -100,7 +100,7 @@ func (st *set) beginSync(n int) (early bool) {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
 	st.gathering.syncing += n
-	return st.gathering.syncing == 1 && st.gathering.expect <= 1 // no other group waits for a sync
+	return st.gathering.syncing == 1 && st.gathering.expect <= 1 // the request is alone
 }
 
 // endSync records that a group of n has been synced.

@@ -36,10 +36,12 @@ const ingestKeysMin = 1000
 const ingestTries = 3
 
 // IngestPortion ingests a portion of another store, by the rules of ApplyFacts: each key is checked against what this
-// store has seen at the moment at which it enters, and Dead becomes the union. The portion is durable when
+// store has seen at the moment at which it enters, and portion.Dead is added to Dead. The portion is durable when
 // IngestPortion returns, and a crash leaves all of it or nothing. Portions may come in any order and any number of
-// times. It returns bigset.ErrFacts for a portion that is malformed or names dots that this store has never issued,
-// and bigset.ErrLimit for one that is too large. With these errors, and with any other that does not wrap
+// times.
+//
+// IngestPortion returns bigset.ErrFacts for a portion that is malformed or names dots that this store has never
+// issued, and bigset.ErrLimit for one that is too large. With these errors, and with any other that does not wrap
 // bigset.ErrFailed, nothing has changed.
 func (s *Store) IngestPortion(ctx context.Context, portion *bigset.Portion) (res bigset.FactsResult, err error) {
 	if err := bigset.CheckName(portion.Set); err != nil {

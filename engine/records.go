@@ -11,7 +11,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// This file is how a set's Seen and Dead lie on disk. A small one is one record, under its own key. A larger one is
+// A set's Seen and Dead are stored on disk as records. A small one is one record, under its own key. A larger one is
 // *paged*: split into the parts of clock.Counters.Parts, each a record of its own. The own key, the *recent part*,
 // holds what was added since it was last spilled into the pages. So a write costs its growth, a spill costs the pages
 // that it touches, and nothing costs the whole. Seen and Dead are the union of recent part and pages. A page that

@@ -31,7 +31,6 @@ import (
 
 // lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while
 // it is copied. If more are written, the span is left for later.
-// copied. With more it is left for later.
 const (
 	lateKeysMax  = 2000
 	lateBytesMax = 4 << 20

@@ -81,9 +81,9 @@ func (r *VerifyReport) add(p Problem) {
 // Verify of the whole store, Damage returns what it found in this way.
 //
 // Verify reads at one moment, and while it runs the drop filter receives no new tombstones. With BytesPerSecond it is
-// a scrub, which may take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. During
-// a scrub, the clock of a set that takes several pieces may count fewer unresolved keys than exist: up to as many as
-// the store resolved, in any set, while the set was read.
+// a scrub, which may take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. In a set
+// that takes several pieces, a scrub may overlook that the clock counts too few unresolved keys: up to as many as the
+// store resolved, in any set, while the set was read.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.db.Enter(); err != nil {
 		return rep, err
