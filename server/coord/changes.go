@@ -78,9 +78,13 @@ func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock,
 			if err := f(facts); err != nil {
 				return err
 			}
+			found := &clock.Clock{}
 			for i := range facts.Keys {
-				left.Subtract(clock.Of(facts.Keys[i].Dots...))
+				for _, d := range facts.Keys[i].Dots {
+					found.Add(d)
+				}
 			}
+			left.Subtract(found)
 			left.Subtract(facts.Dead)
 		}
 	}
