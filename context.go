@@ -10,8 +10,10 @@ import (
 // whole set (wide). The zero Context is no context; see Policy. Narrow contexts come from Contains and from the elements of a read,
 // wide ones from engine.Store.Seen and the chunks of a read. They are trusted here: keyscheme unseals bytes from outside first.
 type Context struct {
+	// Given is true for every context, also for one whose author saw no dot. Saw and SawAll set it.
 	Given bool
-	Dots  []clock.Dot
+	// Dots are those of the element that the author saw.
+	Dots []clock.Dot
 	// Wide, if it is not nil, is the clock of a whole set that the author had read; Dots is then ignored. It kills the dots of the
 	// operation's element that it covers. It must not change afterwards. See engine.Options.KeepContexts.
 	Wide *clock.Clock

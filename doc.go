@@ -4,9 +4,8 @@
 // the checks that find malformed ones, and the packed form of a copy. It stores nothing and sends nothing: package engine stores,
 // and package server/peer defines how the nouns travel. A program that only names sets needs no store, and links none.
 //
-// Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd,
-// server/door), disk (engine), rules (this package, comparator, fold, readcore, handoff, compaction, keyscheme), words (clock,
-// bloomslice).
+// Imports go down five floors: door, wire, disk, rules and words. This package is one of the rules. docs/floors.txt lists every package
+// with its imports.
 //
 // Files: op.go, context.go, token.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and portion.go (replicas), slice.go and
 // filter.go (bloom filters), limits.go and errors.go.

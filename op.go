@@ -15,11 +15,11 @@ type Op struct {
 }
 
 // Add returns the operation that adds an element. With a context it replaces what its author had seen of the element, and nothing
-// newer; without one, WriteOptions.Policy decides what it replaces. At most one context may be given.
+// newer; without one, WriteOptions.Policy decides what it replaces. It panics if more than one context is given.
 func Add(element []byte, seen ...Context) Op { return newOp(keyscheme.OpAdd, element, seen) }
 
 // Remove returns the operation that removes an element. With a context it removes what its author had seen of the element, and
-// nothing newer; without one, WriteOptions.Policy decides what it removes. At most one context may be given.
+// nothing newer; without one, WriteOptions.Policy decides what it removes. It panics if more than one context is given.
 func Remove(element []byte, seen ...Context) Op { return newOp(keyscheme.OpRemove, element, seen) }
 
 // newOp makes an operation of a kind. Two contexts for one operation are a mistake of the calling program, which no input can

@@ -24,7 +24,7 @@ var differences = []difference{{name: "newest"}, {name: "newest-restart", restar
 // One of the replicas misses one of every missEvery elements.
 const missEvery = 1000
 
-// anti-entropy: two replicas of a set exchange what either of them is missing, until it is durable. An operation is an element of the set.
+// antiEntropy is the workload anti-entropy: two replicas of a set exchange what either of them is missing, until it is durable. An operation is an element of the set.
 // The latency is that of the whole exchange, and the bytes are those of all frames. anti-entropy/…-copy is a copy of the set to a third
 // replica, which is empty.
 func antiEntropy(e *env) error {
@@ -128,7 +128,7 @@ func (e *env) antiEntropyOn(d difference, a, b *replica) error {
 		if _, err := allSlots(e.ctx, metered{a.peer, m}, metered{b.peer, m}); err != nil {
 			return err
 		}
-		_, err := b.Store().ApplyFacts(e.ctx, bigset.Facts{Set: []byte(system.SetName)}, bigset.ApplyOptions{Durability: bigset.Sync}) // and all before it
+		_, err := b.Store().ApplyFacts(e.ctx, bigset.Facts{Set: []byte(system.SetName)}, bigset.ApplyOptions{Durability: bigset.Sync}) // syncs everything before
 		return err
 	})
 	if err != nil {

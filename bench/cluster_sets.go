@@ -114,15 +114,15 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 // element returns an element that has not been added yet.
 func (l *lab) element() []byte { return l.names().Append(nil, int(l.next.Add(1))) }
 
-// sharing says how the callers of a load share clients, and with them connections.
+// sharing defines how the callers of a load share clients, and thereby connections.
 type sharing struct {
-	name    string // ends the name of the load
+	name    string // suffix of the load's name
 	callers int
 	whole   bool                                                                      // all callers share one client
-	client  func(ps *processes, g int) (key int, open func() (*client.Client, error)) // that of caller g: callers with one key share it
+	client  func(ps *processes, g int) (key int, open func() (*client.Client, error)) // the client of caller g; callers with the same key share it
 }
 
-// sharings are the loads of adds. A client.Client is made to be shared by goroutines; a program of its own for each caller has one each.
+// sharings are the loads of adds. A client.Client may be shared by goroutines; separate programs have one each.
 var sharings = []sharing{
 	{"1", 1, false, clientEach},
 	{"64", callersMany, false, clientEach},
@@ -141,7 +141,7 @@ func clientOfNode(ps *processes, g int) (int, func() (*client.Client, error)) {
 	return at, ps.all[at].client
 }
 
-// clientOfProgram gives all callers the one client of a program that knows all nodes: it asks the one that has answered last.
+// clientOfProgram gives all callers the single client of a program that knows all nodes: it uses the node that has answered last.
 func clientOfProgram(ps *processes, _ int) (int, func() (*client.Client, error)) {
 	return 0, func() (*client.Client, error) {
 		o := client.Options{TLS: ps.all[0].tls}
@@ -279,8 +279,8 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 	})
 }
 
-// floor derives what an add must cost: three applies, and three calls: one of the client, on a connection of its own or on one that it shares, and two to
-// other replicas. The client's call and one of the others come one after the other. It needs the part transport.
+// floor derives the least cost of an add: three applies and three calls, one of the client, on a connection of its own or a shared one, and
+// two to other replicas. The client's call and one of the others run one after the other. It needs the part transport.
 func (l *lab) floor(s *sharing) {
 	client, between := "transport/1", "transport/1"
 	if s.callers > 1 {

@@ -20,7 +20,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// handoff: a set is copied to an empty store, durably. An operation is one element, the latency is that of the whole copy. In the bare row,
+// handOff is the workload handoff: a set is copied to an empty store, durably. An operation is one element, the latency is that of the whole copy. In the bare row,
 // a chunk is read after the one before is written, as raw Pebble does; in handoff/ahead it is read during that write. Raw Pebble copies its
 // range by ingested tables (handoff/tables) and by batches (handoff/batches); its bare row is the faster of the two.
 func handOff(e *env) error {

@@ -32,7 +32,7 @@ func (p *phase) reading(s system.Set, limit int, got *int) error {
 	})
 }
 
-// quorum-read: the whole set as the replicas know it together, in order, with contexts, from two of three replicas, which are stores in
+// quorumRead is the workload quorum-read: it reads the whole set as the replicas know it together, in order, with contexts, from two of three replicas, which are stores in
 // this process. An operation is one element; the latencies are those of its parts. quorum-read/r3 reads from all three, and
 // quorum-read/local reads one store. quorum-read/first is the time until the first elements of a read from two arrive. quorum-read/heap is
 // by what the heap grows during such a read, in the set and in one of a tenth of its size.
@@ -166,7 +166,7 @@ func (q *quorumReads) first(n int) error {
 	})
 }
 
-// write-quorum: one add, which is answered when two of three replicas have it on disk. The replicas share a disk, and the third gets the
+// writeQuorum is the workload write-quorum: one add, which is answered when two of three replicas have it on disk. The replicas share a disk, and the third gets the
 // add later. write-quorum/local is an add that one store has on disk.
 func writeQuorum(e *env) error {
 	return e.replicated(quorumReplicas, system.Options{Sync: true, Warm: true}, func(list []*replica) error {

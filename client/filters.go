@@ -12,9 +12,10 @@ import (
 	"bigset/server/wire"
 )
 
-// FilterInfo is what nodes know about a filter. FilterCreate is what a filter is made with; the nodes' default replaces a nil field.
 type (
-	FilterInfo   = door.FilterInfo
+	// FilterInfo is what nodes know about a filter: `go doc bigset/server/door.FilterInfo`.
+	FilterInfo = door.FilterInfo
+	// FilterCreate has the options of a new filter. The nodes' default replaces a nil field.
 	FilterCreate = door.FilterCreate
 )
 

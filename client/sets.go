@@ -16,25 +16,43 @@ import (
 	"bigset/server/wire"
 )
 
-// Requests and answers. Their fields are documented in package server/door.
+// Requests and answers. They are types of package server/door, where `go doc bigset/server/door.Read` and so on document their fields.
 type (
-	Token    = door.Token
-	Quorum   = door.Quorum
-	Op       = door.Op
-	Write    = door.Write
-	Written  = door.Written
-	Subset   = door.Subset
+	// Token is a context, of an element or of a whole set, or the place where a page ended. Empty means none.
+	Token = door.Token
+	// Quorum says how many replicas must have done a write. Zero means the cluster's default.
+	Quorum = door.Quorum
+	// Op is an operation on one element: an add or a remove, with or without a context.
+	Op = door.Op
+	// Write is a request to change a set, by one or more operations.
+	Write = door.Write
+	// Written is the result of a Write.
+	Written = door.Written
+	// Subset asks which of some elements are in a set.
+	Subset = door.Subset
+	// Presence says whether a set contains an element, with the element's context.
 	Presence = door.Presence
-	Read     = door.Read
-	Part     = door.Part
-	Element  = door.Element
-	Count    = door.Count
-	Stats    = door.Stats
-	Drop     = door.Drop
-	Name     = door.Name
-	Changes  = door.Changes
-	Changed  = door.Changed
-	Dotted   = door.Dotted
+	// Read asks for elements of a set: all, a range, or a page.
+	Read = door.Read
+	// Part is a part of the answer to a Read.
+	Part = door.Part
+	// Element is an element of a set with its context.
+	Element = door.Element
+	// Count is a number of elements, with the context of the whole set at the start of the count.
+	Count = door.Count
+	// Stats are figures of a set: live dots, events, actors, bytes.
+	Stats = door.Stats
+	// Drop is a request to delete a whole set, or what a context saw of it.
+	Drop = door.Drop
+	// Name is a set in a list of sets.
+	Name = door.Name
+	// Changes asks what has happened to a set since the last answer.
+	Changes = door.Changes
+	// Changed is a part of the answer to Changes.
+	Changed = door.Changed
+	// Dotted is an element with some of its dots, the names of the adds that hold it in the set.
+	Dotted = door.Dotted
+	// Followed keeps the elements of a set by the answers to Changes. The zero value has none.
 	Followed = door.Followed
 )
 

@@ -25,8 +25,8 @@ type builder struct {
 	iters elementIters // for policy coordinator, opened once a group
 	err   error        // the disk failed: the group can't be written
 
-	stored  [][]clock.Dot   // of each operation of a request, where they were looked up before: what this store has of its element
-	entered *lsm.Generation // that knows the elements of the batch; nil before the first one
+	stored  [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
+	entered *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
 
 	actor      clock.Actor                   // this store's, for the set
 	first      uint64                        // the last dot of actor before this batch
@@ -34,23 +34,23 @@ type builder struct {
 	learned    []clock.Dot                   // what else enters Seen
 	killed     dotBag                        // what enters Dead
 	cleared    *clock.Clock                  // what a whole-set delete puts into Seen and Dead, or nil
-	brought    *clock.Clock                  // what enters Seen with tables that come in beside the batch, or nil
-	sibling    bool                          // an element may have two live dots after it
+	brought    *clock.Clock                  // what enters Seen with tables that are ingested with the batch, or nil
+	sibling    bool                          // an element may have two live dots after the batch
 	requests   map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
 	remembers  []keptRequest                 // their records
-	aged       bool                          // some of them are of another store, and older than what this one has kept since
+	aged       bool                          // some records are of another store, and older than what this one has kept since
 	forgets    []keptRequest                 // older records that the batch deletes, taken off the request log
-	flags      keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
+	flags      keyscheme.ClockFlags          // the flags that the batch sets in the clock: which records have pages, whether a tombstone exists
 	unresolved int64                         // by how much the count of unresolved keys grows
 
 	sole           bool                      // the group has one request
-	overlay        bool                      // some operation may ask for what an earlier one of the group did
+	overlay        bool                      // an operation may need what an earlier one of the group did
 	minted         map[string][]clock.Dot    // element -> its keys in this batch that may be live
 	unresolvedDots map[clock.Dot]struct{}    // the dots of its unresolved keys in this batch
 	wides          map[string][]*clock.Clock // element -> the contexts of its unresolved keys in this batch
 	runs           *deadRuns                 // the set's, nil when it has none
 	puts           []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
-	recent         []byte                    // those of them that are closed adds, for the log of recent writes
+	recent         []byte                    // those of puts that are resolved adds, for the log of recent writes
 	removed        []byte                    // keys of dots that die by an operation on their element, for Removed
 	added          int
 	buf            []byte
@@ -69,8 +69,8 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	return b
 }
 
-// overlaps reports whether an operation of the group may need the keys that an earlier one wrote: whether there are two, and
-// one looks at what this store has of its element.
+// overlaps reports whether an operation of the group may need the keys that an earlier one wrote: whether the group
+// has at least two operations, and one of them looks up what this store has of its element.
 func overlaps(group []*request) bool {
 	if !slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) }) {
 		return false
@@ -95,7 +95,7 @@ func (b *builder) release() {
 	if len(b.forgets) > 0 { // the batch was not written
 		b.s.requestLog.putBack(b.forgets)
 	}
-	if b.batch != nil && len(b.remembers) > 0 { // it neither
+	if b.batch != nil && len(b.remembers) > 0 { // nor were these
 		b.s.requestLog.gone(b.remembers)
 	}
 	b.killed.reset()
@@ -103,13 +103,14 @@ func (b *builder) release() {
 	builders.Put(b)
 }
 
-// empty reports whether the batch says nothing.
+// empty reports whether the batch changes nothing.
 func (b *builder) empty() bool {
 	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.unresolved == 0 &&
 		len(b.remembers) == 0 && b.brought.Empty()
 }
 
-// clear puts a whole clock into Seen and Dead. One that is dead already is no event: a delta may come any number of times.
+// clear puts a whole clock into Seen and Dead. A clock that is already dead is no event: a delta may arrive any
+// number of times.
 func (b *builder) clear(k *clock.Clock) {
 	if b.st.dead.Descends(k) {
 		return
@@ -139,8 +140,8 @@ func (b *builder) addDead(dot clock.Dot) bool {
 	return b.killed.add(dot)
 }
 
-// kill puts the dots of an element's context into Seen and Dead. Where keys may be unresolved none is deleted by point: the context
-// of one counts on when it is dead.
+// kill puts the dots of an element's context into Seen and Dead. It writes no point delete if keys may be unresolved:
+// the context of an unresolved key counts even after the key is dead.
 func (b *builder) kill(element []byte, dots []clock.Dot) {
 	for _, dot := range dots {
 		unseen := b.learn(dot)
@@ -208,7 +209,7 @@ func (b *builder) delete(element []byte, dot clock.Dot) {
 	b.check(b.batch.Delete(b.buf, nil))
 }
 
-// enter lets look-ups know that the batch has a key of the element.
+// enter makes the batch's key of an element known to look-ups.
 func (b *builder) enter(element []byte) {
 	u := &b.s.db.Unflushed
 	if b.entered == nil {
@@ -232,8 +233,9 @@ func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 	return batch.Merge(key, value, nil)
 }
 
-// lookUpAll looks up the elements of a request's operations, where there are some, in the order of their keys. It returns that order where the batch may be
-// written in it: no operation needs what another one of the group wrote.
+// lookUpAll looks up the elements of a request's operations in the order of their keys, if the request has enough of
+// them. It returns that order if the batch may be written in it: no operation needs what another one of the group
+// wrote.
 func (b *builder) lookUpAll(r *request) (order []int) {
 	b.stored = nil
 	if len(r.ops) < orderedMin || !r.looksUp(r.opt.Policy) {
@@ -275,11 +277,11 @@ func (b *builder) lookUp(element []byte) []clock.Dot {
 	return dots
 }
 
-// notStored stands for an operation of what was not looked up before.
+// notStored stands for an operation whose element was not looked up in advance.
 const notStored = -1
 
-// liveDots returns the live dots of the element of an operation as this store has them, with what earlier operations of the group did; if
-// within is not nil, only those that it holds.
+// liveDots returns the live dots of an operation's element in this store, including what earlier operations of the
+// group did. If within is not nil, it returns only those that within contains.
 func (b *builder) liveDots(op int, element []byte, within *clock.Clock) []clock.Dot {
 	var dots []clock.Dot
 	if b.stored != nil && op != notStored {
@@ -290,7 +292,7 @@ func (b *builder) liveDots(op int, element []byte, within *clock.Clock) []clock.
 	if b.err != nil {
 		return nil
 	}
-	if minted := b.minted[string(element)]; len(minted) > 0 { // those that are dead by now are not looked at again
+	if minted := b.minted[string(element)]; len(minted) > 0 { // a dot that is dead by now is not looked at again
 		b.minted[string(element)] = slices.DeleteFunc(minted, b.dead)
 		dots = append(dots, b.minted[string(element)]...)
 	}
@@ -317,10 +319,10 @@ func (b *builder) finish() {
 	b.writeClock()
 }
 
-// accountEvery is how many batches of a set go by until its size in memory is taken anew.
+// accountEvery is the number of batches of a set after which its size in memory is measured again.
 const accountEvery = 256
 
-// countEvery is how many batches of a set go by until the bytes of its tombstone are counted again.
+// countEvery is the number of batches of a set after which the bytes of its tombstone are counted again.
 const countEvery = 16
 
 // publish lets readers see what the batch did. It is called after the batch was applied, so that what readers take as
@@ -330,12 +332,12 @@ func (b *builder) publish() {
 	if len(b.forgets) > 0 {
 		b.s.requestLog.gone(b.forgets)
 	}
-	if len(b.remembers) > 0 { // before Seen: a copy that finds the events in it finds their record, too
+	if len(b.remembers) > 0 { // before Seen: a copy that finds the events in Seen finds their record, too
 		b.s.requestLog.add(b.remembers, b.aged)
 	}
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
-	b.s.removed.add(b.removed) // before Dead: whoever finds a dot in it finds the name, too
+	b.s.removed.add(b.removed) // before Dead: a reader that finds a dot in Dead finds the name, too
 	st.mu.Lock()
 	st.seen.AddRange(b.actor, b.first+1, b.counter)
 	for _, d := range b.learned {

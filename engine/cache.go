@@ -10,8 +10,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// setCache keeps the sets that are used in memory, and forgets those unused for longest when they cost too much. A set
-// that is pinned stays.
+// setCache keeps the sets that are used in memory. When they cost too much, it forgets those that were unused for
+// longest. A pinned set stays.
 type setCache struct {
 	s *Store
 
@@ -23,9 +23,9 @@ type setCache struct {
 
 	live, deadBytes atomic.Int64 // of all sets in memory: live dots, and bytes of tombstones
 
-	full chan struct{} // told when there may be something to forget
+	full chan struct{} // receives when there may be something to forget
 
-	trimmed func() // called when trim has taken a set out of memory and not yet out of the registry; nil, but tests set it
+	trimmed func() // called when trim has taken a set out of memory but not yet out of the registry; nil except in tests
 }
 
 func (c *setCache) init(s *Store) {
@@ -65,7 +65,7 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 	return st, nil
 }
 
-// load reads a set's clock and tombstone from disk, not in the middle of a swap.
+// load reads a set's clock and tombstone from disk. It waits while a swap covers the set.
 func (s *Store) load(st *set) error {
 	s.gate.enter(st.prefix, false)
 	defer s.gate.leave()
@@ -103,12 +103,12 @@ func (c *setCache) release(st *set) {
 	if c.bytes > c.s.opt.SetCacheBytes {
 		select {
 		case c.full <- struct{}{}:
-		default: // it will be looked after
+		default: // a trim is already due
 		}
 	}
 }
 
-// account takes the set's size anew.
+// account measures the set's size again.
 func (c *setCache) account(st *set) {
 	st.mu.RLock()
 	n := st.heapBytes()
@@ -120,8 +120,8 @@ func (c *setCache) account(st *set) {
 	c.mu.Unlock()
 }
 
-// count counts the set's live dots again, which is an addition for each actor, and with bytes those of its tombstone, which is one for each
-// page of that. The caller holds st.mu.
+// count counts the set's live dots again, which is an addition for each actor. With bytes it also counts those of its
+// tombstone, which is an addition for each page. The caller holds st.mu.
 func (c *setCache) count(st *set, bytes bool) {
 	live := int64(liveDots(st.seen, st.dead))
 	c.live.Add(live - st.counted.live.Swap(live))
@@ -154,8 +154,8 @@ func (c *setCache) forget(st *set) {
 	}
 }
 
-// trimming trims whenever the cache is full, until ctx is done. It has a goroutine of its own: many small sets are used in
-// the time of one pass of the rewriter.
+// trimming trims whenever the cache is full, until ctx is done. It has a goroutine of its own, because many small
+// sets may be used during one pass of the rewriter.
 func (c *setCache) trimming(ctx context.Context) {
 	for {
 		select {
@@ -171,17 +171,18 @@ func (c *setCache) trimming(ctx context.Context) {
 			c.s.event(Event{Kind: EventBackground, Err: err})
 			select {
 			case <-ctx.Done():
-			case <-time.After(c.s.opt.BackgroundInterval): // what failed is full still
+			case <-time.After(c.s.opt.BackgroundInterval): // the cache is still full
 			}
 		}
 	}
 }
 
-// trimShare: a full cache is trimmed until one part in so many is free, so that it is not trimmed for each set that comes.
+// trimShare: a full cache is trimmed until one part in trimShare is free, so that it is not trimmed for each set that
+// is loaded.
 const trimShare = 16
 
-// trim forgets sets until the cache is a little below its bound. What has piled up as operands is folded first. It runs in the
-// background.
+// trim forgets sets until the cache is a little below its bound. It folds operands that have accumulated first. It
+// runs in the background.
 func (c *setCache) trim() error {
 	enough := c.s.opt.SetCacheBytes - c.s.opt.SetCacheBytes/trimShare
 	for {
@@ -191,12 +192,12 @@ func (c *setCache) trim() error {
 			c.mu.Unlock()
 			return nil
 		}
-		if st.dead.Empty() { // nobody uses it: there is nothing to fold, and the drop filter does not know it
+		if st.dead.Empty() { // nothing to fold, and the drop filter does not know the set
 			c.forget(st)
 			c.mu.Unlock()
 			continue
 		}
-		st.pins++ // so that nobody else forgets it meanwhile
+		st.pins++ // so that nobody else forgets it before it is evicted
 		c.unlink(st)
 		c.mu.Unlock()
 		err := c.s.holding(st, func() error { return c.s.foldRecords(st) })
@@ -208,7 +209,7 @@ func (c *setCache) trim() error {
 	}
 }
 
-// releaseAndForget unpins a set and forgets it, unless somebody else has pinned it.
+// releaseAndForget unpins a set and forgets it, unless another goroutine has pinned it.
 func (c *setCache) releaseAndForget(st *set) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +221,7 @@ func (c *setCache) releaseAndForget(st *set) bool {
 	return true
 }
 
-// flush folds the records of all sets in memory: at a clean close, so that the next open reads them fast.
+// flush folds the records of all sets in memory at a clean close, so that the next open reads them fast.
 func (c *setCache) flush() error {
 	c.mu.Lock()
 	all := make([]*set, 0, len(c.byName))
@@ -237,7 +238,7 @@ func (c *setCache) flush() error {
 	return errors.Join(errs...)
 }
 
-// foldRecords writes the tombstone's own key whole where operands have piled up. Nobody else may be writing the set.
+// foldRecords writes the tombstone's own key whole if operands have accumulated. Nobody else may be writing the set.
 func (s *Store) foldRecords(st *set) error {
 	if st.deadSize.operands == 0 {
 		return nil

@@ -15,26 +15,27 @@ import (
 type CompactOptions struct {
 	// Set is the set to work on; nil is all of them.
 	Set []byte
-	// Progress is told after each span or set, if it is not nil.
+	// Progress is called after each span or set, if it is not nil.
 	Progress func(CompactReport)
 }
 
-// CompactReport says what Compact has done.
+// CompactReport reports what Compact has done.
 type CompactReport struct {
 	Sets         int    // sets looked at
 	Spans        int    // spans swapped
 	SpansLeft    int    // spans left because they were being written
 	KeysRead     uint64 // element keys read by the rewriter
-	KeysDropped  uint64 // of them those left out
+	KeysDropped  uint64 // of these, the keys left out
 	KeysResolved uint64 // unresolved keys resolved
 	BytesOut     uint64 // bytes of tables that the rewriter wrote
-	DiskBefore   uint64 // bytes in tables before and after
+	DiskBefore   uint64 // bytes in tables before; DiskAfter: after
 	DiskAfter    uint64
 }
 
-// Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
-// by compacting everything through the drop filter. It returns when that is done; writers go on meanwhile. When ctx is done Compact
-// returns, and a compaction of Pebble that was asked for goes on until it is over or the store is closed.
+// Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one,
+// or by compacting everything through the drop filter. It returns when that has finished; writers go on during the
+// call. When ctx is done Compact returns, but a compaction that it asked Pebble for goes on until it has finished or
+// the store is closed.
 func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
 	if err := s.db.Enter(); err != nil {
 		return rep, err
@@ -112,7 +113,7 @@ func (r *CompactReport) add(res *passResult) {
 	}
 }
 
-// namesToCompact lists the sets that are to be worked on one by one.
+// namesToCompact lists the sets that are compacted one by one.
 func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte, err error) {
 	if only != nil {
 		return [][]byte{only}, s.withSet(ctx, only, func(*set) error { return nil })
@@ -127,9 +128,9 @@ func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte
 	return names, err
 }
 
-// settle makes everything durable, hands all tombstones that can be to the drop filter, and flushes through it.
+// settle makes everything durable, hands to the drop filter all tombstones that may go there, and flushes through it.
 func (s *Store) settle(ctx context.Context) error {
-	for range 3 { // a candidate may be waiting already; then the newest, then what was put back
+	for range 3 { // a candidate may be waiting already; then the newest one, then what was put back
 		if err := s.publisher.round(); err != nil {
 			return err
 		}

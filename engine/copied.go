@@ -23,13 +23,13 @@ func newKept(key, value []byte) keptKey {
 // a late write falls in it.
 const tableKeysBytes = 2 << 20
 
-// copied is what takes the place of a span: its keys, in order, and the tables that hold them.
+// copied is what replaces a span: its keys, in order, and the tables that hold them.
 type copied struct {
 	s *Store
 	lsm.SpanFiles
 	arena  []byte         // the keys, one after the other
-	ends   []int          // where each ends in arena
-	values map[int][]byte // of those of them that are unresolved, by number
+	ends   []int          // where each key ends in arena
+	values map[int][]byte // the values of unresolved keys, by number
 	tables []copiedTable
 }
 
@@ -39,7 +39,7 @@ type copiedTable struct {
 	path        string
 }
 
-// keep takes a key, greater than all before it.
+// keep appends a key, which is greater than all before it.
 func (c *copied) keep(k keptKey) {
 	if keyscheme.IsUnresolved(k.value) {
 		if c.values == nil {
@@ -100,7 +100,7 @@ func (c *copied) tablePaths() []string {
 	return paths
 }
 
-// mergeLate writes those tables again into which late keys below upper fall. It changes late.
+// mergeLate writes again the tables into which late keys below upper fall. It changes late.
 func (c *copied) mergeLate(late []keptKey, upper []byte) error {
 	late = slices.DeleteFunc(late, func(k keptKey) bool { return comparator.Compare(k.key, upper) >= 0 })
 	if len(late) == 0 {

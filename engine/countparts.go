@@ -10,22 +10,24 @@ import (
 	"bigset/fold"
 )
 
-// Bounds of one call of CountParts, beside bigset.ElementPartsMax. After countKeysMin keys it ends with the part; after countKeysMax, or
-// countTimeMax, where it is. That is before iteratorAgeMax: one call has one iterator.
+// Bounds of one call of CountParts, in addition to bigset.ElementPartsMax. After countKeysMin keys the call ends at
+// the end of the part; after countKeysMax keys, or countTimeMax, it ends at once. That is before iteratorAgeMax: one
+// call has one iterator.
 const (
 	countKeysMin = 1 << 14
 	countKeysMax = 1 << 17
 	countTimeMax = 250 * time.Millisecond
 )
 
-// CountParts counts the elements of a range that are present, in parts, each with a sum of its elements and their dots. Where a part ends
-// is decided by the element alone, so that two stores split alike. One call reads a bounded number of keys for a bounded time; the caller goes on
-// behind the last part. All of a call is of one moment. A set of which this store has never heard is bigset.ErrNotFound.
+// CountParts counts the elements of a range that are present, in parts. Each part has a sum of its elements and their
+// dots. The element alone decides whether a part ends, so two stores split alike. One call reads a bounded number of
+// keys for a bounded time, all as of one moment; the caller continues after the last part. CountParts returns
+// bigset.ErrNotFound if the store does not know the set.
 func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange) (out bigset.PartCounts, err error) {
 	if err := r.Check(); err != nil {
 		return out, err
 	}
-	var scrap *fold.Chunk // one that was counted
+	var scrap *fold.Chunk // a chunk that was counted already
 	o := r.Read()
 	o.Scrap = func() *fold.Chunk { return scrap }
 	err = s.reading(ctx, name, o, func(_ *set, rd *reader) error {
@@ -56,16 +58,16 @@ func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange
 // tally makes parts of chunks.
 type tally struct {
 	bigset.ElementDigests
-	last   uint64 // an element whose hash is no larger ends a part
+	last   uint64 // a part ends with an element whose hash is no larger
 	part   bigset.ElementDigest
 	newest []byte // the last element of the last chunk that had any
-	keys   int    // that were read
-	bytes  int    // of bounds
+	keys   int    // keys that were read
+	bytes  int    // bytes of bounds
 	full   bool   // the call ends with the last part
 	hash   bigset.ElementHash
 }
 
-// chunk takes the elements of a chunk, up to the end of a part if that ends the call.
+// chunk counts the elements of a chunk, up to the end of a part if that ends the call.
 func (t *tally) chunk(c *fold.Chunk) {
 	t.keys += c.Scanned
 	for i := range c.Elements {
@@ -86,7 +88,7 @@ func (t *tally) chunk(c *fold.Chunk) {
 	}
 }
 
-// element takes an element into the part. It returns the hash of the element alone.
+// element adds an element to the part. It returns the hash of the element alone.
 func (t *tally) element(e *fold.Element) uint64 {
 	sum, name := t.hash.Sum(e.Name, e.Dots)
 	t.part.Add(&sum)
@@ -101,7 +103,7 @@ func (t *tally) end(element []byte) {
 	t.bytes += len(element)
 }
 
-// stop ends the call behind an element, if it has not ended.
+// stop ends the call after an element, if it has not ended.
 func (t *tally) stop(element []byte) {
 	if t.Done || t.full {
 		return

@@ -8,13 +8,14 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// Damage names the filters and sets in which damage was met: those of which something on disk can't be read. What was not read
-// since it was damaged is not among them; Verify reads everything.
+// Damage names the filters and sets in which damage was met: something of them on disk cannot be read. What was not
+// read since it was damaged is not included; Verify reads everything.
 type Damage struct {
 	Filters, Sets [][]byte // by name
 }
 
-// reportDamage logs what is known at the open, once it is known which filters there are.
+// reportDamage logs the damage that is known when the store is opened. It is called once the existing filters are
+// known.
 func (s *Store) reportDamage() {
 	if known := s.damage(); len(known.Filters)+len(known.Sets) > 0 {
 		s.opt.Logger.Warn("bigset: damage was met before: run `bigset verify`, and bring the folder back from a copy", "dir", s.db.Dir(),
@@ -22,7 +23,7 @@ func (s *Store) reportDamage() {
 	}
 }
 
-// namesShown is how many names a line of the log has.
+// namesShown is how many names a line of the log contains.
 const namesShown = 20
 
 func quoted(names [][]byte) string {
@@ -34,8 +35,8 @@ func quoted(names [][]byte) string {
 	return text
 }
 
-// Damage returns the filters and sets in which damage was met, by this process or by an earlier one. A filter that was dropped is not
-// among them, nor anything of a damaged file that is gone.
+// Damage returns the filters and sets in which damage was met, by this process or by an earlier one. Dropped filters
+// are not included, nor is anything of a damaged file that no longer exists.
 func (s *Store) Damage() (Damage, error) {
 	if err := s.db.Enter(); err != nil {
 		return Damage{}, err
@@ -57,7 +58,7 @@ func (s *Store) damage() (known Damage) {
 	return known
 }
 
-// metIn notes damage that was met in a set, if err is that, and returns err.
+// metIn records damage that was met in a set, if err is such damage, and returns err.
 func (s *Store) metIn(set []byte, err error) error {
 	if err != nil {
 		s.damages.Met(lsm.Damaged{Name: string(set)}, err)

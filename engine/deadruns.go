@@ -9,10 +9,11 @@ import (
 	"bigset/keyscheme"
 )
 
-// deadRuns are the long runs of dead keys that readers of one set have met, so that those who come later seek over them: an
-// iterator steps over dead keys one by one, and over those that the drop filter hides, too. They are kept in memory alone.
+// deadRuns are the long runs of dead keys that readers of one set have met, so that later readers seek over them: an
+// iterator steps over dead keys one by one, including those that the drop filter hides. They are kept in memory only.
 //
-// A run says: of the keys in [from, to) that were applied by now, none is live by the Dead of its version or a later one.
+// A run states: of the keys in [from, to) that were applied by now, none is live by the Dead of its version or a
+// later one.
 // What keeps a reader from skipping a key that is live for it:
 //
 //   - A run is used by readers whose view has its version or a later one. Dead only grows: what was dead then is dead in
@@ -20,22 +21,24 @@ import (
 //   - Writers split the runs at the key that they are about to write, before it is applied. A reader opens its iterator
 //     before it takes the runs: a key that the iterator shows is in no run that it takes.
 //   - A run that is found is kept only if nothing was written inside since the iterator that found it was opened. Finders
-//     register before they open it, and are told of each batch at which runs are split from then on; one that was and is not yet
-//     applied at that moment they are told of as they register.
+//     register before they open it. From then on they receive each batch that splits runs. A batch that has split them
+//     but is not applied yet is given to a finder when it registers.
 //   - What the drop filter hides from an iterator is dead in the view of its reader (see publisher). A key with an unresolved context
 //     counts as live, whatever its dot.
 //
-// A queue's head is read, and what was read is then removed: the next reader would step over all of it once. So the last chunk
-// that was read behind a run is remembered with the dots of its live keys. It is a run for those whose Dead has them all.
+// If the head of a queue is read, and what was read is then removed, the next reader would step over all of it once.
+// So the last chunk read after a run is kept with the dots of its live keys. For a reader whose Dead contains all of
+// them it is a run.
 //
-// They come into being with the first long run that a reader meets (set.watchRuns), at a moment when no batch is under way.
+// The set begins to keep runs when a reader meets the first long one (set.watchRuns), at a moment when no batch is
+// under way.
 type deadRuns struct {
-	keysMin int // that a run must hold
+	keysMin int // keys that a run must hold
 	mu      lockorder.Mutex[lockorder.DeadRunsMu]
 	list    []deadRun // ascending, disjoint, not adjacent
-	head    *headRun  // what may be a run next; nil is nothing
+	head    *headRun  // a range that may become a run; may be nil
 	finders []*runFinder
-	writing keyRange // the keys of a batch that may not be applied yet; zero when there is none
+	writing keyRange // the keys of a batch that may not be applied yet; zero if there is none
 	bytes   int64
 }
 
@@ -56,24 +59,25 @@ type headRun struct {
 type keyRange struct{ first, last []byte }
 
 const (
-	// runKeysMin is how many keys a run must hold to be remembered: stepping over them costs several times a seek. Where a
-	// run that is known goes on, a quarter of that is enough.
+	// runKeysMin is how many keys a run must hold to be remembered: stepping over them costs several times a seek.
+	// Where a known run continues, a quarter of that is enough.
 	runKeysMin = 64
 	// runsMax and runBytesMax bound the runs of a set, and the bounds of one run, in bytes.
 	runsMax     = 64
 	runBytesMax = 4 << 10
-	// findersMax is how many readers of a set may look for runs at the same time; others only use them.
+	// findersMax is how many readers of a set may look for runs at the same time; others use the runs without looking
+	// for new ones.
 	findersMax = 16
-	// writtenMax is how many ranges of written keys a finder keeps apart.
+	// writtenMax is how many ranges of written keys a finder stores separately.
 	writtenMax = 16
 )
 
 // runFinder is a reader that may find runs.
 type runFinder struct {
-	written []keyRange // since it registered, about
+	written []keyRange // approximately the keys written since it registered
 }
 
-// wrote takes notice of written keys. When it has many it keeps but the range of all of them.
+// wrote records written keys. When a finder has many ranges, wrote replaces them by the range of all of them.
 func (f *runFinder) wrote(s keyRange) {
 	if len(f.written) == writtenMax {
 		all := f.written[0]
@@ -92,8 +96,8 @@ func (f *runFinder) wroteIn(from, to []byte) bool {
 	})
 }
 
-// find registers a finder. It must be called before the finder's iterator is opened, and undone by leave. It returns nil
-// when there are enough of them.
+// find registers a finder. It must be called before the finder's iterator is opened, and undone by leave. It returns
+// nil if enough finders are registered.
 func (d *deadRuns) find() *runFinder {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,8 +121,8 @@ func (d *deadRuns) leave(f *runFinder) {
 	}
 }
 
-// split takes element keys that are about to be written out of the runs. It is called by the set's leader before the batch is
-// applied; applied is called after. The keys must not change any more.
+// split removes element keys that are about to be written from the runs. The set's leader calls it before the batch
+// is applied, and applied afterwards. The keys must not change any more.
 func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 	if len(keys) == 0 {
 		return
@@ -139,10 +143,10 @@ func (d *deadRuns) split(prefixLen int, keys []keptKey) {
 	}
 }
 
-// splitKey splits the run that a key falls in around the key's element. Each half is taken to hold half of the keys, so what
-// is split again and again, as the tail of a queue is, is soon forgotten.
+// splitKey splits the run that a key falls in around the key's element. Each half is assumed to hold half of the
+// keys. So a run that is split again and again, such as the tail of a queue, is soon forgotten.
 func (d *deadRuns) splitKey(prefixLen int, key []byte) {
-	i, _ := slices.BinarySearchFunc(d.list, key, func(r deadRun, key []byte) int { // the first that ends behind the key
+	i, _ := slices.BinarySearchFunc(d.list, key, func(r deadRun, key []byte) int { // the first that ends after the key
 		if comparator.Compare(r.to, key) <= 0 {
 			return -1
 		}
@@ -163,14 +167,15 @@ func (d *deadRuns) splitKey(prefixLen int, key []byte) {
 	d.replace(i, i+1, halves...)
 }
 
-// applied says that the batch of the last split is visible to iterators opened from now on.
+// applied declares that the batch of the last split is visible to iterators opened from now on.
 func (d *deadRuns) applied() {
 	d.mu.Lock()
 	d.writing = keyRange{}
 	d.mu.Unlock()
 }
 
-// learn remembers a run that a finder has found with a view of the run's version. It is united with what it touches.
+// learn remembers a run that a finder found with a view of the run's version. It is merged with the runs that it
+// touches.
 func (d *deadRuns) learn(f *runFinder, run deadRun) {
 	if len(run.from)+len(run.to) > runBytesMax {
 		return
@@ -182,7 +187,7 @@ func (d *deadRuns) learn(f *runFinder, run deadRun) {
 	}
 }
 
-// unite takes a run into the list, with those that it touches.
+// unite adds a run to the list and merges it with the runs that it touches.
 func (d *deadRuns) unite(run deadRun) {
 	i := slices.IndexFunc(d.list, func(r deadRun) bool { return comparator.Compare(r.to, run.from) >= 0 })
 	if i < 0 {
@@ -204,7 +209,7 @@ func (d *deadRuns) unite(run deadRun) {
 	}
 }
 
-// learnHead remembers a range that a finder has read, unless one that is remembered holds it.
+// learnHead remembers a range that a finder has read, unless the remembered head contains it.
 func (d *deadRuns) learnHead(f *runFinder, h *headRun) {
 	if len(h.from)+len(h.to) > runBytesMax {
 		return
@@ -227,7 +232,7 @@ func (d *deadRuns) setHead(h *headRun) {
 	}
 }
 
-// replace puts runs in place of some of the list.
+// replace replaces some runs of the list.
 func (d *deadRuns) replace(i, end int, by ...deadRun) {
 	for _, r := range d.list[i:end] {
 		d.bytes -= r.heapBytes()
@@ -248,7 +253,7 @@ func (d *deadRuns) heapBytes() int64 {
 	return 128 + d.bytes
 }
 
-// within returns the runs that reach into some bounds, for a reader with that view. It must be called after the reader's
+// within returns the runs that overlap the bounds, for a reader with that view. It must be called after the reader's
 // iterator was opened.
 func (d *deadRuns) within(b keyscheme.Bounds, v *view) (runs []deadRun) {
 	d.mu.Lock()
@@ -267,15 +272,15 @@ func (d *deadRuns) within(b keyscheme.Bounds, v *view) (runs []deadRun) {
 	return runs
 }
 
-// elementBounds returns the bounds before and behind all keys of the element of a key.
+// elementBounds returns the bounds before and after all keys of the element of a key.
 func elementBounds(prefixLen int, key []byte) (before, behind []byte) {
 	element, _, _, _, _ := keyscheme.DecodeElement(prefixLen, key)
 	p := keyscheme.Prefix(key[:prefixLen])
 	return p.AppendElementBound(nil, element), p.AppendElementAfter(nil, element)
 }
 
-// watchRuns has the set remember dead runs of at least so many keys from now on, or from the end of the batch that is under
-// way.
+// watchRuns makes the set remember dead runs of at least keysMin keys, from now on or from the end of the batch that
+// is under way.
 func (st *set) watchRuns(keysMin int) {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
@@ -287,7 +292,8 @@ func (st *set) watchRuns(keysMin int) {
 	}
 }
 
-// beginRuns begins to remember dead runs, if that was asked for. No batch of the set is under way, and queueMu is held.
+// beginRuns starts to remember dead runs, if watchRuns asked for it. No batch of the set is under way, and queueMu is
+// held.
 func (st *set) beginRuns() {
 	if st.newRuns != nil {
 		st.runs.Store(st.newRuns)

@@ -16,9 +16,9 @@ import (
 // digestsMax is how many digests are made with one iterator.
 const digestsMax = 512
 
-// Digests lists the digests of all sets in the slots from first to last, both included, also of those without a live dot, in
-// the order of slots, then of the lengths of names, then of names. It reads clocks and tombstones only. A list is no one
-// moment: each digest is right by itself.
+// Digests lists the digests of all sets in the slots from first to last, both included, also of sets without a live
+// dot. They are in the order of slots, then of the lengths of names, then of names. It reads clocks and tombstones
+// only. The list is not of one moment: each digest is right by itself.
 func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
 	return func(yield func(bigset.SetDigest, error) bool) {
 		if first > last {
@@ -56,7 +56,7 @@ func (s *Store) digestPage(ctx context.Context, b keyscheme.Bounds) (page []bigs
 	return page, next, err
 }
 
-// sumOf hashes what a store knows of a set: a change to it is a change of the protocol between replicas.
+// sumOf hashes what a store knows of a set. A change to it is a change of the protocol between replicas.
 func sumOf(r *setRecord) (sum [16]byte) {
 	var buf []byte
 	field := func(b []byte) { buf = append(binary.AppendUvarint(buf, uint64(len(b))), b...) }
@@ -69,8 +69,9 @@ func sumOf(r *setRecord) (sum [16]byte) {
 	return sum
 }
 
-// RangeDigests splits the slots from first to last, both included, into parts as keyscheme.SplitSlots does, and returns the digest of each.
-// It reads clocks and tombstones only, in one scan, and is as little one moment as Digests is.
+// RangeDigests splits the slots from first to last, both included, into parts as keyscheme.SplitSlots does, and
+// returns the digest of each part. It reads clocks and tombstones only, in one scan. Like the list of Digests, the
+// result is not of one moment.
 func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	if parts < 1 || parts > bigset.RangePartsMax {
 		return nil, fmt.Errorf("%w: a range in %d parts", bigset.ErrRequest, parts)

@@ -1,11 +1,15 @@
-// Package engine decides when a set's events are on disk. It and the rooms below it are the only packages that store anything in Pebble:
-// internal/lsm opens, guards and closes one Pebble store, and filters keeps the bloom filters of the same store, beside the sets. Package
-// pebbletool gives its files to Pebble's own tools and to baselines.
+// Package engine decides when a set's events are on disk. It and the packages below it are the only ones that store
+// anything in Pebble: internal/lsm opens, guards and closes one Pebble store, and filters keeps the bloom filters of
+// the same store. Package pebbletool gives the files of a store to Pebble's own tools and to baselines.
 //
-// A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
-// reads at most the keys of the elements that it changes: it mints a dot, writes one key, the clock and, if it kills something, the growth of
-// the tombstone, in one atomic batch. What is dead goes later, when Pebble rewrites tables anyway (the drop filter), or when
-// the rewriter swaps a span; no delete is ever written.
+// A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key for each insert.
+// A write reads at most the keys of the elements that it changes. It mints a dot and writes one key, the clock and,
+// if it kills something, the growth of the tombstone, in one atomic batch. Dead keys are removed later, when Pebble
+// rewrites tables anyway (the drop filter), or when the rewriter swaps a span; no delete is written.
+//
+// Programs call Open, and the methods Add, Remove, Write, Look, Contains, Subset, Elements, Read, Count, Live, Sets,
+// Drop, Tokens, Filters, Checkpoint, Verify, Compact, Stats and Close of Store. Store's other methods are for replicas
+// (package server/peer/local), servers and tools.
 //
 //	Add, Remove, Write ─┐
 //	ApplyDelta, Drop ───┤ queue of the set ── leader: one batch, one clock key, one sync ── Pebble
@@ -14,23 +18,24 @@
 //	Read, Count ───────── view of Seen and Dead, then an iterator: fold, chunk by chunk
 //	Filters ───────────── bloom filters: package filters, which shares Store.passes and Store.swapping with the sets
 //
-// What it keeps, always:
+// A Store always guarantees:
 //
 //   - R0: a dot enters Seen only in the same batch that stores its key or puts it into Dead.
 //   - A counter is never issued twice: internal/lsm/identity.go.
 //   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
 //     where records are Merge: it goes by the drop filter or by a swap. (Pebble issue 6168.)
-//   - A key goes when a durable Dead covers its dot and it is resolved.
+//   - A key is dropped only if a durable Dead covers its dot and the key is resolved.
 //   - The context of an unresolved key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
 //   - What readers take as Seen and Dead is never newer than the keys they judge by it.
 //   - A reader seeks over keys only where none is live for it: deadruns.go.
-//   - After a write of the log failed, nothing is acknowledged any more.
+//   - After a write of the log has failed, nothing more is acknowledged.
 //
-// A Store may be used by any number of goroutines. Slices passed in are not kept; slices returned belong to the caller,
-// but for a Delta, which refers to the elements of the operation that made it.
+// A Store may be used by any number of goroutines. Slices passed in are not kept. Slices returned belong to the
+// caller, except those of a Delta, which refers to the elements of the operation that made it.
 //
-// Locks are taken in one order, which package lockorder has and which builds for the race detector check. docs/architecture.md says what each
-// protects, for what its holder may wait, and which goroutines run by themselves.
+// Package lockorder defines the order in which locks are taken; builds for the race detector check it.
+// docs/architecture.md describes what each lock protects, what its holder may wait for, and which goroutines run by
+// themselves.
 //
 //	one set or many      Store.passes ─ set.passes ─ set.loadOnce ─ set.lead (writers' queue, Store.holding) ─ rangeGate
 //	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ swapGate.one
@@ -43,18 +48,20 @@
 //
 //	store.go options.go lsm.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
 //	set.go sets.go cache.go records.go notes.go dotbag.go    a set in memory, and its clock and tombstone on disk
-//	write.go lead.go builder.go                              a write: operations, the queue of a set, the batch of a group
-//	delta.go facts.go drop.go requests.go                    other work in that queue; requests that repeat
+//	write.go lead.go gather.go builder.go                    a write: operations, the queue of a set, when a group closes, its batch
+//	delta.go facts.go drop.go requests.go keeprequests.go    other work in that queue; requests that repeat
 //	lookup.go read.go readers.go skip.go deadruns.go         a read
 //	publish.go                                               Dead, once durable, goes to the drop filter of compactions
 //	runner.go setpicker.go sampler.go                        the rewriter: when, which set, which span of it
-//	rewrite.go copied.go compact.go                          a pass over a span, what takes its place, passes over all
+//	rewrite.go copied.go compact.go                          a pass over a span, what replaces it, passes over everything
 //	sweep.go sweeppicker.go rangegate.go                     many small sets in one pass
 //	foldpass.go                                              wide contexts are resolved
-//	heal.go holes.go                                         keys that were lost come back
-//	replica.go locate.go recent.go digests.go elementdigests.go   what replicas ask of each other
-//	removed.go                                               names of what was removed last
+//	heal.go holes.go                                         lost keys are restored
+//	replica.go locate.go recent.go                           what replicas ask of each other: dots and keys
+//	digests.go elementdigests.go countparts.go               what replicas compare: sums of sets, of keys, of elements
+//	standing.go                                              what a server asks of its store: identity, marks of a crash, format
+//	removed.go                                               names of elements that were removed last
 //	portion.go ingest.go droprange.go                        copies of ranges, and their end
 //	verify.go verifydamage.go damage.go                      damage: looked for, and remembered
-//	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events
+//	events.go stats.go setstats.go rangestats.go metrics.go  what a store reports: counters, figures, events
 package engine

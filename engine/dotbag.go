@@ -6,13 +6,13 @@ import (
 	"bigset/clock"
 )
 
-// dotBag is a set of dots, fast for few and right for many.
+// dotBag is a set of dots that is fast for few dots and correct for many.
 type dotBag struct {
 	dots  []clock.Dot
 	index map[clock.Dot]struct{} // of all dots, once there are many
 }
 
-// bagLinearMax is the number of dots up to which looking through them is faster than an index.
+// bagLinearMax is the number of dots up to which a linear search is faster than an index.
 const bagLinearMax = 16
 
 func (g *dotBag) reset() {

@@ -12,10 +12,10 @@ import (
 	"bigset/keyscheme"
 )
 
-// Drop deletes a whole set: everything that its author has seen (bigset.DropOptions.Seen), or without that everything that this store has,
-// including writes that were queued before. It costs the same whatever the set's size; adds concurrent with it live. The
-// set stays known, empty, with its clock, so that no counter starts again and no old delta comes back; the space comes back
-// in the background. The delta is to be applied by the other replicas.
+// Drop deletes a whole set: everything that the caller has seen (bigset.DropOptions.Seen), or without that everything
+// that this store has, including writes that were queued before. The cost does not depend on the set's size. Adds
+// concurrent with it live. The set stays known, empty, with its clock, so that no counter starts again and no old
+// delta is applied again; its space is freed in the background. The other replicas must apply the delta.
 func (s *Store) Drop(ctx context.Context, name []byte, o bigset.DropOptions) (bigset.Delta, error) {
 	if err := bigset.CheckName(name); err != nil {
 		return bigset.Delta{}, err
@@ -55,8 +55,9 @@ func (w *dropping) into(b *builder, r *request) error {
 	return nil
 }
 
-// exciseEmptied excises the element range of a set that has no live dot and no unresolved key: where there is one, the rewriter
-// has to resolve it first. Writers are held, and the log is synced first: the excise is durable, so what it relies on must be.
+// exciseEmptied excises the element range of a set that has no live dot and no unresolved key; the rewriter must
+// resolve such a key first. Writers are held, and the log is synced first: the excise is durable, so what it relies
+// on must be.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
@@ -87,8 +88,8 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	})
 }
 
-// unpage writes a paged tombstone whole, if it has become small enough: that of an emptied set mostly is a few runs. It
-// reports whether the pages are no longer needed. Nobody else may be writing the set.
+// unpage writes a paged tombstone whole if it has become small enough: the tombstone of an emptied set mostly is a
+// few runs. It reports whether the pages are no longer needed. Nobody else may be writing the set.
 func (s *Store) unpage(st *set) (bool, error) {
 	if st.flags&keyscheme.FlagTombstonePages == 0 || len(st.dead.Append(nil)) > s.limits.tombstone {
 		return false, nil

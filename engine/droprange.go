@@ -16,12 +16,14 @@ import (
 // slotRange is the slots from first to last, both included.
 type slotRange struct{ first, last keyscheme.Slot }
 
-// DropRange takes everything in the slots from first to last, both included, out of the store: sets with their clocks, and the
-// slots' own keys. It is for a range that other replicas hold and this one no longer does: afterwards the store has never heard of
-// its sets, and may be given them anew. So that no counter is issued twice, sets of the range mint under another actor from then on (ActorOf); all other
-// sets keep theirs. In a store of an older format (Format), and after each few thousand drops, the whole store takes a new incarnation instead. A crash
-// leaves the whole range or nothing of it; when DropRange returns it is gone for good. Writers and new readers of the range wait
-// for some milliseconds; a stream goes on with what its iterator shows, then with an empty set.
+// DropRange takes everything in the slots from first to last, both included, out of the store: sets with their
+// clocks, and the slots' own keys. It is for a range that this store no longer holds because other replicas do.
+// Afterwards the store does not know the sets of the range. They can be copied into it again. So that no counter is
+// issued twice, sets of the range mint under another actor from then on (ActorOf); all other sets keep theirs. In a
+// store of an older format (Format), and after every few thousand drops, the whole store takes a new incarnation
+// instead. A crash leaves the whole range or nothing of it; when DropRange returns the range is gone for good.
+// Writers and new readers of the range wait for some milliseconds. A stream goes on with what its iterator shows,
+// then with an empty set.
 func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
 	if first > last {
 		return fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last)
@@ -43,7 +45,7 @@ func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
 	b := keyscheme.SlotRange(slots.first, slots.last)
 	s.passes.Lock() // no pass brings back what it has copied
 	defer s.passes.Unlock()
-	if err := s.db.FlushTables(ctx); err != nil { // or the excise would, while writers are held
+	if err := s.db.FlushTables(ctx); err != nil { // otherwise the excise flushes while writers are held
 		return err
 	}
 	if err := s.gate.begin(&sweep{bounds: b}, func() error { return nil }); err != nil {
@@ -53,7 +55,7 @@ func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
 	return s.gate.holding(b.Upper, func() error { return s.excise(ctx, slots) })
 }
 
-// cutOut takes a range out, on disk and in memory. Nobody writes or loads a set of it.
+// excise takes a range out, on disk and in memory. Nobody writes or loads a set of the range.
 func (s *Store) excise(ctx context.Context, slots slotRange) error {
 	if err := errors.Join(s.renewActor(slots), s.db.SyncLog()); err != nil {
 		return err
@@ -64,7 +66,7 @@ func (s *Store) excise(ctx context.Context, slots slotRange) error {
 		st.viewing.Lock()
 		defer st.viewing.Unlock()
 	}
-	s.swapping.RLock() // who reads many sets waits
+	s.swapping.RLock() // readers of many sets wait
 	defer s.swapping.RUnlock()
 	if err := s.filters.ExciseRange(b, func() error {
 		return s.db.Excise(ctx, b)
@@ -77,7 +79,7 @@ func (s *Store) excise(ctx context.Context, slots slotRange) error {
 	return nil
 }
 
-// within returns the sets within some bounds that are loaded. Nobody is loading one.
+// within returns the loaded sets within the bounds. Nobody is loading one.
 func (c *setCache) within(b keyscheme.Bounds) (sets []*set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,9 +92,10 @@ func (c *setCache) within(b keyscheme.Bounds) (sets []*set) {
 	return sets
 }
 
-// forgetState makes sets such of which this store has never heard. Nobody writes them, and viewing is locked.
+// forgetState resets sets to the state of a set that this store has never seen. Nobody writes them, and viewing is
+// locked.
 func (c *setCache) forgetState(sets []*set) {
-	c.mu.Lock() // who trims looks at them
+	c.mu.Lock() // trim looks at them
 	for _, st := range sets {
 		st.forget()
 	}
@@ -102,7 +105,8 @@ func (c *setCache) forgetState(sets []*set) {
 	}
 }
 
-// renewActor gives the slots an actor that has minted nothing, and writes it down. What is noted about any part of a range goes in the same batch.
+// renewActor gives the slots an actor that has minted nothing, and stores it. The same batch deletes all notes of any
+// part of the range.
 func (s *Store) renewActor(slots slotRange) error {
 	if err := errors.Join(s.db.Writable(), s.db.Mark()); err != nil {
 		return err
@@ -112,7 +116,7 @@ func (s *Store) renewActor(slots slotRange) error {
 	return s.db.RenewActor(batch, slots.first, slots.last, func(commit func() error) error { return s.dropNotes(slots, batch, commit) })
 }
 
-// forget makes the set one of which this store has never heard.
+// forget resets the set to the state of an unknown one.
 func (st *set) forget() {
 	st.mu.Lock()
 	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil
@@ -129,7 +133,7 @@ func (st *set) forget() {
 	st.runs.Store(nil)
 }
 
-// forget takes sets out of the registry, and off what is on its way there. Nobody writes them.
+// forget takes sets out of the registry, and out of the publisher's queues. Nobody writes them.
 func (p *publisher) forget(sets []*set) {
 	gone, none := map[*set]bool{}, map[string]*clock.Clock{}
 	for _, st := range sets {

@@ -15,17 +15,18 @@ import (
 	"bigset/keyscheme"
 )
 
-// Bounds of one call of ElementDigests, beside bigset.ElementPartsMax.
+// Bounds of one call of ElementDigests, in addition to bigset.ElementPartsMax.
 const (
 	elementPartsBytes   = 1 << 20 // of elements that end a part
 	elementDigestKeyMax = 200_000 // keys that are read
 )
 
-// ElementDigests hashes the live keys of some dots of a set, (element, dot), in parts of the range: what rot has changed, which Seen and
-// Dead say nothing of, shows when the sums of two stores differ that were asked for the same dots, seen and not dead at both. Where a
-// part ends is decided by the element alone, so that two stores split alike. One call opens one iterator for a short while, reads a
-// bounded number of keys, and ends a part where it stops. A set of which this store has never heard is bigset.ErrNotFound, an unresolved key
-// bigset.ErrUnresolved, a block that can't be read bigset.ErrCorrupt. The clock must not change meanwhile.
+// ElementDigests hashes the live keys, (element, dot), of some dots of a set, in parts of the range. It detects rot,
+// which Seen and Dead do not show: two stores that are asked for the same dots, live at both, have the same sums
+// unless keys were lost or changed. The element alone decides whether a part ends, so two stores split alike. One
+// call opens one iterator for a short while, reads a bounded number of keys, and ends a part where it stops. The
+// clock must not change during the call. ElementDigests returns bigset.ErrNotFound if the store does not know the
+// set, bigset.ErrUnresolved for an unresolved key, and bigset.ErrCorrupt for a block that cannot be read.
 func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {
 	if r.Mean < 1 || r.Mean > bigset.ElementsMeanMax {
 		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, r.Mean)
@@ -104,18 +105,18 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 	return nil
 }
 
-// digesting makes the parts as elements come.
+// digesting makes the parts as elements are read.
 type digesting struct {
 	bigset.ElementDigests
 	mean    uint64
-	element []byte // the element at hand
-	buf     []byte // what is hashed of it; empty when no key of it counts
+	element []byte // the current element
+	buf     []byte // what is hashed of the element; empty if none of its keys counts
 	part    bigset.ElementDigest
-	bytes   int  // of bounds
-	full    bool // the call ends with the element at hand
+	bytes   int  // bytes of bounds
+	full    bool // the call ends with the current element
 }
 
-// key takes a key of the element at hand. What is hashed is part of the protocol between replicas.
+// key adds a key of the current element. What is hashed is part of the protocol between replicas.
 func (g *digesting) key(actor []byte, counter uint64) {
 	if len(g.buf) == 0 {
 		g.buf = append(binary.AppendUvarint(g.buf, uint64(len(g.element))), g.element...)
@@ -124,7 +125,7 @@ func (g *digesting) key(actor []byte, counter uint64) {
 	g.buf = binary.BigEndian.AppendUint64(g.buf, counter)
 }
 
-// endElement takes the element at hand into the part, and ends that behind it when the element says so, or when the call is full.
+// endElement adds the current element to the part. It ends the part if the element is a boundary or the call is full.
 func (g *digesting) endElement() {
 	if len(g.buf) > 0 {
 		all := sha256.Sum256(g.buf)
@@ -139,7 +140,7 @@ func (g *digesting) endElement() {
 	}
 }
 
-// endPart ends a part with the element at hand. The last one of a range is left out when it holds nothing.
+// endPart ends a part with the current element. It omits the last part of a range if that part is empty.
 func (g *digesting) endPart(last bool) {
 	if g.part.Elements == 0 && (last || len(g.Parts) > 0 && string(g.Parts[len(g.Parts)-1].Bound) == string(g.element)) {
 		return
@@ -151,7 +152,8 @@ func (g *digesting) endPart(last bool) {
 	g.full = g.full || len(g.Parts) == bigset.ElementPartsMax-1 || g.bytes >= elementPartsBytes
 }
 
-// endsPart reports whether a part ends behind an element, as one of mean elements does. It is part of the protocol.
+// endsPart reports whether a part ends after an element, if parts have mean elements on average. It is part of the
+// protocol.
 func endsPart(element []byte, mean uint64) bool {
 	if mean == 1 {
 		return true

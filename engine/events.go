@@ -8,18 +8,18 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
-// What a store tells about.
+// Kinds of events.
 const (
 	EventFlush       EventKind = EventKind(lsm.EventFlush)       // a memtable became tables
 	EventCompaction  EventKind = EventKind(lsm.EventCompaction)  // Pebble rewrote tables
 	EventRewrite     EventKind = "rewrite"                       // the rewriter swapped a span
 	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
-	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
+	EventHeal        EventKind = "heal"                          // lost keys of a set were restored: Keys is their number
 	EventExcise      EventKind = "excise"                        // an emptied set's element range was excised
-	EventPublish     EventKind = "publish"                       // the drop filter may drop more keys of a set: one event for each set, at most every 20 ms
+	EventPublish     EventKind = "publish"                       // the drop filter may drop more keys of a set; at most every 20 ms for each set
 	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
 	EventFailed      EventKind = EventKind(lsm.EventFailed)      // the store takes no more writes
@@ -37,7 +37,7 @@ type Event struct {
 	Keys     int    // rewrite: keys read
 	Dropped  int    // rewrite: keys left out
 	Resolved int    // rewrite: unresolved keys that were resolved
-	Dots     uint64 // publish: dead dots that the drop filter has now and had not before, those without a key included
+	Dots     uint64 // publish: dead dots that are new to the drop filter, including those without a key
 	BytesIn  int64  // bytes of tables read
 	BytesOut int64  // bytes of tables written
 	Took     time.Duration
@@ -47,7 +47,7 @@ type Event struct {
 
 func (s *Store) event(e Event) { s.opt.Events(e) }
 
-// passOn passes on what the store below the sets has done by itself.
+// passOn passes on the events of the Pebble store below.
 func (s *Store) passOn(e lsm.Event) {
 	s.event(Event{Kind: EventKind(e.Kind), Set: e.Set, Actor: e.Actor, BytesIn: e.BytesIn, BytesOut: e.BytesOut, Took: e.Took, Err: e.Err})
 }
@@ -58,22 +58,22 @@ type counters struct {
 	published atomic.Uint64 // tombstones handed to the drop filter
 
 	lookUps         atomic.Uint64 // elements looked up, by queries and by policy coordinator
-	ingests         atomic.Uint64 // spans of other stores that came in as tables
+	ingests         atomic.Uint64 // portions of sets from other stores that were ingested as tables
 	ingestBytes     atomic.Uint64
 	locatedInLog    atomic.Uint64 // keys that Locate found in the log of recent writes
-	locatedByScan   atomic.Uint64 // and by scans
+	locatedByScan   atomic.Uint64 // and keys that it found by scans
 	locateScans     atomic.Uint64
 	locateSkips     atomic.Uint64 // blocks of tables, index blocks and tables that they did not read
 	runsPassed      atomic.Uint64 // dead runs that readers seeked over
 	rewrites        atomic.Uint64 // spans swapped
 	rewritesLeft    atomic.Uint64
 	rewriteKeys     atomic.Uint64 // element keys read by the rewriter
-	rewriteDrops    atomic.Uint64 // of them those left out
+	rewriteDrops    atomic.Uint64 // of these, keys left out
 	rewriteResolved atomic.Uint64 // unresolved keys that were resolved
 	rewriteBytes    atomic.Uint64 // bytes of tables that the rewriter wrote
-	sweepBytes      atomic.Uint64 // of them those of sweeps
+	sweepBytes      atomic.Uint64 // of these, bytes of sweeps
 	excises         atomic.Uint64
-	rewriting       atomic.Int64 // spans that passes are at
+	rewriting       atomic.Int64 // spans that passes are working on
 
 	queued, held lsm.Timing
 }

@@ -27,7 +27,7 @@ func Example() {
 	friends := []byte("friends")
 	_, err = store.Add(ctx, friends, [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
-	seen, err := store.Look(ctx, friends, []byte("paul")) // is paul there, and what was seen of him
+	seen, err := store.Look(ctx, friends, []byte("paul")) // the context of paul: what we have seen of him
 	check(err)
 	_, err = store.Write(ctx, friends, []bigset.Op{bigset.Remove([]byte("paul"), seen)}, bigset.WriteOptions{})
 	check(err)
@@ -97,7 +97,7 @@ func ExampleStore_Tokens() {
 	fmt.Println(err)
 	// Output:
 	// removed 1
-	// keyscheme: token: of another element
+	// keyscheme: token: issued for another element
 }
 
 // Bloom filters live in the same store: a key that was marked is never denied.

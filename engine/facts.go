@@ -9,10 +9,11 @@ import (
 	"bigset/keyscheme"
 )
 
-// ApplyFacts takes facts of another replica. They are checked against what this store has seen at the moment of application: a key
-// whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
-// No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
-// with another one nothing has changed, unless it wraps bigset.ErrFailed.
+// ApplyFacts applies facts of another replica. Each key is checked against what this store has seen at the moment of
+// application: a key whose dot is seen is left alone. Otherwise key and dot enter in one batch or, if the dot is
+// dead, the dot alone. f.Dead is added to Dead. No other dot enters Seen (rule R0). A nil error means that the facts
+// are as durable as asked for, also when nothing changed. With any other error nothing has changed, unless it wraps
+// bigset.ErrFailed.
 func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, o bigset.ApplyOptions) (bigset.FactsResult, error) {
 	if err := f.Check(); err != nil {
 		return bigset.FactsResult{}, err
@@ -24,7 +25,7 @@ func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, o bigset.ApplyOp
 	return w.result, nil
 }
 
-// facts are those of another replica as work.
+// facts are the facts of another replica as work.
 type facts struct {
 	bigset.Facts
 	result bigset.FactsResult
@@ -45,7 +46,7 @@ func (f *facts) size(prefixBytes int) (keys, bytes int) {
 	return keys, bytes
 }
 
-// applyFacts takes facts into the batch.
+// applyFacts adds facts to the batch.
 func (b *builder) applyFacts(f *facts) error {
 	last := f.Dead.Max(b.actor)
 	for i := range f.Keys {
@@ -59,7 +60,7 @@ func (b *builder) applyFacts(f *facts) error {
 		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, last, b.counter)
 	}
 	f.result.Dead = b.addAllDead(f.Dead)
-	for i := range f.Keys { // what has just died is seen by now, and gets no key
+	for i := range f.Keys { // a dot that has just died is seen by now, and gets no key
 		for _, d := range f.Keys[i].Dots {
 			if b.learn(d) {
 				b.put(f.Keys[i].Name, d, keyscheme.OpAdd, nil)
@@ -71,11 +72,12 @@ func (b *builder) applyFacts(f *facts) error {
 	return nil
 }
 
-// addDeadSinglyMax is how many dots enter Dead one by one, as an operand of their own size. More of them are united as a clock.
+// addDeadSinglyMax is how many dots enter Dead one by one, as an operand of their own size. More dots are joined as a
+// clock.
 const addDeadSinglyMax = 4096
 
-// addAllDead puts a clock into Seen and Dead, and returns how many of its dots are new to Dead. It costs what is new, beside the
-// search for it.
+// addAllDead puts a clock into Seen and Dead, and returns how many of its dots are new to Dead. Apart from the search
+// for new dots, the cost depends on their number alone.
 func (b *builder) addAllDead(dead *clock.Clock) (grown uint64) {
 	if b.st.dead.Descends(dead) {
 		return 0

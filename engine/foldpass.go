@@ -13,11 +13,11 @@ import (
 	"bigset/keyscheme"
 )
 
-// The fold pass resolves the wide contexts of unresolved keys. It runs inside the rewriter, which reads those keys anyway: what a
-// context kills is put into Dead and made durable, and then the swap takes the key away, or its context.
+// The fold pass resolves the wide contexts of unresolved keys. It runs inside the rewriter, which reads those keys
+// anyway. What a context kills is put into Dead and made durable; then the swap removes the key, or its context.
 
-// endElement takes the keys of one element, all but those that are resolved and dead, into what is to be kept: as they are, or
-// as the fold pass leaves them if one is open.
+// endElement keeps the keys of one element, except those that are resolved and dead. It keeps them as they are or, if
+// one is unresolved, as the fold pass leaves them.
 func (p *pass) endElement() error {
 	keys := p.element
 	p.element = keys[:0]
@@ -78,7 +78,8 @@ func (s *Store) amend(st *set, killed []clock.Dot, unresolved int64) error {
 	return nil
 }
 
-// raiseSiblings writes down that elements of a set may have several live dots, if that is not known. Writers are held.
+// raiseSiblings records that elements of a set may have several live dots, if that is not recorded yet. Writers are
+// held.
 func (s *Store) raiseSiblings(st *set) (err error) {
 	st.mu.RLock()
 	raised := st.flags&keyscheme.FlagSiblings != 0
@@ -107,11 +108,12 @@ func (st *set) unresolvedKeys() int64 {
 	return st.unresolved
 }
 
-// recountOnce counts the unresolved keys of a set anew where the count may be wrong. A swap and the count of what it resolved can't be
-// one write: a crash between them, or a copy of that moment, leaves the count too high. Nothing goes wrong then, but the set
-// would be taken for ever for one with something to resolve, and never be excised. A store that is still in its first
-// incarnation has not crashed and is no copy, so what is stored is trusted. In others nothing tells which sets were being
-// rewritten: each is counted once, whenever it matters first, and that holds until the store is closed.
+// recountOnce counts the unresolved keys of a set again if the count may be wrong. A swap and the count of what it
+// resolved cannot be one write: a crash between them, or a copy of that moment, leaves the count too high. That
+// breaks nothing, but the set would always seem to have something to resolve, and would never be excised. A store
+// that is still in its first incarnation has not crashed and is no copy, so its stored counts are trusted. In other
+// stores nothing records which sets were being rewritten. Each set is counted once, when it first matters, and that
+// count holds until the store is closed.
 func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	if st.unresolvedKeys() == 0 || s.db.FirstIncarnation() {
 		return nil
@@ -121,7 +123,7 @@ func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	}
 	s.passes.RLock()
 	defer s.passes.RUnlock()
-	st.passes.Lock() // no key is resolved meanwhile
+	st.passes.Lock() // so that no key is resolved during the count
 	defer st.passes.Unlock()
 	if err := s.recount(ctx, st); err != nil {
 		return fmt.Errorf("engine: count unresolved keys of %q: %w", st.name, lsm.DiskError(err))

@@ -16,31 +16,32 @@ import (
 	"bigset/keyscheme"
 )
 
-// A dot that was seen, is not dead and has no key is damage: the key is lost. Another replica has it (Locate there). It may not be
-// written again as other keys are: a copy of it that no iterator shows may still be in a table, and a second record over that one
-// can make a later compaction panic (Pebble issue 6168). So a pass of the rewriter puts it back: the span around it is copied with
-// the key in it, and swapped in for all that the span held, whatever that was.
+// A dot that was seen, is not dead and has no key is damage: the key is lost. Another replica has it (its Locate
+// finds it). It must not be written again like other keys: a copy that no iterator shows may still be in a table, and
+// a second record over that copy can make a later compaction panic (Pebble issue 6168). So a pass of the rewriter
+// restores it: the span around it is copied with the key in it, and swapped in for everything that the span held.
 
 const (
-	// healGap is how many keys behind the last one that was put back a pass goes on for the next one, before it ends its span.
+	// healGap is how many keys a pass reads after the last restored one in search of another, before it ends its
+	// span.
 	healGap = 1000
-	// healTries is how often a span that is being written is tried.
+	// healTries is how often a pass over a span is tried while the span is being written.
 	healTries = 3
 )
 
-// Heal puts back keys that were lost, from facts that another replica has told: each whose dot has been seen here and is not dead,
-// and that is not stored under its element. All others are left alone, so it takes nothing away, brings nothing dead back, and may
-// be repeated. Deaths among the facts are applied first, as by ApplyFacts. All that is stored around such a key is copied, as the
-// rewriter does it: a few thousand keys and one swap for each stretch of lost ones. What it has put back is durable when it returns;
-// a crash leaves a swap done or not done.
+// Heal restores lost keys from another replica's facts. A key is restored if its dot is live here and no key with
+// that dot is stored under the element. All other keys are left alone, so Heal takes nothing away, brings nothing
+// dead back, and may be repeated. Deaths among the facts are applied first, as by ApplyFacts. Everything stored
+// around a restored key is copied, as the rewriter does it: a few thousand keys and one swap for each stretch of lost
+// keys. What Heal has restored is durable when it returns; a crash leaves a swap done or not done.
 //
-// Where damage near a lost key can't be read nothing could be copied: the stretch is replaced whole, provided that the facts name all
-// that may be in it, which is every dot that Lost returns. Else the key is left, and the error is bigset.ErrCorrupt, a *CorruptionError
-// that names the file; the others are put back all the same. So it is where the damage reaches the set's clock, or another set: such
-// a store is replaced by a copy.
+// If damage near a lost key cannot be read, Heal replaces the whole stretch, provided that the facts name every dot
+// that Lost returns. Otherwise it leaves the key, restores the others, and returns bigset.ErrCorrupt, a
+// *CorruptionError that names the file. Damage of the set's clock, or that reaches into another set, cannot be
+// healed: replace the store by a copy.
 //
-// Wrong are keys that this store has and should not, for their dots are those of other elements: one is taken away when the facts name
-// its dot under another element and that key is stored here, or could be put back. Others are left alone.
+// The argument wrong lists keys stored under the wrong element. Heal removes one if the facts name its dot under
+// another element and that key exists or can be restored. Others are left alone.
 func (s *Store) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (res bigset.HealResult, err error) {
 	if err := errors.Join(f.Check(), (&bigset.Facts{Set: f.Set, Keys: wrong}).Check()); err != nil {
 		return res, err
@@ -64,7 +65,8 @@ func (s *Store) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) 
 	return res, err
 }
 
-// healHoles fills the holes of a set, with some keys, as far as these go. Those left had not been put back, for damage around them.
+// healHoles fills the holes of a set with keys as far as they suffice. The keys in left could not be restored because
+// of damage around them.
 func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, res *bigset.HealResult) error {
 	put, err := s.fillHoles(ctx, st, keys)
 	filled := map[string]bool{}
@@ -83,7 +85,7 @@ func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, re
 	return err
 }
 
-// takeWrong takes keys away whose dots are stored under the elements that the facts say.
+// takeWrong removes keys whose dots are stored under the elements that the facts name.
 func (s *Store) takeWrong(ctx context.Context, st *set, f *bigset.Facts, wrong []fold.Element, res *bigset.HealResult) error {
 	of := map[clock.Dot][]byte{}
 	for i := range f.Keys {
@@ -139,8 +141,8 @@ func maybeLost(st *set, f *bigset.Facts, res *bigset.HealResult) (keys []keptKey
 	return keys
 }
 
-// heal puts back those of some keys that are lost, span after span. Where one has damage that can't be read its first element is
-// tried alone, and left if that fails, too. It returns those that were left so.
+// heal restores those of the keys that are lost, span after span. If a span has damage that cannot be read, heal
+// tries its first element alone, and leaves that element's keys if this fails, too. It returns the keys that it left.
 func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *bigset.HealResult) (left []keptKey, unreadable error) {
 	alone := false
 	for tries := 1; len(keys) > 0; {
@@ -179,10 +181,10 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *bigset.H
 	return left, unreadable
 }
 
-// never is for passes that are worth it only if they heal something.
+// never is for passes that are worthwhile only if they heal something.
 func never(compaction.Span) bool { return false }
 
-// countIn counts what a pass has done with so many keys.
+// countIn counts what a pass has done with the given number of keys.
 func (h *healing) countIn(res *bigset.HealResult, did *passResult, keys int) {
 	if did.Left {
 		res.Left += len(h.put)
@@ -199,24 +201,24 @@ func elementOf(st *set, key []byte) []byte {
 	return element
 }
 
-// keysBelow returns those of some keys, in order, that are below a bound.
+// keysBelow returns the keys that are below a bound. The keys are in order.
 func keysBelow(keys []keptKey, bound []byte) []keptKey {
 	n, _ := slices.BinarySearchFunc(keys, bound, func(k keptKey, bound []byte) int { return comparator.Compare(k.key, bound) })
 	return keys[:n]
 }
 
-// healing is what a pass puts back into its span, and what it leaves out although that is live. A nil one heals nothing.
+// healing is what a pass restores in its span, and which live keys it leaves out. A nil one heals nothing.
 type healing struct {
-	lost   []keptKey // keys to be put back if they are not found, ascending: those still to come
-	lostAt int       // keys read when the last of them came
-	put    []keptKey // those that were put back
-	died   int       // those whose dots have died since they were looked up
-	unseen int       // those whose dots have not been seen
+	lost   []keptKey // keys to restore if they are not found, ascending: those still to come
+	lostAt int       // keys read when the last of lost was reached
+	put    []keptKey // restored keys
+	died   int       // keys whose dots have died since they were looked up
+	unseen int       // keys whose dots have not been seen
 	wrong  [][]byte  // keys to be left out
-	taken  int       // those of them that were
+	taken  int       // how many of wrong were left out
 }
 
-// puts returns the keys that were put back.
+// puts returns the restored keys.
 func (h *healing) puts() []keptKey {
 	if h == nil {
 		return nil
@@ -224,10 +226,10 @@ func (h *healing) puts() []keptKey {
 	return h.put
 }
 
-// some reports whether a key was put back or left out.
+// some reports whether a key was restored or left out.
 func (h *healing) some() bool { return h != nil && len(h.put)+h.taken > 0 }
 
-// strays reports whether a pass has read on for long since it came by a lost key.
+// strays reports whether a pass has read many keys since it last reached a lost key.
 func (h *healing) strays(read int) bool { return h != nil && read-h.lostAt > healGap }
 
 // takes reports whether a key is to be left out.
@@ -239,7 +241,7 @@ func (h *healing) takes(key []byte) bool {
 	return true
 }
 
-// inject puts those of the lost keys that come before a stored key, or a bound, among what is to be kept, but for the stored key itself.
+// inject keeps the lost keys that come before a stored key, or a bound, but not the stored key itself.
 func (p *pass) inject(before []byte) error {
 	h := p.heals
 	for h != nil && len(h.lost) > 0 {
@@ -253,7 +255,7 @@ func (p *pass) inject(before []byte) error {
 			continue
 		}
 		element, actor, counter, _, _ := keyscheme.DecodeElement(len(p.st.prefix), k.key)
-		v := p.st.view() // younger than the iterator: it knows of the death of a key that the drop filter has hidden since
+		v := p.st.view() // younger than the iterator: it contains the death of a key that the drop filter has hidden since
 		if !v.seen.ContainsBytes(actor, counter) {
 			h.unseen++ // its range was dropped since it was looked up
 			continue

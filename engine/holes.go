@@ -16,39 +16,42 @@ import (
 	"bigset/keyscheme"
 )
 
-// A hole is a stretch of a set that can't be read, for a block of a table is damaged. It is filled from what another replica tells of it:
-// the hole is excised, and tables with all that must be in it are put in its place. Nobody can tell which keys it held but by
-// (Seen minus Dead) minus the keys that can be read elsewhere. So it is filled only when each of those dots is named by the facts:
-// then nothing is lost that was not lost before.
+// A hole is a part of a set that cannot be read because a block of a table is damaged. It is filled from another
+// replica's facts: it is excised, and tables with its keys replace it. Its keys are known only by subtraction: Seen
+// minus Dead, minus the dots of readable keys. So it is filled only if the facts name each of those dots: then
+// nothing is lost that was not lost before.
 //
-//	readable keys   … a b c │ d ▓▓▓▓▓▓▓ m │ n o …       the ends lie an element away from what can't be read, so that Pebble,
+//	readable keys   … a b c │ d ▓▓▓▓▓▓▓ m │ n o …       the ends lie an element away from what cannot be read, so that Pebble,
 //	                        └ lower       └ upper       which cuts the table there, need not read that
 //
-// What other tables hold within a hole can't be read either: a merging iterator stops at an error of any of them. So it must be named, too.
-// The keys at both ends (d, m) are copied. What is written into the hole meanwhile is logged, as for any pass.
+// What other tables hold within a hole cannot be read either: a merging iterator stops at an error of any table. So
+// the facts must name that, too. The keys at both ends (d, m) are copied. Writes into the hole during that time are
+// logged, as for any pass.
 
-// hole is a stretch of a set that can't be read.
+// hole is a part of a set that cannot be read.
 type hole struct {
 	bounds keyscheme.Bounds
-	edge   []keptKey // what can be read within the bounds
+	edge   []keptKey // the readable keys within the bounds
 	cause  error
 }
 
-// readable finds out which keys of a set can be read. One iterator lives for a short while; what is written meanwhile may be found or not.
+// readable finds out which keys of a set can be read. Each iterator lives for a short while; later writes may be
+// found or not.
 type readable struct {
 	s     *Store
 	st    *set
-	seen  *clock.Clock // dots that are looked for
-	found *clock.Clock // those of them that have a key
+	seen  *clock.Clock // dots that are searched for
+	found *clock.Clock // those of seen that have a key
 	holes []hole
 
-	last []byte    // the last element read since the set began, or since the last hole; nil is none
+	last []byte    // the last element read since the set began, or since the last hole; may be nil
 	edge []keptKey // its keys
 }
 
-// Lost returns the dots of a set that were seen, are not dead, and have no key that can be read: damage, to be put back by Heal. It
-// reads the whole set, with short iterators, also behind blocks that can't be read; a key right beside such a block may be named, too.
-// A set of which this store has never heard is bigset.ErrNotFound, an unresolved key bigset.ErrUnresolved.
+// Lost returns the dots of a set that were seen, are not dead, and have no readable key. That is damage, which Heal
+// repairs. Lost reads the whole set, with short iterators, also after blocks that cannot be read. A key next to such
+// a block may be named, too. It returns bigset.ErrNotFound if the store does not know the set, and
+// bigset.ErrUnresolved for an unresolved key.
 func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		v := readable{s: s, st: st, seen: st.view().seen}
@@ -61,7 +64,7 @@ func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err e
 	return lost, err
 }
 
-// lost returns the dots without a key that are not dead by now. Those of a range that was dropped meanwhile are not lost.
+// lost returns the dots without a key that are not dead by now. Dots of a range that was dropped since are not lost.
 func (v *readable) lost() *clock.Clock {
 	now, lost := v.st.view(), v.seen.Clone()
 	lost.Subtract(v.found)
@@ -86,7 +89,7 @@ func (v *readable) run(ctx context.Context) error {
 	return nil
 }
 
-// forward reads on until it has taken long. It returns the bound to go on from, nil at the end.
+// forward reads until its iterator has become old. It returns the bound to continue from, nil at the end.
 func (v *readable) forward(ctx context.Context, b keyscheme.Bounds) (next []byte, err error) {
 	began, old := time.Now(), false
 	err = v.each(ctx, b, (*pebble.Iterator).First, (*pebble.Iterator).Next, func(n int, element []byte, k keptKey) bool {
@@ -104,7 +107,7 @@ func (v *readable) forward(ctx context.Context, b keyscheme.Bounds) (next []byte
 	return next, err
 }
 
-// take takes a key of a dot that is looked for.
+// take records a key whose dot is searched for.
 func (v *readable) take(k keptKey) {
 	_, actor, counter, _, _ := keyscheme.DecodeElement(len(v.st.prefix), k.key)
 	if v.seen.ContainsBytes(actor, counter) {
@@ -113,7 +116,7 @@ func (v *readable) take(k keptKey) {
 	}
 }
 
-// each reads keys within some bounds until yield reports false.
+// each reads the keys within the bounds until yield reports false.
 func (v *readable) each(
 	ctx context.Context, b keyscheme.Bounds, first, next func(*pebble.Iterator) bool, yield func(n int, element []byte, k keptKey) bool,
 ) (err error) {
@@ -151,13 +154,13 @@ func (v *readable) each(
 	return it.Error()
 }
 
-// enterHole finds the other end of a hole, where the reading goes on.
+// enterHole finds the other end of a hole, where reading continues.
 func (v *readable) enterHole(ctx context.Context, at []byte, cause error) (next []byte, err error) {
 	whole := v.st.prefix.Elements()
 	h := hole{bounds: keyscheme.Bounds{Lower: at}, edge: v.edge, cause: cause}
 	if v.last != nil {
 		h.bounds.Lower = v.st.prefix.AppendElementBound(nil, v.last)
-	} else if n := len(v.holes); n > 0 { // nothing could be read in between
+	} else if n := len(v.holes); n > 0 { // nothing was readable in between
 		h.bounds.Lower, h.edge = v.holes[n-1].bounds.Lower, v.holes[n-1].edge
 		v.holes = v.holes[:n-1]
 	}
@@ -167,7 +170,7 @@ func (v *readable) enterHole(ctx context.Context, at []byte, cause error) (next 
 		end = v.st.prefix.AppendElementAfter(nil, damage.To)
 	}
 	v.last, v.edge = nil, nil
-	var seconds []byte // the last element but one that was read backwards: the hole ends before it
+	var seconds []byte // the second to last element that was read backwards: the hole ends before it
 	n := 0
 	err = v.each(ctx, keyscheme.Bounds{Lower: h.bounds.Lower, Upper: end}, (*pebble.Iterator).Last, (*pebble.Iterator).Prev,
 		func(_ int, element []byte, k keptKey) bool {
@@ -179,7 +182,7 @@ func (v *readable) enterHole(ctx context.Context, at []byte, cause error) (next 
 			return true
 		})
 	if err = lsm.DiskError(err); !errors.Is(err, bigset.ErrCorrupt) {
-		return nil, errors.Join(err, cause) // or what could not be read can be read the other way round
+		return nil, errors.Join(err, cause) // or the unreadable part can be read backwards
 	}
 	h.edge = append(h.edge, v.edge...)
 	v.last, v.edge = nil, nil
@@ -195,7 +198,7 @@ func (v *readable) enterHole(ctx context.Context, at []byte, cause error) (next 
 	return h.bounds.Upper, nil
 }
 
-// firstFrom returns the bound before the first element within some bounds, or their end.
+// firstFrom returns the bound before the first element within the bounds, or their end.
 func (v *readable) firstFrom(ctx context.Context, b keyscheme.Bounds) (at []byte, err error) {
 	at = b.Upper
 	if comparator.Compare(b.Lower, b.Upper) == 0 {
@@ -211,8 +214,8 @@ func (v *readable) firstFrom(ctx context.Context, b keyscheme.Bounds) (at []byte
 // holesMax is how many holes of a set one Heal fills.
 const holesMax = 64
 
-// fillHoles fills the holes of a set with some keys, in order. It returns those that were put in; the error is that of the first
-// hole that had to be left.
+// fillHoles fills the holes of a set with the given keys, which are in order. It returns the keys that it put in. The
+// error is that of the first hole that had to be left.
 func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []keptKey, err error) {
 	s.passes.RLock()
 	defer s.passes.RUnlock()
@@ -231,8 +234,8 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 	return put, nil
 }
 
-// fillHole fills the first hole that a readable has found, and returns what it has put in. What is written into the hole is logged before
-// a second one begins, which is of what was there until then.
+// fillHole fills the first hole that was found, and returns the keys that it put in. It first begins to log writes
+// into the hole, then reads the set again for the dots that were seen at that moment.
 func (v *readable) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, err error) {
 	s, bounds := v.s, v.holes[0].bounds
 	p := s.newPass(v.st, bounds, &healing{})
@@ -247,7 +250,7 @@ func (v *readable) fillHole(ctx context.Context, keys []keptKey) (put []keptKey,
 		}
 		if len(v.holes) == 0 || comparator.Compare(v.holes[0].bounds.Lower, bounds.Lower) != 0 ||
 			comparator.Compare(v.holes[0].bounds.Upper, bounds.Upper) != 0 {
-			return nil // it has moved: once more
+			return nil // the hole has moved: try again
 		}
 		h := v.holes[0]
 		if p.heals.put, err = v.fits(&h, keys); err != nil {
@@ -266,15 +269,15 @@ func (v *readable) fillHole(ctx context.Context, keys []keptKey) (put []keptKey,
 			return fmt.Errorf("engine: fill a hole of %q: %w", v.st.name, lsm.DiskError(err))
 		}
 		put = p.heals.put
-		s.damages.Forget(lsm.Damaged{Name: string(v.st.name)}) // what is damaged still is met again
+		s.damages.Forget(lsm.Damaged{Name: string(v.st.name)}) // damage that remains will be met again
 		s.event(Event{Kind: EventHeal, Set: v.st.name, Keys: len(put)})
 		return nil
 	})
 	return put, err
 }
 
-// fits returns those of some keys that are to be put into a hole. Its error is the hole's, when there is a lost dot that none of
-// the keys is of: its key may be in there.
+// fits returns those of the keys that go into a hole. It returns the hole's error if some lost dot belongs to none of
+// the keys: that dot's key may be in the hole.
 func (v *readable) fits(h *hole, keys []keptKey) (put []keptKey, err error) {
 	lost := v.lost()
 	left := lost.Clone()

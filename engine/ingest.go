@@ -17,27 +17,32 @@ import (
 	"bigset/keyscheme"
 )
 
-// A portion of another store comes in as tables, which is faster than key by key.
+// A portion of another store is ingested as tables, which is faster than key by key.
 //
 //	1 leave out the keys whose dots are seen or dead, write the rest to tables
-//	2 look again whether a dot has been seen meanwhile: then once more from 1     writers held, milliseconds
+//	2 if a dot has been seen since then, begin again at 1                         writers held, milliseconds
 //	  sync the log; clock and tombstone go to a table, too
 //	3 ingest all tables at once; then Seen and Dead in memory
 //
-// So key and dot enter together (R0), and no table holds a key that the store has, not even for a moment: of two copies of a key
-// one could be left out by the drop filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
-// with the tables, names the dots of batches that may not be.
+// So key and dot enter together (R0), and no table holds a key that the store has, not even for a moment: of two
+// copies of a key the drop filter could leave out one and not the other (Pebble issue 6168). The log is synced
+// because Seen, which is durable with the tables, names the dots of batches that may not be durable.
 
 // ingestKeysMin is the number of new keys below which a portion is applied as facts.
 const ingestKeysMin = 1000
 
-// ingestTries is how often keys are chosen anew, because some of them came meanwhile, before writers are held for it.
+// ingestTries is how often keys are chosen again, because some of them arrived in between, before writers are held
+// for it.
 const ingestTries = 3
 
-// IngestPortion takes a portion of another store, by the rules of ApplyFacts: each key is checked against what this store has seen at the moment
-// at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
-// in any order and any number of times. What is malformed, or names dots that this store has never issued, is bigset.ErrFacts, what is too
-// large bigset.ErrLimit; then, and with any other error that does not wrap bigset.ErrFailed, nothing has changed.
+// IngestPortion ingests a portion of another store, by the rules of ApplyFacts: each key is checked against what this
+// store has seen at the moment at which it enters, and portion.Dead is added to Dead. The portion is durable when
+// IngestPortion returns, and a crash leaves all of it or nothing. Portions may come in any order and any number of
+// times.
+//
+// IngestPortion returns bigset.ErrFacts for a portion that is malformed or names dots that this store has never
+// issued, and bigset.ErrLimit for one that is too large. With these errors, and with any other that does not wrap
+// bigset.ErrFailed, nothing has changed.
 func (s *Store) IngestPortion(ctx context.Context, portion *bigset.Portion) (res bigset.FactsResult, err error) {
 	if err := bigset.CheckName(portion.Set); err != nil {
 		return res, err
@@ -61,18 +66,18 @@ func (s *Store) IngestPortion(ctx context.Context, portion *bigset.Portion) (res
 
 // ingestion is one IngestPortion.
 type ingestion struct {
-	copied  // the keys that were chosen
+	copied  // the chosen keys
 	st      *set
 	dead    *clock.Clock
 	keys    []byte              // the portion's keys, one after the other
-	keyEnds []int               // where each ends in keys
-	dots    []bigset.PortionDot // of each
+	keyEnds []int               // where each key ends in keys
+	dots    []bigset.PortionDot // of each key
 	actors  []clock.Actor
 	all     *clock.Clock
 	brought *clock.Clock
 }
 
-// unpack takes the portion's keys and checks them.
+// unpack copies the portion's keys and checks them.
 func (in *ingestion) unpack(portion *bigset.Portion) error {
 	r := bigset.NewPortionReader(portion.Keys)
 	count := max(0, min(portion.Count, len(portion.Keys)/bigset.PortionKeyBytesMin))
@@ -134,7 +139,7 @@ func (in *ingestion) inKey(i int) []byte {
 }
 
 func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
-	in.s.passes.RLock() // a pass or a sweep would copy its span without these keys
+	in.s.passes.RLock() // a concurrent pass or sweep would copy its span without these keys
 	defer in.s.passes.RUnlock()
 	in.st.passes.Lock()
 	defer in.st.passes.Unlock()
@@ -196,25 +201,25 @@ func (in *ingestion) choose(seen *clock.Clock) {
 	}
 }
 
-// writeKeys writes the keys that were chosen to one table.
+// writeKeys writes the chosen keys to one table.
 func (in *ingestion) writeKeys() error {
 	in.tables = []copiedTable{{last: len(in.ends)}}
 	return in.write(&in.tables[0], nil)
 }
 
-// apply takes the portion as facts: little of it is new.
+// apply applies the portion as facts: little of it is new.
 func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 	f := bigset.Facts{Set: in.st.name, Dead: in.dead}
 	for i := range in.dots {
 		dot := in.dot(i)
 		if !in.brought.Contains(dot) {
-			continue // seen or dead, and that is for ever
+			continue // seen or dead, which never changes
 		}
 		element, _, _, _, _ := keyscheme.DecodeElement(len(in.st.prefix), in.inKey(i))
 		f.Keys = append(f.Keys, fold.Element{Name: element, Dots: []clock.Dot{dot}})
 	}
 	own := in.s.actorOf(in.st)
-	if err := in.checkOwn(own, in.st.view().seen.Max(own)); err != nil { // also of keys that are left out
+	if err := in.checkOwn(own, in.st.view().seen.Max(own)); err != nil { // also for keys that are left out
 		return bigset.FactsResult{}, err
 	}
 	return in.s.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: bigset.Sync})
@@ -228,7 +233,7 @@ func (in *ingestion) checkOwn(own clock.Actor, last uint64) error {
 	return nil
 }
 
-// ingest puts the tables, and clock and tombstone with them, into the store. Writers are held.
+// ingest adds the tables, together with clock and tombstone, to the store. Writers are held.
 func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err error) {
 	s, st := in.s, in.st
 	b := s.newBuilder(st, nil)
@@ -261,7 +266,8 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 	if b.runs != nil && len(in.ends) > 0 {
 		b.runs.splitRange(keyRange{in.key(0), in.key(len(in.ends) - 1)})
 	}
-	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+	// Pebble calls only one error fatal here: a MANIFEST that cannot be written. It cannot be recovered from, and the
+	// process ends.
 	if err := s.db.Ingest(ctx, paths); err != nil {
 		if b.runs != nil {
 			b.runs.applied()

@@ -14,17 +14,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// What is kept of requests goes to another store with a copy of its sets. A store that has a record answers for the events in it, and counts
-// as one that has them. So it takes a record only when it has seen their dots and what they killed is dead here: a copy sends records last.
+// The records of requests are copied to another store together with its sets. A store that has a record answers for
+// the events in it, and counts as one that has them. So it accepts a record only when it has seen the dots of the
+// events, and what they killed is dead here: a copy sends records last.
 
-// A page of records that are in memory at a time: after that many, or after that many bytes on disk, it ends. One record may have many events.
+// A page holds the records that are in memory at a time. It ends after requestsPage records, or after
+// requestsPageBytes bytes on disk. One record may have many events.
 const (
 	requestsPage      = 256
 	requestsPageBytes = 1 << 20
 )
 
-// Requests lists what this store keeps of clients' requests to sets in the slots from first to last, both included: those that KnowsRequest would
-// know, in the order of slots, and those of one set together. The list is no one moment. What is damaged is left out.
+// Requests lists what this store keeps of clients' requests to sets in the slots from first to last, both included:
+// the requests that KnowsRequest would know. They are in the order of slots, and those of one set are together. The
+// list is not of one moment. Damaged records are left out.
 func (s *Store) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
 	return func(yield func(bigset.KeptRequest, error) bool) {
 		keys, err := s.requestKeys(ctx, first, last)
@@ -60,7 +63,7 @@ func (s *Store) requestKeys(ctx context.Context, first, last keyscheme.Slot) ([]
 	return keys, nil
 }
 
-// within returns the keys of records in slots, which are given as keys begin with them.
+// within returns the keys of records in a range of slots, which are given as the first bytes of keys.
 func (l *requestLog) within(first, last []byte) (keys []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +76,7 @@ func (l *requestLog) within(first, last []byte) (keys []string) {
 	return keys
 }
 
-// readRequests returns the records of the first keys that are not forgotten, as many as fit in a page, and the keys after those.
+// readRequests returns the first records that are not forgotten, as many as fit in a page, and the keys after those.
 func (s *Store) readRequests(ctx context.Context, keys []string) (page []bigset.KeptRequest, rest []string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -113,10 +116,10 @@ func (s *Store) readRequests(ctx context.Context, keys []string) (page []bigset.
 	return page, keys, nil
 }
 
-// KeepRequests takes what another store keeps of requests to one set, and reports how many it has taken. A record is left out unless this store has
-// seen the dots of its events and what they killed is dead here, and where it is here already, or too old. Those that were taken are forgotten
-// when they would be at the store that they are from. A nil error means that those that were taken are as durable as asked for; with another one nothing has
-// changed, unless it wraps bigset.ErrFailed.
+// KeepRequests accepts records of requests to one set from another store, and reports how many it accepted. A record
+// is skipped if it exists here, is too old, or if the store has not seen the dots of its events or what they killed
+// is not dead here. A record expires when it would have expired at its sender. A nil error means that the accepted
+// records are as durable as asked for. With any other error nothing has changed, unless it wraps bigset.ErrFailed.
 func (s *Store) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, err error) {
 	if len(all) == 0 {
 		return 0, ctx.Err()
@@ -148,7 +151,7 @@ type keeping struct {
 	taken int
 }
 
-func (k *keeping) adds() bool { return true } // they take room
+func (k *keeping) adds() bool { return true } // records take room
 
 func (k *keeping) size(prefixBytes int) (keys, bytes int) {
 	for i := range k.all {
@@ -160,7 +163,7 @@ func (k *keeping) size(prefixBytes int) (keys, bytes int) {
 	return len(k.all), bytes
 }
 
-// requestEventBytes is about what an event takes in a record, without the dots that it killed.
+// requestEventBytes is about the size of an event in a record, without the dots that it killed.
 const requestEventBytes = 12
 
 func (k *keeping) looksUp(bigset.Policy) bool { return false }
@@ -178,7 +181,7 @@ func (k *keeping) into(b *builder, _ *request) error {
 	return nil
 }
 
-// mayKeep reports whether a record of another store is to be taken.
+// mayKeep reports whether a record of another store may be accepted.
 func (b *builder) mayKeep(r *bigset.KeptRequest) bool {
 	if r.Age > b.s.opt.RequestAge {
 		return false
@@ -196,7 +199,7 @@ func (b *builder) mayKeep(r *bigset.KeptRequest) bool {
 	return !b.keeps(r)
 }
 
-// keeps reports whether a record of the same events is here and is not forgotten.
+// keeps reports whether a record of the same events exists here and is not forgotten.
 func (b *builder) keeps(r *bigset.KeptRequest) (found bool) {
 	same := func(o *keyscheme.Request) bool { return o.Actor == r.Actor && o.First == r.First }
 	if o := b.requests[string(r.ID)]; o != nil && same(o) {
@@ -214,7 +217,7 @@ func (b *builder) keeps(r *bigset.KeptRequest) (found bool) {
 	return found
 }
 
-// keepAged takes a record of another store, with the age that it has there.
+// keepAged keeps a record of another store, with the age that it has there.
 func (b *builder) keepAged(k *bigset.KeptRequest) {
 	now := b.s.millis()
 	r := &keyscheme.Request{Millis: now - min(now, uint64(k.Age.Milliseconds())), Actor: k.Actor, First: k.First, Items: k.Events}

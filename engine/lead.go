@@ -211,13 +211,16 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 
 // reportApplied calls Applied of the requests that asked for it, while the sync of their group is under way.
 func reportApplied(group []*request) {
-	var g bigset.Group
+	var g *bigset.Group
+	if len(group) > 1 {
+		g = &bigset.Group{}
+	}
 	for _, r := range group {
 		if r.opt.Applied != nil && r.err == nil && !r.result.Delta.Empty() {
-			r.opt.Applied(r.result, &g)
+			r.opt.Applied(r.result, g)
 		}
 	}
-	if g.Done != nil {
+	if g != nil && g.Done != nil {
 		g.Done()
 	}
 }

@@ -24,14 +24,15 @@ const (
 	locateRunsMax  = 10_000
 )
 
-// Locate says of each of some dots of a set what this store has of it: its key, its death, or nothing, and then the answer
-// does not name the dot. That claims nothing: the dot may not be known here, or its key may be lost. Answers come in chunks, each
-// right by itself and of no more than 1,000 keys: keys first, then deaths, so that who applies them in this order has what replaced
-// a dot before it loses the dot. A dot that dies meanwhile may be named by both.
+// Locate looks up dots of a set. For each it yields the key, or that the dot is dead, or nothing. A dot that is not
+// named may be unknown here, or its key may be lost. Answers come in chunks of at most 1,000 keys, each right by
+// itself. Keys come before deaths, so a receiver that applies them in order stores the replacement before it drops
+// the replaced dot. A dot that dies during the call may be in both.
 //
-// Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
-// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is bigset.ErrNotFound; a key with an unresolved context that
-// is asked for is bigset.ErrUnresolved. The clock must not change meanwhile.
+// Locate searches the log of recent writes, which is in memory (KeepRecent). If some keys are not in it, one scan of
+// the set follows. It ends with the last of those keys and skips blocks that are known to hold none. Locate returns
+// bigset.ErrNotFound if the store does not know the set, and bigset.ErrUnresolved for a requested key with an
+// unresolved context. The clock must not change during the call.
 func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
 		s.KeepRecent()
@@ -57,11 +58,11 @@ func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter
 type locating struct {
 	s     *Store
 	st    *set
-	want  *clock.Clock // dots whose keys are looked for
-	got   *clock.Clock // those of them that were found
-	left  uint64       // how many were not
+	want  *clock.Clock // dots whose keys are searched for
+	got   *clock.Clock // those of want that were found
+	left  uint64       // how many were not found
 	keys  []fold.Element
-	bytes int // of keys' elements
+	bytes int // bytes of elements
 	yield func(bigset.Facts) bool
 }
 
@@ -77,7 +78,7 @@ func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
 			return err
 		}
 	}
-	if l.left > 0 { // what was not found may have died meanwhile
+	if l.left > 0 { // a dot that was not found may have died since
 		l.want.Subtract(l.got)
 		died := l.st.view().dead.Clone()
 		died.Intersect(l.want)
@@ -87,7 +88,7 @@ func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
 	return nil
 }
 
-// yieldLive looks for the keys and yields them. It reports whether to go on.
+// yieldLive searches for the keys and yields them. It reports whether to continue.
 func (l *locating) yieldLive(ctx context.Context) (bool, error) {
 	if !l.lookInLog() {
 		return false, nil
@@ -98,7 +99,7 @@ func (l *locating) yieldLive(ctx context.Context) (bool, error) {
 	return l.scan(ctx)
 }
 
-// yieldDead yields a clock of dead dots in parts. It reports whether to go on.
+// yieldDead yields a clock of dead dots in parts. It reports whether to continue.
 func (l *locating) yieldDead(dead *clock.Clock) bool {
 	part, runs := &clock.Clock{}, 0
 	for run := range dead.Runs() {
@@ -113,7 +114,7 @@ func (l *locating) yieldDead(dead *clock.Clock) bool {
 	return part.Empty() || l.yield(bigset.Facts{Dead: part})
 }
 
-// found notes the key of a dot that was wanted. It reports whether the chunk is full.
+// found records the key of a wanted dot. It reports whether the chunk is full.
 func (l *locating) found(element []byte, dot clock.Dot) (full bool) {
 	if !l.got.Add(dot) {
 		return false
@@ -128,18 +129,19 @@ func (l *locating) found(element []byte, dot clock.Dot) (full bool) {
 	return len(l.keys) >= locateKeysMax || l.bytes >= locateBytesMax
 }
 
-// yieldKeys yields what was found, and counts it by the way in which it was. It reports whether to go on.
+// yieldKeys yields the keys found so far, and counts them for the way in which they were found. It reports whether to
+// continue.
 func (l *locating) yieldKeys(way *atomic.Uint64) bool {
 	keys := l.keys
 	for i := range keys {
-		slices.SortFunc(keys[i].Dots, clock.Dot.Compare) // the log has them in the order in which they came
+		slices.SortFunc(keys[i].Dots, clock.Dot.Compare) // the log has them in the order of writing
 		way.Add(uint64(len(keys[i].Dots)))
 	}
 	l.keys, l.bytes = nil, 0
 	return len(keys) == 0 || l.yield(bigset.Facts{Keys: keys})
 }
 
-// lookInLog looks for keys in the log of recent writes. It reports whether to go on.
+// lookInLog searches the log of recent writes for keys. It reports whether to continue.
 func (l *locating) lookInLog() bool {
 	prefixLen := len(l.st.prefix)
 	for key := range l.s.recent.of(l.st.prefix) {
@@ -158,8 +160,8 @@ func (l *locating) lookInLog() bool {
 	return l.yieldKeys(&l.s.counters.locatedInLog)
 }
 
-// scan looks for keys in the whole set, until all are found. No iterator is open while a chunk is yielded. It reports whether
-// to go on.
+// scan searches the whole set for keys, until all are found. No iterator is open while a chunk is yielded. It reports
+// whether to continue.
 func (l *locating) scan(ctx context.Context) (bool, error) {
 	l.s.counters.locateScans.Add(1)
 	b := l.st.prefix.Elements()
@@ -176,15 +178,15 @@ func (l *locating) scan(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// filter returns a filter of blocks for the dots that are still to be found.
+// filter returns a block filter for the dots that have not been found yet.
 func (l *locating) filter() *lsm.DotFilter {
 	missing := l.want.Clone()
 	missing.Subtract(l.got)
 	return lsm.NewDotFilter(missing, &l.s.counters.locateSkips)
 }
 
-// scanFrom reads keys until the chunk is full, or for as long as an iterator may live. It returns the bound to go on from, nil
-// at the end.
+// scanFrom reads keys until the chunk is full, or for as long as an iterator may live. It returns the bound to
+// continue from, nil at the end.
 func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -192,7 +194,8 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if l.s.db.Closed() {
 		return nil, bigset.ErrClosed
 	}
-	// It need not register as a reader: what the drop filter may hide from it has died, and is told of at the end.
+	// It need not register as a reader: a key that the drop filter hides from it has died, and run reports the death
+	// at the end.
 	it, err := l.s.db.OpenSet(l.st.prefix, &pebble.IterOptions{
 		LowerBound: b.Lower, UpperBound: b.Upper,
 		PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2), l.filter()), // Pebble adds one of its own

@@ -17,23 +17,23 @@ import (
 	"bigset/keyscheme"
 )
 
-// Contains reports whether an element is in a set. An element of an unknown set is absent. It reads one element's keys, which
-// bloom filters guard, and waits for no writer.
+// Contains reports whether a set contains an element. An element of an unknown set is absent. Contains reads the keys
+// of one element, which bloom filters guard, and waits for no writer.
 func (s *Store) Contains(ctx context.Context, name, element []byte) (bool, error) {
 	seen, err := s.Look(ctx, name, element)
 	return seen.Present(), err
 }
 
-// Look returns the context of an element: whether it is in the set, and what a remove or an add has to name in order to act on exactly
-// what was seen. An element of an unknown set is absent. It costs what Contains does.
+// Look returns the context of an element: whether the set contains it, and what a remove or an add must name in order
+// to act on exactly what was seen. An element of an unknown set is absent. Look costs what Contains does.
 func (s *Store) Look(ctx context.Context, name, element []byte) (bigset.Context, error) {
 	var found [1]bigset.Context
 	err := s.lookUp(ctx, name, [][]byte{element}, found[:])
 	return found[0], err
 }
 
-// Subset answers, for each of the elements, whether it is in a set, with its context. Each element is judged at a moment of
-// its own. The set holds all of them when every context is Present.
+// Subset reports for each of the elements whether the set contains it, with its context. Each element is looked up at
+// a moment of its own. The set contains all of them if every context is Present.
 func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]bigset.Context, error) {
 	found := make([]bigset.Context, len(elements))
 	if err := s.lookUp(ctx, name, elements, found); err != nil {
@@ -77,9 +77,10 @@ const lookUpTries = 4
 // lookUpBatch is how many elements are looked up with one iterator.
 const lookUpBatch = 1000
 
-// lookUpIn looks elements up with one iterator. The tombstone that judges a key must be no newer than the iterator, or a key
-// that was replaced a moment ago would be dead and its successor not there yet: the element would vanish. So the set's
-// version is read before, and what looks absent counts only if the version is the same after.
+// lookUpIn looks elements up with one iterator. The tombstone that decides on a key must be no newer than the
+// iterator. Otherwise a key that was replaced a moment ago would be dead and its successor not visible yet: the
+// element would vanish. So the set's version is read before, and an absent element counts only if the version is the
+// same after.
 func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
@@ -98,7 +99,8 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 	return s.lookUpEach(ctx, st, elements, found)
 }
 
-// orderedMin is from how many elements on they are looked up in the order of their keys: iterators then go from one to the next, within a table and a block.
+// orderedMin is the number of elements from which on they are looked up in the order of their keys: iterators then
+// move forward within a table and a block.
 const orderedMin = 4
 
 // keyOrder returns the places of n elements in the order of their keys.
@@ -111,7 +113,7 @@ func keyOrder(n int, element func(i int) []byte) []int {
 	return order
 }
 
-// lookUpEach looks elements up one after the other.
+// lookUpEach looks elements up one after another.
 func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
 	done := 0
 	for try := 1; done < len(elements); try++ {
@@ -178,8 +180,8 @@ func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
 	return s.db.OpenSet(st.prefix, &pebble.IterOptions{UseL6Filters: true})
 }
 
-// elementIters are iterators over the element keys of a set, for look-ups of single elements: of memtables and tables, and of tables alone for elements that no
-// memtable holds. Each is opened when it is needed.
+// elementIters are iterators over the element keys of a set, for look-ups of single elements: one over memtables and
+// tables, and one over tables alone for elements that no memtable holds. Each is opened when it is needed.
 type elementIters struct {
 	s           *Store
 	st          *set
@@ -207,7 +209,7 @@ func (e *elementIters) of(bound []byte) (it *pebble.Iterator, err error) {
 	return e.tables, err
 }
 
-// Close closes them.
+// Close closes the iterators.
 func (e *elementIters) Close() (err error) {
 	if e.all != nil {
 		err = e.all.Close()
@@ -220,8 +222,8 @@ func (e *elementIters) Close() (err error) {
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
 
-// appendDots appends the dots of an element's add keys, dead or not, but for those that the context of an unresolved key
-// supersedes. The actor is one that is likely: a string of it need not be made.
+// appendDots appends the dots of an element's add keys, dead or not, except those that the context of an unresolved
+// key supersedes. If a dot has the actor likely, no string is allocated for it.
 func (e *elementIters) appendDots(dst []clock.Dot, element []byte, likely clock.Actor) ([]clock.Dot, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)

@@ -2,54 +2,61 @@ package engine
 
 import "bigset/engine/internal/lsm"
 
-// LSM tunes the log-structured merge tree below a store. The zero value is the defaults, zero fields are those that each field names. They say how much
-// and how large, and may change from one open to the next: what is on disk is read whatever they are, and takes their form when it is written again.
-// Options.MemTableBytes and Options.BlockCacheBytes are the sizes of a memtable and of the cache of blocks.
+// LSM tunes the log-structured merge tree below a store. The zero value means the defaults; a zero field means the
+// default that its comment names. The fields say how much and how large, and may change from one open to the next:
+// data on disk can be read whatever they are, and takes their form when it is written again. Options.MemTableBytes
+// and Options.BlockCacheBytes are the sizes of a memtable and of the cache of blocks.
 //
-// The rest is fixed, because the store's correctness depends on it. Tables are of Pebble's newest row format: its columnar blocks want prefixes in
-// bytewise order, which those of elements do not have, and its separation of values, which needs columnar blocks, is therefore off. The order of
-// keys, the merger, the events and the files are the store's own.
+// The rest is fixed, because the store's correctness depends on it. Tables use Pebble's newest row format. Its
+// columnar blocks need prefixes in bytewise order, which those of elements do not have. Separation of values needs
+// columnar blocks, and is therefore off. The order of keys, the merger, the events and the files are the store's own.
 type LSM struct {
-	// Compactions is the greatest number of compactions at a time; default 2, at most 256. One more than one runs when level 0 or the debt grows.
+	// Compactions is the greatest number of compactions at a time; default 2, at most 256. More than one runs only
+	// when level 0 or the debt grows.
 	Compactions int
-	// L0CompactionThreshold is how many sublevels of level 0 start a compaction of it; default 4. Fewer make reads cheaper, and more bytes are written.
+	// L0CompactionThreshold is how many sublevels of level 0 start a compaction of it; default 4. A lower value makes
+	// reads cheaper, but more bytes are written.
 	L0CompactionThreshold int
 	// L0CompactionFileThreshold is how many tables of level 0 start a compaction of it; default 500.
 	L0CompactionFileThreshold int
-	// L0StopWritesThreshold is how many sublevels of level 0 make writes wait; default 24. Below L0CompactionThreshold it is refused: writes would wait
-	// for a compaction that does not start.
+	// L0StopWritesThreshold is how many sublevels of level 0 make writes wait; default 24. A value below
+	// L0CompactionThreshold is refused: writes would wait for a compaction that does not start.
 	L0StopWritesThreshold int
 	// LBaseMaxBytes is the greatest size of the level after level 0, in bytes; default 64 MiB. The levels after it grow tenfold each.
 	LBaseMaxBytes int64
 	// TargetFileBytes is about the size of a table of level 0, in bytes; default 2 MiB, at most 4 GiB. It doubles from level to level.
 	TargetFileBytes int64
-	// MemTablesStop is how many memtables, those included that wait for their flush, make writes wait; default 4, at least 2. All of them together may
-	// take MemTablesStop times Options.MemTableBytes.
+	// MemTablesStop is how many memtables, including those that wait for their flush, make writes wait; default 4, at
+	// least 2. Together they may take MemTablesStop times Options.MemTableBytes.
 	MemTablesStop int
 	// FlushSplitBytes is the size in bytes at which a flush begins another table; default twice TargetFileBytes.
 	FlushSplitBytes int64
-	// BlockBytes is the size of a block of a table before compression, in bytes; default 8 KiB, at most 64 MiB. Smaller ones make look-ups read less,
-	// larger ones compress better.
+	// BlockBytes is the size of a block of a table before compression, in bytes; default 8 KiB, at most 64 MiB. With
+	// smaller blocks look-ups read less; larger ones compress better.
 	BlockBytes int
 	// IndexBlockBytes is the size of a block of a table's index, in bytes; default 256 KiB, at most 64 MiB. A larger index has two levels.
 	IndexBlockBytes int
 	// Compression is how blocks are compressed; default CompressionSnappy.
 	Compression Compression
-	// BloomBits is how many bits each element has in the bloom filter of its table; default 10, at most 32, negative for no filter. Look-ups of absent
-	// elements, and adds that look their element up, then read every table that may hold it.
+	// BloomBits is how many bits each element has in the bloom filter of its table; default 10, at most 32. A
+	// negative value means no filter: look-ups of absent elements, and adds that look their element up, then read
+	// every table that may hold it.
 	BloomBits int
 	// MaxOpenFiles bounds the tables that are open at a time; default 1,000.
 	MaxOpenFiles int
-	// BytesPerSync is after how many bytes a table that is being written is synced, so that no sync is long; default 512 KiB.
+	// BytesPerSync is the number of bytes after which a table that is being written is synced, so that no sync is
+	// long; default 512 KiB.
 	BytesPerSync int
-	// WALBytesPerSync is the same for the log, beside the syncs that operations ask for; default 0, never.
+	// WALBytesPerSync is the same for the log, in addition to the syncs that operations ask for; default 0, never.
 	WALBytesPerSync int
 }
 
-// Check returns what is wrong with the values, together with the defaults, in a sentence that names the fields. Open refuses what it refuses.
+// Check returns an error that names the fields if the values, with the defaults applied, are invalid. Open refuses
+// what Check refuses.
 func (l LSM) Check() error { return lsm.Tuning(l).Check() }
 
-// Compression says how blocks of tables are compressed. It is for tables that are written from then on; all are read.
+// Compression is how blocks of tables are compressed. It applies to tables that are written from then on; all kinds
+// can be read.
 type Compression = lsm.Compression
 
 // Kinds of compression.

@@ -10,17 +10,17 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// Metric is one figure of Stats, for whoever exports it. Figures of one name come one after the other.
+// Metric is one figure of Stats, for export. Figures of one name follow one another.
 type Metric struct {
-	Name  string // as in JSON, in lower case with underscores; a latency's end in _bucket, _sum and _count
+	Name  string // as in JSON, in lower case with underscores; figures of a latency end in _bucket, _sum and _count
 	Help  string // what it is, and its unit
 	Kind  MetricKind
-	Label string // with Of, what tells figures of one name apart: "level" or "le"; empty where there is one alone
+	Label string // with Of, what distinguishes figures of one name: "level" or "le"; empty if the name has one figure
 	Of    string
 	Value float64
 }
 
-// Family returns the name without what a latency's figures end in.
+// Family returns the name without the suffix of a latency's figures.
 func (m Metric) Family() string {
 	if m.Kind == Histogram {
 		return m.Name[:strings.LastIndexByte(m.Name, '_')]
@@ -28,20 +28,20 @@ func (m Metric) Family() string {
 	return m.Name
 }
 
-// MetricKind says how a figure moves.
+// MetricKind is how a figure changes.
 type MetricKind string
 
 const (
-	// Counter only grows, from 0 at the open.
+	// Counter only grows, from 0 when the store is opened.
 	Counter MetricKind = "counter"
 	// Gauge goes up and down.
 	Gauge MetricKind = "gauge"
-	// Histogram is a latency: _bucket counts those that took at most Of ("le") seconds, _sum is the seconds of all, _count
-	// the number of all.
+	// Histogram is a latency: _bucket counts operations that took at most Of ("le") seconds, _sum is the seconds of
+	// all, _count is the number of all.
 	Histogram MetricKind = "histogram"
 )
 
-// Metrics lists all figures, by the tags of Stats' fields. Words are a 1 with the word as label.
+// Metrics lists all figures, by the tags of Stats' fields. A string becomes a 1 with the string as label.
 func (st *Stats) Metrics() iter.Seq[Metric] {
 	return func(yield func(Metric) bool) {
 		v := reflect.ValueOf(st).Elem()
@@ -86,11 +86,11 @@ func levelMetrics(levels []LevelStats, yield func(Metric) bool) bool {
 	return true
 }
 
-// Latency says how long things took that were done many times.
+// Latency is how long operations of one kind took.
 type Latency struct {
 	Count   uint64   `json:"count"`
 	Seconds float64  `json:"seconds"` // of all together
-	Buckets []uint64 `json:"buckets"` // how many took below 16 µs, 64 µs, 256 µs, … 4 s, and longer
+	Buckets []uint64 `json:"buckets"` // how many took less than 16 µs, 64 µs, 256 µs, … 4 s, and longer
 }
 
 func (l Latency) metrics(m Metric, yield func(Metric) bool) bool {

@@ -15,10 +15,10 @@ import (
 	"bigset/keyscheme"
 )
 
-// A note is what somebody above keeps about a range of this store, such as how far a copy of it has come. It must not outlive
-// what it speaks of: DropRange takes it away in the batch that comes before the excise, so that a crash may leave the range
-// without the note, and never the note without the range. A store whose folder was copied or put back has no notes: a copy that
-// went on from one would pass by sets that it had done, and that lack what the store has lost since.
+// A note is a value that a caller keeps with a range of this store, such as the progress of a copy. It must not
+// outlive the range: DropRange deletes it in the batch before the excise. So a crash may leave the range without the
+// note, but never the note without the range. A store whose folder was copied or put back has no notes: a copy that
+// resumed from an old note would skip sets that it had finished before the store lost part of them.
 
 // Limits of notes.
 const (
@@ -32,14 +32,14 @@ const noteVersion = 1
 // noteKeyHead opens the keys of notes, in the store's metadata: a number of two bytes, BE, follows.
 const noteKeyHead = 'n'
 
-// notes knows which notes there are. What they say is on disk only.
+// notes knows which notes exist. Their values are on disk only.
 type notes struct {
 	mu     lockorder.Mutex[lockorder.NotesMu]
 	loaded bool
 	byName map[string]noteAt
 }
 
-// noteAt is where a note is, and what it is about.
+// noteAt is where a note is stored, and the range that it belongs to.
 type noteAt struct {
 	number uint16
 	slots  slotRange
@@ -47,9 +47,9 @@ type noteAt struct {
 
 func noteKey(number uint16) []byte { return binary.BigEndian.AppendUint16([]byte{noteKeyHead}, number) }
 
-// SetNote keeps a value under a name, and forgets it when any part of the slots from first to last, both included, is dropped by
-// DropRange. It takes the place of what the name had before; nil takes the name away. A note that is on disk after a crash was
-// written after all that was written before it: what it says was done is there, too. It is as durable as asked for.
+// SetNote stores a value under a name, and forgets it when DropRange drops any part of the slots from first to last,
+// both included. It replaces the previous value of the name; nil deletes the name. If a note is on disk after a
+// crash, so is everything that was written before it. The note is as durable as asked for.
 func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
 	switch {
 	case len(name) == 0 || first > last:
@@ -113,7 +113,7 @@ func (s *Store) setNote(name string, slots slotRange, value []byte, sync bool) (
 	return wait, nil
 }
 
-// Note returns what is kept under a name, or nil.
+// Note returns the value of a name, or nil.
 func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
 	if err := s.db.Enter(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (n *notes) free() (uint16, error) {
 	return 0, &bigset.LimitError{What: "notes", Got: NotesMax + 1, Max: NotesMax}
 }
 
-// loadNotes finds out, once, which notes there are. A damaged one is none: who kept it begins again. n.mu is held.
+// loadNotes reads, once, which notes exist. It skips damaged ones: their callers begin again. n.mu is held.
 func (s *Store) loadNotes() (err error) {
 	n := &s.notes
 	if n.loaded {
@@ -178,7 +178,7 @@ func (s *Store) loadNotes() (err error) {
 
 // eachNote calls f for each note on disk.
 func (s *Store) eachNote(f func(key, value []byte) error) error {
-	// The key of the head alone is none of them: it has the identity of the disk.
+	// The key that is the head alone is not a note: it has the identity of the disk.
 	return s.db.Each(keyscheme.Bounds{Lower: []byte{noteKeyHead, 0}, Upper: []byte{noteKeyHead + 1}}, f)
 }
 
@@ -205,7 +205,7 @@ func decodeNote(b []byte) (name string, slots slotRange, body []byte, ok bool) {
 	return string(raw), slots, slices.Clone(b[2*keyscheme.SlotBytes:]), true
 }
 
-// dropNotes deletes, in a batch, the notes about any part of a range, and forgets them once commit has returned nil.
+// dropNotes deletes, in a batch, the notes of any part of a range, and forgets them once commit has returned nil.
 func (s *Store) dropNotes(r slotRange, batch *pebble.Batch, commit func() error) error {
 	n := &s.notes
 	n.mu.Lock()

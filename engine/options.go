@@ -19,64 +19,69 @@ import (
 type Options struct {
 	// FS is the file system; the default is the operating system's.
 	FS vfs.FS
-	// MustExist refuses, with ErrNoStore, to make a store where there is none.
+	// MustExist makes Open return ErrNoStore instead of creating a store if none exists.
 	MustExist bool
-	// Record is the kind of record of a new store (default compaction.Merge). A store that exists keeps its own; asking
+	// Record is the kind of record of a new store (default compaction.Merge). An existing store keeps its own; asking
 	// for another one is an error that wraps ErrFormat.
 	Record compaction.Record
-	// Strategy says how dead keys leave the disk; the default is compaction.For of the store's records. One that can't
-	// work on them is refused with compaction.ErrStrategy.
+	// Strategy is how dead keys leave the disk; the default is compaction.For of the store's records. A strategy that
+	// cannot work on them is refused with compaction.ErrStrategy.
 	Strategy compaction.Strategy
 	// Durability of operations that name none; the default is Sync.
 	Durability bigset.Durability
-	// KeepContexts stores an operation with a wide context as it is, without reading: its key is unresolved until the rewriter finds
-	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
-	// bigset.ErrBehind where this store has not seen all of it. What is stored so already is understood either way. It needs a strategy that
-	// rewrites.
+	// KeepContexts stores an operation with a wide context as it is, without reading: its key is unresolved until the
+	// rewriter finds what it supersedes. By default it is off: a wide context is resolved by one seek when the
+	// operation is applied, and refused with bigset.ErrBehind if the store has not seen all of it. Unresolved keys
+	// that are already stored are read either way. KeepContexts needs a strategy that rewrites.
 	KeepContexts bool
 	// MemTableBytes is the size of a memtable; default 64 MiB, at least 64 KiB, below 4 GiB.
 	MemTableBytes int
 	// BlockCacheBytes is the size of the cache of table blocks; default 64 MiB.
 	BlockCacheBytes int64
-	// LSM tunes what is below the sets: compactions, level 0, tables, bloom filters of tables.
+	// LSM tunes what lies below the sets: compactions, level 0, tables, bloom filters of tables.
 	LSM LSM
-	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use are kept beyond it.
+	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use may exceed it.
 	// Default 256 MiB.
 	SetCacheBytes int64
-	// FilterCacheBytes bounds the pages of bloom filters kept in memory, with their tables, which are 8 bytes a page, in memory or not, of an
-	// open filter; default 256 MiB. Filters that are in memory only come on top: FilterLimits bounds those.
+	// FilterCacheBytes bounds the memory for pages of bloom filters and for the page tables of open filters. A page
+	// table takes 8 bytes for each page, in memory or not. Default 256 MiB. Filters that exist only in memory are not
+	// included: FilterLimits bounds those.
 	FilterCacheBytes int64
-	// FilterLimits bound what filters may take; default none.
+	// FilterLimits bound the resources that filters may take; default none.
 	FilterLimits filters.Limits
-	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default bigset.FilterInterval.
+	// FilterDurability is when marks of filters are answered, unless a call names its own durability; default
+	// bigset.FilterInterval.
 	FilterDurability bigset.FilterDurability
-	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
+	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. Store.Compact is not
+	// bounded.
 	RewriteBytesPerSecond int64
 	// SpanBytes is about how many bytes of keys the rewriter copies in one swap; default 16 MiB.
 	SpanBytes int
-	// BackgroundInterval is how often background work is looked for; default 100 ms. Negative: never, then tombstones
-	// reach the drop filter, and the rewriter works, only through Store.Compact.
+	// BackgroundInterval is the time between checks for background work; default 100 ms. If it is negative,
+	// tombstones reach the drop filter, and the rewriter works, only through Store.Compact.
 	BackgroundInterval time.Duration
-	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
-	// made again by a later open that finds room enough. Default 0: none.
+	// BallastBytes is the size of a file that is removed when the disk is full, so that current work can end. A later
+	// open that finds enough room creates it again. Default 0: none.
 	BallastBytes int64
-	// RequestAge is how long the events of a request with an id (bigset.WriteOptions.Request) are kept, to answer it when it comes
-	// again; default 10 minutes. RequestsKept is of how many requests they are kept at most; default 65,536, some 200 bytes of
-	// memory each.
+	// RequestAge is how long the events of a request with an id (bigset.WriteOptions.Request) are kept, to answer a
+	// repetition of it; default 10 minutes. RequestsKept bounds the number of requests kept; default 65,536, some 200
+	// bytes of memory each.
 	RequestAge   time.Duration
 	RequestsKept int
-	// Now is the time by which requests are kept, and by which the answer to a count of parts ends. It may jump; default time.Now. It may be called by any goroutine.
+	// Now is the clock by which requests expire, and by which the answer to a count of parts ends. It may jump;
+	// default time.Now. Any goroutine may call it.
 	Now func() time.Time
-	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
+	// SlowDisk is how long an operation on the disk may take before EventSlowDisk reports it; default 1 s, negative
+	// is never.
 	SlowDisk time.Duration
-	// Events is told what the store does in the background; the default drops them. It must not block or call the store: locks of
-	// the store and of Pebble may be held.
+	// Events receives an event for each background action; by default events are dropped. It must not block or call
+	// the store: locks of the store and of Pebble may be held.
 	Events func(Event)
-	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
+	// Logger receives what an operator should read; default is slog's default logger at level Warn and above.
 	Logger *slog.Logger
-	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
+	// tune changes the options that Pebble is opened with; nil leaves them. Only tests set it.
 	tune func(*pebble.Options)
-	// tableKeysMin is how many new keys a span must bring to come in as tables. Tests set it.
+	// tableKeysMin is the number of new keys from which on a portion is ingested as tables. Tests set it.
 	tableKeysMin int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
@@ -116,7 +121,7 @@ func (o *Options) withDefaults() *Options {
 	return &n
 }
 
-// below returns the options of the store below the sets.
+// below returns the options of the Pebble store below the sets.
 func (o *Options) below() lsm.Options {
 	return lsm.Options{
 		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,

@@ -16,9 +16,10 @@ import (
 // portionBytesDefault is the size of a portion when none is asked for.
 const portionBytesDefault = 8 << 20
 
-// ExportPortion reads live keys of a set, from behind an element on, or from the start with nil, until they are about bytesMax bytes,
-// 0 is 8 MiB, or until a second has passed. It is one moment of the set. A set of which this store has never heard is
-// bigset.ErrNotFound, a key with an unresolved context bigset.ErrUnresolved.
+// ExportPortion reads live keys of a set, after an element or, with nil, from the start, until they are about
+// bytesMax bytes (0 is 8 MiB) or a second has passed. The portion is of one moment of the set. ExportPortion returns
+// bigset.ErrNotFound if the store does not know the set, and bigset.ErrUnresolved for a key with an unresolved
+// context.
 func (s *Store) ExportPortion(ctx context.Context, name, after []byte, bytesMax int) (portion *bigset.Portion, err error) {
 	if bytesMax == 0 {
 		bytesMax = portionBytesDefault

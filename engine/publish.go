@@ -7,9 +7,9 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// publisher hands tombstones to the drop filter. A Dead enters the registry when it is durable and when every reader of its
-// set from before it was taken is gone: then hiding a key from a reader and leaving it out of a table are both right. It
-// runs one goroutine.
+// publisher hands tombstones to the drop filter. A Dead enters the registry when it is durable and every reader of
+// its set that began before it was taken has ended. Then it is right to hide a key from readers and to leave it out
+// of a table. The publisher runs one goroutine.
 type publisher struct {
 	s      *Store
 	mu     lockorder.Mutex[lockorder.PublisherMu]
@@ -58,7 +58,7 @@ func (p *publisher) run() {
 	}
 }
 
-// grew notes that a set's Dead has grown. The set is pinned until it was taken.
+// grew records that a set's Dead has grown. The set stays pinned until its Dead is published or the set is forgotten.
 func (p *publisher) grew(st *set) {
 	if !p.s.strategy.Filters() {
 		return
@@ -71,7 +71,7 @@ func (p *publisher) grew(st *set) {
 	}
 }
 
-// round takes candidates of the sets that have grown, makes them durable and publishes those that no reader holds up.
+// round takes candidates of the sets that have grown, makes them durable and publishes those that no reader delays.
 func (p *publisher) round() error {
 	p.rounds.Lock()
 	defer p.rounds.Unlock()
@@ -95,7 +95,7 @@ func (p *publisher) round() error {
 	return nil
 }
 
-// take makes a candidate of each such set that has none. Readers that come from now on need not be waited for.
+// take makes a candidate of each grown set that has none. Readers that begin from now on need not be waited for.
 func (p *publisher) take() {
 	p.mu.Lock()
 	var taken []*set
@@ -121,19 +121,19 @@ func (p *publisher) take() {
 	p.waits = append(p.waits, taken...)
 }
 
-// putBack returns sets to those that have grown: a reader of the whole store is still holding up the last round.
+// putBack returns sets to those that have grown: a reader of the whole store still delays the last round.
 func (p *publisher) putBack(sets []*set) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, st := range sets {
 		if _, ok := p.dirty[st]; ok {
-			p.s.sets.release(st) // grown again meanwhile, with a pin of its own
+			p.s.sets.release(st) // grown again since, with a pin of its own
 		}
 		p.dirty[st] = struct{}{}
 	}
 }
 
-// publishReady moves candidates that are durable, and that no reader is older than, into the registry.
+// publishReady moves into the registry the candidates that are durable and older than every reader.
 func (p *publisher) publishReady() {
 	durable := p.s.db.Durable()
 	storeReadersOver := p.s.readers.over()
@@ -157,7 +157,7 @@ func (p *publisher) publishReady() {
 	p.s.registry.Store(registry.With(changes))
 	p.s.counters.published.Add(uint64(len(ready)))
 	for _, st := range ready {
-		// A Dead that was taken before its writer said that it grew is taken again, and holds nothing new.
+		// A Dead that was taken before its writer reported the growth is taken again, and contains nothing new.
 		if n := st.publish.candidate.Len() - registry.Dots(st.prefix); n > 0 {
 			p.s.event(Event{Kind: EventPublish, Set: st.name, Dots: n})
 		}
@@ -167,9 +167,10 @@ func (p *publisher) publishReady() {
 	}
 }
 
-// evict unpins a set and takes it out of memory and out of the registry, unless another goroutine has pinned it. Dead keys that stay
-// on disk because of that are dropped after a next load. No round and no DropRange comes between the two steps: DropRange takes only
-// sets that are in memory out of the registry, and an old Dead that stayed there would drop keys that are stored again after it.
+// evict unpins a set and takes it out of memory and out of the registry, unless another goroutine has pinned it. Dead
+// keys that therefore stay on disk are dropped after the next load of the set. No round and no DropRange comes
+// between the two steps: DropRange takes only sets that are in memory out of the registry, and an old Dead that
+// stayed there would drop keys that are stored again later.
 func (p *publisher) evict(st *set) {
 	p.rounds.Lock()
 	defer p.rounds.Unlock()

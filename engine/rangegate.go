@@ -8,19 +8,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// rangeGate lets the rewriter hold the writers of many sets at once, also of sets that do not exist yet. Who loads a set or leads
-// it is inside for that time. A set that is written while a sweep covers it is logged; while the sweep swaps, nobody gets in
-// who would write or load one that it covers: a load in the middle of a swap would find no clock.
+// rangeGate lets the rewriter hold the writers of many sets at once, including sets that do not exist yet. A
+// goroutine that loads a set or leads its writers is inside the gate. A set that is written while a sweep covers it
+// is logged. While the sweep swaps, the gate keeps out loads and writes of the sets that it covers: a load in the
+// middle of a swap would find no clock.
 type rangeGate struct {
 	mu    lockorder.RWMutex[lockorder.GateMu] // read-locked by those inside
 	holds lockorder.Turn[lockorder.GateHeld]  // of the goroutine for which others wait
-	sweep *sweep                              // the one under way; nil when none is
-	held  chan struct{}                       // closed when those who wait may go on; nil while nobody has to wait
+	sweep *sweep                              // the current one; may be nil
+	held  chan struct{}                       // closed when waiting goroutines may continue; nil while none has to wait
 
-	waited lsm.Timing // how long those waited who had to
+	waited lsm.Timing // how long goroutines waited at the gate
 }
 
-// enter lets somebody in who is going to load a set, or to write it. leave undoes it. It is not to be nested.
+// enter waits until the caller may load or write a set. The caller must call leave afterwards. Calls must not nest.
 func (g *rangeGate) enter(prefix keyscheme.Prefix, writes bool) {
 	for {
 		g.mu.RLock()
@@ -43,7 +44,7 @@ func (g *rangeGate) enter(prefix keyscheme.Prefix, writes bool) {
 
 func (g *rangeGate) leave() { g.mu.RUnlock() }
 
-// begin runs f while nobody is inside; from then on the sets that are written are logged by the sweep.
+// begin runs f while nobody is inside. From then on the sweep logs the sets that are written.
 func (g *rangeGate) begin(w *sweep, f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,7 +62,8 @@ func (g *rangeGate) end() {
 	g.mu.Unlock()
 }
 
-// holding runs f while nobody writes or loads a set below upper that the sweep covers; from there on it covers none.
+// holding runs f while nobody writes or loads a set below upper that the sweep covers. From upper on, the sweep
+// covers no set.
 func (g *rangeGate) holding(upper []byte, f func() error) error {
 	held := make(chan struct{})
 	g.mu.Lock()
@@ -78,7 +80,8 @@ func (g *rangeGate) holding(upper []byte, f func() error) error {
 	return f()
 }
 
-// lateSetsLogged bounds the sets that are logged: a sweep that has not found its end yet covers all that follow.
+// lateSetsLogged bounds the sets that are logged: a sweep that has not found its end yet covers all sets after its
+// start.
 const lateSetsLogged = 1 << 18
 
 // lateSets logs which sets are written while a sweep copies.

@@ -12,19 +12,21 @@ import (
 
 // RangeStats are figures of a range of slots.
 type RangeStats struct {
-	Bytes uint64 // on disk: sets, pages of filters, and what else lies in the slots
-	Keys  uint64 // element keys, with dead ones that are not reclaimed yet
-	Sets  uint64 // sets that tables name: the range has at least so many
+	Bytes uint64 // on disk: sets, pages of filters, and everything else in the slots
+	Keys  uint64 // element keys, including dead ones that are not reclaimed yet
+	Sets  uint64 // sets that tables name: a lower bound
 }
 
-// RangeStats returns approximate figures of the slots from first to last, both included. It reads the properties of the tables that reach into the
-// range, and the indexes of those that reach over its ends, but no key: the cost grows with the number of tables. What was not flushed is not counted,
-// and neither are logs.
+// RangeStats returns approximate figures of the slots from first to last, both included. It reads the properties of
+// the tables that overlap the range, and the indexes of those that cross its ends, but no key: the cost grows with
+// the number of tables. Unflushed data and logs are not counted.
 //
-// A table within the range counts whole, so Bytes and Keys are exact for it. Of a table that reaches over an end, Bytes has the blocks that reach into
-// the range: too many by at most one block at each end, too few by the table's index and filter blocks. Keys is divided as the bytes are, so its error
-// is at most the keys of the tables over the ends (the first table of a store has the metadata before slot 0, so it always reaches over one). Dead keys, and records that newer ones replace, count until they are reclaimed. A table names
-// the sets that have most keys in it, and none with fewer than 64, so Sets is a lower bound.
+// A table within the range counts whole, so Bytes and Keys are exact for it. For a table that crosses an end, Bytes
+// counts the blocks that overlap the range: too much by at most one block at each end, too little by the table's
+// index and filter blocks. Keys is divided in proportion to the bytes, so its error is at most the keys of the tables
+// that cross the ends. (The first table of a store has the metadata before slot 0, so it always crosses one.) Dead
+// keys, and records that newer ones replace, count until they are reclaimed. A table names the sets that have most
+// keys in it, and none with fewer than 64, so Sets is a lower bound.
 func (s *Store) RangeStats(ctx context.Context, first, last keyscheme.Slot) (RangeStats, error) {
 	if first > last {
 		return RangeStats{}, fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last)

@@ -17,13 +17,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// iteratorAgeMax is how long a read keeps one iterator before it goes on behind its bound with a new one: an iterator pins
-// tables, and holds up the collection of its set.
+// iteratorAgeMax is how long a read uses one iterator before it continues after its bound with a new one: an iterator
+// pins tables, and delays the garbage collection of its set.
 const iteratorAgeMax = time.Second
 
-// Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is one moment
-// of the set, the whole stream is not: every chunk is right by itself and no element comes twice. A set that this store has
-// never heard of is bigset.ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
+// Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is of
+// one moment of the set, the whole stream is not: every chunk is right by itself and no element comes twice. Read
+// returns bigset.ErrNotFound if the store does not know the set. The stream ends when the consumer stops, when ctx is
+// done, or when the store is closing.
 func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		stopped := false
@@ -43,8 +44,8 @@ func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) ite
 	}
 }
 
-// Elements streams the elements of a set in order, each with the dots to act on. It is Read without its chunks, for callers that look at one
-// element at a time; an element's memory belongs to the caller. o.Scrap is not used.
+// Elements streams the elements of a set in order, each with the dots to act on. It is Read without chunks, for
+// callers that look at one element at a time. An element's memory belongs to the caller. o.Scrap is not used.
 func (s *Store) Elements(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[fold.Element, error] {
 	o.Scrap = nil
 	return func(yield func(fold.Element, error) bool) {
@@ -62,30 +63,30 @@ func (s *Store) Elements(ctx context.Context, name []byte, o bigset.ReadOptions)
 	}
 }
 
-// CountOptions say what of a set is counted. The zero value is all of it.
+// CountOptions select what of a set is counted. The zero value is all of it.
 type CountOptions struct {
-	// ReadOptions are those of the read whose elements are counted.
+	// ReadOptions are the options of the read whose elements are counted.
 	bigset.ReadOptions
-	// Progress is told how many elements were counted so far, every thousand of them or fifty thousand keys, if it is not
-	// nil.
+	// Progress is called with the number of elements counted so far, after every thousand elements or fifty thousand
+	// keys, if it is not nil.
 	Progress func(elements uint64)
 }
 
-// Count is what a set, or a part of it, comes to.
+// Count is the result of counting a set or a part of it.
 type Count struct {
 	// Elements is the number of elements that were present.
 	Elements uint64
-	// Context is the clock of the whole set as of the count's first moment, also when a part of the set was counted: it
-	// covers nothing that came while counting went on. It belongs to the caller.
+	// Context is the clock of the whole set as of the count's first moment, also when a part of the set was counted.
+	// It does not cover events that were added during the count. It belongs to the caller.
 	Context *clock.Clock
-	// Scanned is the number of keys that were read for it: 0 when none had to be.
+	// Scanned is the number of keys that were read; 0 if none had to be.
 	Scanned uint64
 }
 
-// Count counts elements. Those of a whole set are known without reading a key while no element can have two live dots: since
-// a count that found none, or since the set was made, all adds were of policy coordinator and no delta came. Else it reads
-// the keys, from several moments if it takes long; an element that comes or goes meanwhile may be counted or not. A set that
-// this store has never heard of is bigset.ErrNotFound.
+// Count counts elements. Count of a whole set reads no key if no element can have two live dots: that is, if since
+// the set was created, or since a count that found none, all adds used PolicyCoordinator and no delta was applied.
+// Otherwise it reads the keys, as of several moments if it takes long. An element that is added or removed during the
+// count may be counted or not. Count returns bigset.ErrNotFound if the store does not know the set.
 func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count, err error) {
 	err = s.reading(ctx, name, o.ReadOptions, func(st *set, r *reader) error {
 		began, dots := st.view(), uint64(0)
@@ -123,8 +124,8 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 	return c, nil
 }
 
-// Live returns the number of live dots of a set, without a scan: never less than the number of its elements, and equal to
-// it while no element has two and no key is unresolved (Options.KeepContexts).
+// Live returns the number of live dots of a set, without a scan. It is never less than the number of elements, and
+// equal to it while no element has two live dots and no key is unresolved (Options.KeepContexts).
 func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		n = st.live()
@@ -144,7 +145,7 @@ func (s *Store) Seen(ctx context.Context, name []byte) (c *clock.Clock, err erro
 	return c, err
 }
 
-// withSet runs f with a set that is known here.
+// withSet runs f with a set that this store knows.
 func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) error {
 	return s.usingSet(ctx, name, func(st *set) error {
 		if !st.known() {
@@ -154,7 +155,7 @@ func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) er
 	})
 }
 
-// usingSet runs f with a set, known here or not.
+// usingSet runs f with a set, whether the store knows it or not.
 func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) error {
 	if err := bigset.CheckName(name); err != nil {
 		return err
@@ -228,21 +229,21 @@ type reader struct {
 	st     *set
 	bounds keyscheme.Bounds
 	fold   fold.Options
-	left   int // elements that may still come; 0 is no limit
+	left   int // how many more elements may be returned; 0 is no limit
 	done   bool
 	scrap  func() *fold.Chunk // bigset.ReadOptions.Scrap
 
 	mu     lockorder.Mutex[lockorder.ReaderMu] // guards what follows against expire
-	timer  *time.Timer                         // closes the iterator while the consumer takes its time; nil in a read of one chunk
+	timer  *time.Timer                         // closes the iterator if the consumer takes long; nil in a read of one chunk
 	it     *pebble.Iterator
 	opened time.Time
 	epoch  uint32
 	view   *view
 	folder *fold.Folder
 	skip   skipper
-	apart  []byte     // memory beside the iterator's buffer: see keepApart
-	runs   *deadRuns  // the set's; nil when no reader has met a long one yet
-	finder *runFinder // nil when the reader only uses runs
+	apart  []byte     // memory after the iterator's buffer: see keepApart
+	runs   *deadRuns  // the set's; nil until a reader has met a long one
+	finder *runFinder // nil if the reader only uses runs
 }
 
 // open registers as a reader and a finder of dead runs, takes a view, opens an iterator, and takes the runs, in that order.
@@ -271,9 +272,9 @@ func (r *reader) open() (err error) {
 	return nil
 }
 
-// keepApart takes the memory behind the buffer into which the iterator copies each key. Else that of the iterator that is opened next
-// is likely to be there, in the same cache line: two reads on two cores then take it from each other at every key, and each takes half
-// as long again.
+// keepApart allocates the memory after the buffer into which the iterator copies each key, so that no other
+// iterator's buffer shares its cache line. If two buffers shared one, two reads on two cores would contend for the
+// line at every key and take half as long again.
 func (r *reader) keepApart() {
 	if !r.skip.ok {
 		return
@@ -283,10 +284,10 @@ func (r *reader) keepApart() {
 	}
 }
 
-// apartBytesMax is the size of buffers above which few bytes of one are beside another.
+// apartBytesMax is the size of buffers above which only a few bytes of one can share a cache line with another.
 const apartBytesMax = 512
 
-// leave undoes what open has registered.
+// leave undoes the registrations of open.
 func (r *reader) leave() {
 	if r.finder != nil {
 		r.runs.leave(r.finder)
@@ -317,14 +318,14 @@ func (r *reader) closeIterator() error {
 	return err
 }
 
-// expire closes the iterator of a consumer that has not come back for a while: the read goes on with a new one.
+// expire closes the iterator of a consumer that has not returned for a while: the read continues with a new one.
 func (r *reader) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.closeIterator() // between chunks nothing is read, and what was read was checked
+	_ = r.closeIterator() // between chunks nothing is being read, and what was read was checked
 }
 
-// keep lets the iterator live for a while longer, until the consumer comes for the next chunk.
+// keep lets the iterator live for a while longer, until the consumer asks for the next chunk.
 func (r *reader) keep() {
 	if r.timer == nil {
 		r.timer = time.AfterFunc(iteratorAgeMax, r.expire)
@@ -429,7 +430,7 @@ func (r *reader) end() []byte {
 	return r.bounds.Upper
 }
 
-// finish takes the chunk and sees how the read goes on.
+// finish takes the chunk from the folder and prepares the rest of the read.
 func (r *reader) finish() (*fold.Chunk, error) {
 	chunk := r.folder.Chunk(!r.skip.ok)
 	chunk.Clock = r.view.seen
@@ -453,7 +454,7 @@ func (r *reader) finish() (*fold.Chunk, error) {
 	return chunk, nil
 }
 
-// moveBounds makes a new iterator go on behind an element.
+// moveBounds makes a new iterator start after an element.
 func (r *reader) moveBounds(bound []byte) {
 	if r.fold.Reverse {
 		r.bounds.Upper = r.st.prefix.AppendElementBound(nil, bound)

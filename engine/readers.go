@@ -2,16 +2,16 @@ package engine
 
 import "sync/atomic"
 
-// readers counts who reads a set (or the whole store) in two epochs, so that the publisher can tell when everybody who
-// began before some moment is gone: the horizon rule, with two counters instead of a list. Any number of goroutines may
+// readers counts the readers of a set, or of the whole store, in two epochs, so that the publisher knows when all
+// readers that began before a moment have ended. It uses two counters instead of a list. Any number of goroutines may
 // enter and leave; one publisher turns.
 type readers struct {
 	epoch  atomic.Uint32
 	active [2]atomic.Int64
 }
 
-// enter registers a reader. It must be called before the reader takes its view and opens its iterator, and be undone by
-// leave, with what it returned, after the iterator is closed.
+// enter registers a reader. It must be called before the reader takes its view and opens its iterator. The caller
+// passes the result to leave after the iterator is closed.
 func (r *readers) enter() uint32 {
 	for {
 		e := r.epoch.Load()
@@ -26,8 +26,8 @@ func (r *readers) enter() uint32 {
 // leave undoes enter.
 func (r *readers) leave(e uint32) { r.active[e&1].Add(-1) }
 
-// turn begins a new epoch: those who enter from now on are not waited for. The one before the last must be over.
+// turn begins a new epoch: readers that enter from now on are not waited for. Before the call, over must report true.
 func (r *readers) turn() { r.epoch.Add(1) }
 
-// over reports whether all who entered before the last turn have left.
+// over reports whether all readers that entered before the last turn have left.
 func (r *readers) over() bool { return r.active[(r.epoch.Load()-1)&1].Load() == 0 }

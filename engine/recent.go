@@ -9,24 +9,25 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// recentKeys are the element keys that were written last, of all sets, in memory: who looks for keys by their dots mostly looks
-// for young ones. It holds between one and two times recentBytesMax of them. What is written there is never changed, so it is
-// read without a lock. A store that nobody asks keeps none: that is a twentieth to a tenth of the cost of an add.
+// recentKeys holds the element keys that were written last, of all sets, in memory: Locate mostly looks for young
+// keys. It holds between one and two times recentBytesMax bytes of them. Bytes once written are never changed, so
+// they are read without a lock. A store on which Locate was never called keeps none: that saves a twentieth to a
+// tenth of the cost of an add.
 type recentKeys struct {
 	on         atomic.Bool
 	mu         lockorder.Mutex[lockorder.RecentMu]
-	young, old []byte // keys, each behind its length as an uvarint
+	young, old []byte // keys, each after its length as a uvarint
 }
 
 // recentBytesMax is the size of one of the two halves of the log of recent writes, in bytes.
 const recentBytesMax = 4 << 20
 
-// KeepRecent has the store keep the keys that it writes last in memory from now on, up to 8 MiB of them, so that Locate finds
-// young ones without a scan. It is for a store that is one of several replicas; the first Locate does it, too. It may be called
-// at any time.
+// KeepRecent starts to keep in memory the keys that the store writes last, up to 8 MiB of them, so that Locate finds
+// young keys without a scan. It is for a store that is one of several replicas; the first Locate calls it, too. It
+// may be called at any time.
 func (s *Store) KeepRecent() { s.recent.on.Store(true) }
 
-// appendRecent appends a key to what is to be added. Of a batch larger than the log the rest is left out.
+// appendRecent appends a key to those to be added. It leaves out the rest of a batch larger than the log.
 func appendRecent(dst, key []byte) []byte {
 	if len(dst)+len(key) > recentBytesMax {
 		return dst
@@ -42,7 +43,7 @@ func reusable(b []byte) []byte {
 	return b[:0]
 }
 
-// add adds keys. Their batch must have been applied: what is never shown may be given another element.
+// add adds keys. Their batch must have been applied: a dot that was never visible may be given to another element.
 func (r *recentKeys) add(keys []byte) {
 	if len(keys) == 0 {
 		return
@@ -55,7 +56,7 @@ func (r *recentKeys) add(keys []byte) {
 	r.young = append(r.young, keys...)
 }
 
-// of lists the keys of one set, by its prefix, from the oldest to the newest. They must not be changed.
+// of lists the keys of one set, given its prefix, from the oldest to the newest. They must not be changed.
 func (r *recentKeys) of(prefix []byte) iter.Seq[[]byte] {
 	r.mu.Lock()
 	halves := [][]byte{r.old, r.young}

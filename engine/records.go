@@ -11,18 +11,18 @@ import (
 	"bigset/keyscheme"
 )
 
-// How a set's Seen and Dead lie on disk. A small one is one record, under its own key. What is too large for that is
-// *paged*: split into the parts of clock.Counters.Parts, each a record of its own; the own key, the *recent part*, holds what came
-// since it was last spilled into them. So a write costs its growth, a spill the pages that it touches, and nothing the
-// whole. Seen and Dead are the union of recent part and pages. A page that holds less than it could, or something twice, is
-// right all the same, and nothing is ever taken out of one.
+// A set's Seen and Dead are stored on disk as records. A small one is one record, under its own key. A larger one is
+// *paged*: split into the parts of clock.Counters.Parts, each a record of its own. The own key, the *recent part*,
+// holds what was added since it was last spilled into the pages. So a write costs its growth, a spill costs the pages
+// that it touches, and nothing costs the whole. Seen and Dead are the union of recent part and pages. A page that
+// holds less than it could, or something twice, is still right, and nothing is ever taken out of one.
 
-// recordLimits say when records are split, in bytes. Tests make them tiny.
+// recordLimits are the sizes, in bytes, at which records are split. Tests make them tiny.
 type recordLimits struct {
 	clock     int // of an encoded Seen above which it is spilled, and a quarter of that for its recent part: written with each batch
 	tombstone int // of an encoded Dead, and of the operands to a paged one's recent part, above which it is spilled
-	operands  int // of operands to a record below which it is never written whole for their sake
-	page      int // of a page up to which it is written whole: an operand is hardly smaller, and has to be merged
+	operands  int // of operands to a record below which the record is not written whole because of them
+	page      int // of a page up to which it is written whole: an operand is hardly smaller, and must be merged
 }
 
 var defaultRecordLimits = recordLimits{clock: 512, tombstone: 64 << 10, operands: 4 << 10, page: 64}
@@ -35,13 +35,13 @@ type pageID struct {
 
 // pagedRecord is the leader's account of how Seen or Dead is split.
 type pagedRecord struct {
-	recent *clock.Clock // what the own key holds; nil while nothing is paged, then it is everything
+	recent *clock.Clock // the content of the own key; nil while nothing is paged: the own key then holds everything
 	pages  map[pageID]recordSize
 }
 
 func (r *pagedRecord) paged() bool { return r.recent != nil }
 
-// heapBytes estimates what the account costs in memory.
+// heapBytes estimates the size of the account in memory.
 func (r *pagedRecord) heapBytes() int64 {
 	if !r.paged() {
 		return 0
@@ -49,8 +49,8 @@ func (r *pagedRecord) heapBytes() int64 {
 	return int64(r.recent.HeapBytes() + 96*len(r.pages))
 }
 
-// spill writes what is in the recent part of a record into the pages that it touches, each as an operand or whole, and leaves the
-// recent part empty. all is what the record holds, that part included.
+// spill writes the recent part of a record into the pages that it touches, each as an operand or whole, and leaves
+// the recent part empty. The argument all is everything that the record holds, including that part.
 func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor, page uint64) []byte, recent, all *clock.Clock) {
 	if !r.paged() {
 		r.pages = map[pageID]recordSize{}
@@ -65,7 +65,7 @@ func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor
 			if whole.HasPart(n) {
 				b.writePage(r, appendKey, pageID{a, n}, grown, whole, false)
 			}
-			// What has become full, or was reached by the base, is in part 0 from now on.
+			// A part that has become full, or that the base has reached, is in part 0 from now on.
 			moved = moved || !whole.HasPart(n) || whole.Base()>>clock.PageBits == n
 		}
 		if rest || moved {
@@ -75,7 +75,7 @@ func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor
 	r.recent = &clock.Clock{}
 }
 
-// writePage writes one page of a record: as an operand of what it grew by, unless it must be whole.
+// writePage writes one page of a record: as an operand with its growth, unless it must be written whole.
 func (b *builder) writePage(r *pagedRecord, appendKey func([]byte, clock.Actor, uint64) []byte, id pageID, grown, whole *clock.Counters, must bool) {
 	size := r.pages[id]
 	key := appendKey(nil, id.actor, id.page)
@@ -94,8 +94,8 @@ func (b *builder) writePage(r *pagedRecord, appendKey func([]byte, clock.Actor, 
 	b.check(b.batch.Set(key, value, nil))
 }
 
-// writeTombstone writes what enters Dead: as an operand, or whole when operands have piled up, or into pages when it is
-// too large.
+// writeTombstone writes what enters Dead: as an operand, or whole if operands have accumulated, or into pages if it
+// is too large.
 func (b *builder) writeTombstone() {
 	st, r, most := b.st, &b.st.deadRecord, b.s.limits.tombstone
 	b.flags |= keyscheme.FlagTombstone
@@ -125,13 +125,13 @@ func (b *builder) writeTombstone() {
 		recent, b.flags = r.recent, b.flags|keyscheme.FlagTombstonePages
 	}
 	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], recent)
-	// What compresses well is quick to write and still slow to encode: let its size in memory count.
+	// A record that compresses well is quick to write but still slow to encode: count its size in memory.
 	st.deadSize.wroteWhole(max(len(b.buf)-at, recent.HeapBytes()/2))
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
-// limit returns the bytes of operands below which a tombstone's own key is not written whole: the recent part of a paged one is
-// spilled before.
+// limit returns the bytes of operands below which a tombstone's own key is not written whole. The recent part of a
+// paged one is spilled before it reaches them.
 func (b *builder) limit(r *pagedRecord) int {
 	if r.paged() {
 		return b.s.limits.tombstone
@@ -158,16 +158,16 @@ func (b *builder) addDeadTo(dead *clock.Clock) {
 	}
 }
 
-// tooLarge reports whether a tombstone is to be split. That it may compress well does not count: that costs time at each write.
+// tooLarge reports whether a tombstone must be split. It ignores compression, which would cost time at each write.
 func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 	b.scratch = c.Append(b.scratch[:0])
 	return len(b.scratch) > most
 }
 
-// writeClock writes the clock's own key, as a record and never as an operand. In the order of keys it comes right behind the
-// elements of another set. Where the drop filter has left out the last of those, Pebble's compaction iterator has forgotten where it
-// stands, and panics if the next key is a merge over a set (Pebble issue 6168). It holds all of Seen, or of a paged one what is
-// not in pages, which are written when they are due.
+// writeClock writes the clock's own key, as a record and never as an operand. In the order of keys it comes right
+// after the elements of another set. If the drop filter has left out the last of those, Pebble's compaction iterator
+// has lost its position, and panics if the next key is a merge over a set (Pebble issue 6168). The key holds all of
+// Seen or, if Seen is paged, the part that is not in pages. Pages are written when they are due.
 func (b *builder) writeClock() {
 	st, r, most := b.st, &b.st.seenRecord, b.s.limits.clock
 	recent := st.next
@@ -183,8 +183,9 @@ func (b *builder) writeClock() {
 	b.check(b.batch.Set(b.buf[:value], b.buf[value:], nil))
 }
 
-// encodeClock puts the clock's own key into buf, and its value behind it. It returns where that begins, and where in it Seen
-// does. It is not compressed: that costs time at each write, and what is large enough for it goes into pages.
+// encodeClock puts the clock's own key into buf, followed by its value. It returns the offset of the value, and that
+// of Seen in it. The value is not compressed: that costs time at each write, and a clock large enough for compression
+// is paged.
 func (b *builder) encodeClock(recent *clock.Clock) (value, seen int) {
 	b.buf = b.st.prefix.AppendClock(b.buf[:0])
 	value = len(b.buf)
@@ -212,15 +213,16 @@ func (b *builder) grownRecent() *clock.Clock {
 	return recent
 }
 
-// records are a set's clock and tombstone as they lie on disk.
+// records are a set's clock and tombstone as stored on disk.
 type records struct {
 	value      keyscheme.ClockValue // of the clock's own key
-	seen, dead *clock.Clock         // with pages
+	seen, dead *clock.Clock         // including pages
 	seenPages  pagedRecord
 	deadPages  pagedRecord
 }
 
-// readRecords reads the records of the set at whose clock key the iterator is, and stays within what is no element.
+// readRecords reads the records of the set whose clock key the iterator is at. It does not move past the set's first
+// element.
 func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {
@@ -239,7 +241,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		if key.Kind == keyscheme.KindElement || string(key.Set) != string(prefix.Set()) {
-			break // the limit is kept only roughly
+			break // the limit is only approximate
 		}
 		if value, err = it.ValueAndErr(); err != nil {
 			return nil, lsm.DiskError(err)
@@ -258,8 +260,8 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 	return r, nil
 }
 
-// tombstoneError says that a set's clock tells of another tombstone than there is. One lets keys come back to life without the
-// other.
+// tombstoneError returns an error for a set whose clock and tombstone contradict each other. Without its tombstone, a
+// set's dead keys would become live again.
 func tombstoneError(prefix keyscheme.Prefix, there bool) error {
 	if there {
 		return fmt.Errorf("%w: the clock of %q does not tell of its tombstone", bigset.ErrCorrupt, prefix.Set())
@@ -267,7 +269,7 @@ func tombstoneError(prefix keyscheme.Prefix, there bool) error {
 	return fmt.Errorf("%w: the tombstone of %q is gone", bigset.ErrCorrupt, prefix.Set())
 }
 
-// add takes one more record.
+// add adds one more record.
 func (r *records) add(key *keyscheme.Key, value []byte) (err error) {
 	switch key.Kind {
 	case keyscheme.KindTombstone:
@@ -280,7 +282,7 @@ func (r *records) add(key *keyscheme.Key, value []byte) (err error) {
 	return err
 }
 
-// add adds a page to what the record holds. The first one parts the recent part from the whole.
+// add adds a page to the record's content. The first page separates the recent part from the whole.
 func (r *pagedRecord) add(all *clock.Clock, key *keyscheme.Key, value []byte) (*clock.Clock, error) {
 	if !r.paged() {
 		r.recent, all, r.pages = all, all.Clone(), map[pageID]recordSize{}

@@ -11,9 +11,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// What replicas ask each other: what has been seen, and what has become of single dots. Nothing here changes the store.
+// What replicas ask each other: what has been seen, and the state of single dots. Nothing here changes the store.
 
-// State returns what this store knows of a set. A set of which it has never heard is bigset.ErrNotFound.
+// State returns what this store knows of a set, or bigset.ErrNotFound if it does not know the set.
 func (s *Store) State(ctx context.Context, name []byte) (state bigset.State, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		_, state = st.state()
@@ -22,7 +22,7 @@ func (s *Store) State(ctx context.Context, name []byte) (state bigset.State, err
 	return state, err
 }
 
-// state returns a view, and what is known at its moment.
+// state returns a view, and what the store knows at its moment.
 func (st *set) state() (*view, bigset.State) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -30,8 +30,9 @@ func (st *set) state() (*view, bigset.State) {
 	return v, bigset.State{Seen: v.seen, Dead: v.dead, Unresolved: uint64(max(0, st.unresolved))}
 }
 
-// DotStatus says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
-// set of which it has never heard it has seen no dot. An element with an unresolved key is refused with bigset.ErrUnresolved.
+// DotStatus returns the status of each given dot of an element, and the dots by which the element is present, all of
+// one moment. In a set that the store does not know, every dot is NotSeen. An element with an unresolved key is
+// refused with bigset.ErrUnresolved.
 func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.DotStatuses, error) {
 	if err := bigset.CheckElement(element); err != nil {
 		return bigset.DotStatuses{}, err
@@ -50,7 +51,7 @@ func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []cloc
 				same, err = s.dotStatus(st, element, dots, &found)
 				return err
 			}
-			hold := try > lookUpTries // the last time nobody writes meanwhile
+			hold := try > lookUpTries // in the last try nobody writes the set
 			var err error
 			if hold {
 				err = s.holding(st, look)
@@ -71,8 +72,9 @@ func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []cloc
 	return found, nil
 }
 
-// dotStatus looks dots up by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
-// between: the key of a dot that has died since may be missing, for it was dropped, or the drop filter hides it.
+// dotStatus looks up dots in a view and in the keys of an iterator that was opened after it. It reports false if the
+// set has changed in between: the key of a dot that has died since may be missing, because it was dropped or the drop
+// filter hides it.
 func (s *Store) dotStatus(st *set, element []byte, dots []clock.Dot, j *bigset.DotStatuses) (same bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()

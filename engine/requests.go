@@ -19,40 +19,42 @@ import (
 	"bigset/keyscheme"
 )
 
-// A client that got no answer asks again, maybe elsewhere. Without an id of the request that would be a second event: an add
-// that somebody removed meanwhile would bring the element back. With one, each store that applies the request's events keeps
-// them with its slot's metadata, in the same batch, and answers a request that comes again with the same events. What is kept
-// is bounded by age and number: who asks again later makes a second event.
+// A client that got no answer asks again, maybe elsewhere. Without an id of the request that would be a second event:
+// an add would bring back an element that somebody removed in between. With an id, each store that applies the
+// request's events keeps them with its slot's metadata, in the same batch, and answers a repeated request with the
+// same events. The records are bounded by age and number: a client that asks again later makes a second event.
 
-// Records are deleted by SINGLEDEL, and so each of their keys is written once. They come right behind a set's elements in the order
-// of keys. Where the drop filter has left out the last of those, Pebble's compaction iterator has forgotten where it stands, and panics
-// if the next key is a delete, or a record over a deleted one (Pebble issue 6168). These two it takes.
+// Records are deleted by SINGLEDEL, and so each of their keys is written once. They come right after a set's elements
+// in the order of keys. If the drop filter has left out the last of those, Pebble's compaction iterator has lost its
+// position, and panics if the next key is a delete, or a record over a deleted one (Pebble issue 6168). It accepts a
+// SINGLEDEL and a record that was written once.
 
-// requestLog knows what is kept of requests, the oldest first, so that it can be deleted when it is due.
+// requestLog knows the records of requests, the oldest first, so that each can be deleted when it is due.
 type requestLog struct {
 	mu     lockorder.Mutex[lockorder.RequestsMu]
 	queue  []keptRequest
-	noted  bool // the store's metadata says that something is kept
-	loaded bool // what was kept by the last process is in the queue
-	// hashes counts the records that are on disk, or may be, by the hash of their keys without the mark. Once loaded, a request whose hash it does not have
-	// is in no record: nearly all requests are new, and to look for each on disk took a fifth of the time of an add.
+	noted  bool // the store's metadata records that something is kept
+	loaded bool // the records of the last process are in the queue
+	// hashes counts the records that are on disk, or may be, by the hash of their keys without the mark. Once the log
+	// is loaded, a request whose hash is missing is in no record. Nearly all requests are new; a search on disk for
+	// each took a fifth of the time of an add.
 	hashes map[uint64]uint32
 	seed   maphash.Seed
 }
 
-// keptRequest is a record, and when it was stored.
+// keptRequest is the key of a record, and when the record was stored.
 type keptRequest struct {
 	key    string
 	millis uint64
 }
 
-// keyRequests is in the store's metadata once something was kept of a request.
+// keyRequests exists in the store's metadata once the events of a request were kept.
 var keyRequests = []byte("r")
 
-// requestsDueMax is how many records a write deletes beside its own.
+// requestsDueMax is how many records a write deletes in addition to writing its own.
 const requestsDueMax = 4
 
-// open prepares the log of a store. What was kept by the last process is loaded by forgetRequests, if there was anything.
+// open prepares the log of a store. If the last process kept records, forgetRequests loads them.
 func (l *requestLog) open(db *lsm.DB) {
 	l.hashes, l.seed = map[uint64]uint32{}, maphash.MakeSeed()
 	_, kept, err := db.Get(keyRequests)
@@ -64,14 +66,14 @@ func (l *requestLog) hash(key string) uint64 {
 	return maphash.String(l.seed, key[:len(key)-keyscheme.RequestMarkBytes])
 }
 
-// coming notes a record that is about to be written.
+// coming registers a record that is about to be written.
 func (l *requestLog) coming(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hashes[l.hash(key)]++
 }
 
-// gone notes that records were deleted, or that their batch was not written.
+// gone registers that records were deleted, or that their batch was not written.
 func (l *requestLog) gone(deleted []keptRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,14 +85,14 @@ func (l *requestLog) gone(deleted []keptRequest) {
 	}
 }
 
-// mayHave reports whether there may be a record whose key without its mark is given.
+// mayHave reports whether a record with that key, given without its mark, may exist.
 func (l *requestLog) mayHave(prefix []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.loaded || l.hashes[maphash.Bytes(l.seed, prefix)] > 0
 }
 
-// add takes records that were stored. Those that are aged may be older than what is in the queue.
+// add adds records that were stored. Aged ones may be older than those in the queue.
 func (l *requestLog) add(kept []keptRequest, aged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,8 +103,8 @@ func (l *requestLog) add(kept []keptRequest, aged bool) {
 	}
 }
 
-// merge puts the last n of the queue in their places; the others are in order. A copy brings a few records with each set: to sort the whole
-// queue for these took most of the time of that. The lock is held.
+// merge moves the last n of the queue to their places; the others are in order. A copy adds a few records with each
+// set: sorting the whole queue for these took most of the copy's time. The lock is held.
 func (l *requestLog) merge(n int) {
 	at := len(l.queue) - n
 	late := slices.Clone(l.queue[at:])
@@ -117,7 +119,8 @@ func (l *requestLog) merge(n int) {
 	}
 }
 
-// due takes up to n records that are to be deleted off the queue: those stored before a time, and those beyond a number.
+// due removes from the queue up to n records that are to be deleted: those stored before a time, and those beyond a
+// number.
 func (l *requestLog) due(before uint64, keep, n int) (due []keptRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,14 +131,14 @@ func (l *requestLog) due(before uint64, keep, n int) (due []keptRequest) {
 	return due
 }
 
-// putBack puts records back into the queue that due took off it and that were not deleted.
+// putBack returns to the queue records that due removed and that were not deleted.
 func (l *requestLog) putBack(due []keptRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = slices.Insert(l.queue, 0, due...)
 }
 
-// took takes what is on disk into the queue.
+// took adds the records on disk to the queue.
 func (l *requestLog) took(onDisk []keptRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,13 +175,13 @@ func (l *requestLog) isNoted() bool {
 
 func (s *Store) millis() uint64 { return uint64(s.opt.Now().UnixMilli()) }
 
-// forgotten returns the time before which what was stored is forgotten.
+// forgotten returns the time before which stored records count as forgotten.
 func (s *Store) forgotten() uint64 {
 	age, now := uint64(s.opt.RequestAge.Milliseconds()), s.millis()
 	return now - min(age, now)
 }
 
-// checkRequest refuses an id that can't be kept.
+// checkRequest refuses an id that cannot be kept.
 func (s *Store) checkRequest(o bigset.WriteOptions) error {
 	if len(o.Request) > 0 && s.opt.KeepContexts {
 		return fmt.Errorf("%w: a request's id, and the store keeps contexts unresolved (Options.KeepContexts)", bigset.ErrRequest)
@@ -186,10 +189,10 @@ func (s *Store) checkRequest(o bigset.WriteOptions) error {
 	return bigset.CheckRequest(o.Request)
 }
 
-// KnowsRequest reports whether this store keeps a client's request to a set, by its id: whether a Write with that id would be answered
-// by the events that the request became, or be refused for another one's. Writes of the set that have queued up before are done when it
-// answers. It changes nothing; what it found need not be durable yet. Its errors are those with which any Write of that id would be
-// refused, bigset.ErrFailed among them.
+// KnowsRequest reports whether this store keeps a client's request to a set, by its id: whether a Write with that id
+// would be answered with the events that the request became, or be refused because the id belongs to another request.
+// Writes of the set that were queued before are done when it returns. It changes nothing; what it found need not be
+// durable yet. Its errors are those with which any Write with that id would be refused, including bigset.ErrFailed.
 func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, err error) {
 	if err := s.checkRequest(bigset.WriteOptions{Request: id}); err != nil {
 		return false, err
@@ -213,7 +216,7 @@ func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, 
 	return known, err
 }
 
-// recall returns what is kept of a request, or nil: by the batch, or by the store.
+// recall returns the record of a request in the batch or in the store, or nil.
 func (b *builder) recall(id []byte) *keyscheme.Request {
 	if r, ok := b.requests[string(id)]; ok {
 		return r
@@ -223,7 +226,7 @@ func (b *builder) recall(id []byte) *keyscheme.Request {
 	return r
 }
 
-// recall returns what is kept of a request, or nil.
+// recall returns the record of a request, or nil.
 func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error) {
 	bounds := st.prefix.Request(id)
 	if !s.requestLog.mayHave(bounds.Lower) {
@@ -231,7 +234,7 @@ func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error
 	}
 	err = s.db.Each(bounds, func(_, value []byte) error {
 		r, err := keyscheme.DecodeRequestValue(value)
-		if err != nil { // the request can't be known by it, and it is in nobody's way
+		if err != nil { // a damaged record cannot answer the request, and does no harm
 			s.db.Counters.Corruptions.Add(1)
 			return nil
 		}
@@ -243,7 +246,7 @@ func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error
 	return newest, err
 }
 
-// remember keeps the events of a request, in the batch that holds them.
+// remember keeps the events of a request, in the batch that contains them.
 func (b *builder) remember(d *bigset.Delta) {
 	r := &keyscheme.Request{Millis: b.s.millis(), Actor: d.Actor, First: d.First, Items: make([]keyscheme.RequestItem, len(d.Items))}
 	for i := range d.Items {
@@ -257,7 +260,7 @@ func (b *builder) remember(d *bigset.Delta) {
 	b.keepRequest(d.Request, r)
 }
 
-// keepRequest writes what is kept of a request.
+// keepRequest writes the record of a request.
 func (b *builder) keepRequest(id []byte, r *keyscheme.Request) {
 	b.scratch = b.st.prefix.AppendRequestKey(b.scratch[:0], id, rand.Uint64())
 	key, l := string(b.scratch), &b.s.requestLog
@@ -274,7 +277,7 @@ func (b *builder) keepRequest(id []byte, r *keyscheme.Request) {
 	}
 }
 
-// repeat answers a request that came before with the events that it became. Operations that were none are removes.
+// repeat answers a repeated request with the events that it became. Operations that became no event are removes.
 func (b *builder) repeat(r *request, known *keyscheme.Request) error {
 	d := bigset.Delta{Set: bytes.Clone(b.st.name), Actor: known.Actor, First: known.First, Request: bytes.Clone(r.opt.Request)}
 	dots, removed := make([]clock.Dot, len(r.ops)), 0
@@ -302,7 +305,7 @@ func (b *builder) repeat(r *request, known *keyscheme.Request) error {
 // requestsDeletedMax is how many records the background deletes in one batch.
 const requestsDeletedMax = 1000
 
-// forgetRequests deletes what was kept of requests for long enough. It is called by the runner.
+// forgetRequests deletes records of requests that were kept long enough. The runner calls it.
 func (s *Store) forgetRequests(ctx context.Context) error {
 	if err := s.loadRequests(ctx); err != nil {
 		return err
@@ -329,7 +332,7 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// loadRequests takes what the last process kept into the queue, once.
+// loadRequests adds the records of the last process to the queue, once.
 func (s *Store) loadRequests(ctx context.Context) error {
 	if s.requestLog.isLoaded() {
 		return nil
@@ -342,7 +345,7 @@ func (s *Store) loadRequests(ctx context.Context) error {
 	return nil
 }
 
-// keptRequests returns what is kept of requests on disk. It seeks from slot to slot, if there ever was one.
+// keptRequests returns the records of requests on disk. It seeks from slot to slot, unless no request was ever kept.
 func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error) {
 	if _, ok, err := s.db.Get(keyRequests); !ok || err != nil {
 		return nil, err
@@ -374,7 +377,7 @@ func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error
 			return nil, err
 		}
 		r, err := keyscheme.DecodeRequestValue(value)
-		if err != nil { // forgotten at once
+		if err != nil { // forget it at once
 			r = &keyscheme.Request{}
 		}
 		kept = append(kept, keptRequest{string(it.Key()), r.Millis})

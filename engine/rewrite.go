@@ -15,22 +15,22 @@ import (
 	"bigset/keyscheme"
 )
 
-// The rewriter takes away what has settled at the bottom, where no filter is asked again. It copies the live keys of a
-// span of one set to new tables and swaps them in; no delete is written.
+// The rewriter removes dead keys that have settled in the bottom level, where the drop filter is not asked again. It
+// copies the live keys of a span of one set to new tables and swaps them in; no delete is written.
 //
 //	1 log what is written into the span from now on,                 writers held, microseconds
 //	  take Seen and Dead, open an iterator
 //	2 copy what is not dead into tables; what contexts of unresolved keys
 //	  kill goes to Dead (see foldpass.go)
 //	3 sync the log: what was read is visible, not yet durable, and the swap is durable
-//	4 merge what was written meanwhile into the tables it falls in   writers held, milliseconds
+//	4 merge what was logged into the tables that it belongs to       writers held, milliseconds
 //	  and swap: IngestAndExcise
 //
-// All that 1 takes is of one moment: a dot in Seen has its key among those read, or is in Dead; a dead key has its successor,
-// if any, among the keys read or among those logged; and no key is both.
+// Everything that step 1 takes is of one moment. A dot in Seen has its key among those read, or is in Dead. A dead
+// key has its successor, if any, among the keys read or among those logged. No key is both.
 
-// lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while it is
-// copied. With more it is left for later.
+// lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while
+// it is copied. If more are written, the span is left for later.
 const (
 	lateKeysMax  = 2000
 	lateBytesMax = 4 << 20
@@ -60,38 +60,38 @@ func (l *lateWrites) add(keys []keptKey) {
 
 // pass is one run of the rewriter over one span.
 type pass struct {
-	copied // what it keeps
+	copied // what the pass keeps
 	st     *set
 	bounds keyscheme.Bounds
 	it     *pebble.Iterator // of the moment at which seen and dead were taken
 	seen   *clock.Clock
 	dead   *clock.Clock
-	heals  *healing // keys to be put back or left out; nil for none
-	holed  bool     // part of the span can't be read: see holes.go
+	heals  *healing // keys to restore or to leave out; nil for none
+	holed  bool     // part of the span cannot be read: see holes.go
 
 	last       []byte      // the current element
-	element    []keptKey   // its keys, but for those that are resolved and dead
+	element    []keptKey   // keys of last, except those that are resolved and dead
 	unresolved bool        // one of them is unresolved
-	killed     []clock.Dot // what the contexts of closing keys kill
-	resolved   int         // keys that were unresolved and are not any more, or are left out
+	killed     []clock.Dot // dots killed by the contexts of keys that this pass resolves
+	resolved   int         // keys that were unresolved and have been resolved or left out
 	read       int         // keys read
-	hidden     int         // keys that the drop filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	hidden     int         // approximate number of keys that the drop filter hid from the iterator; includes those hidden from other readers of the set
 }
 
-// passResult says what a pass did.
+// passResult reports what a pass did.
 type passResult struct {
-	Upper    []byte        // where the span ended: the next one starts there
+	Upper    []byte        // where the span ended: the next one begins there
 	Keys     int           // element keys read
-	Dropped  int           // of them those left out
-	Resolved int           // of them those that were unresolved and are resolved or left out
+	Dropped  int           // of Keys, those left out
+	Resolved int           // unresolved keys that were resolved or left out
 	Bytes    int64         // bytes of tables written
 	Held     time.Duration // how long writers were held for the swap
-	Swapped  bool          // false when there was nothing to drop, or when the span is being written
+	Swapped  bool          // false if there was nothing to drop, or if the span is being written
 	Left     bool          // the span is being written: try later
 }
 
-// rewriteSpan copies the keys of a set from bounds.Lower on, until about SpanBytes or bounds.Upper, and swaps them in when
-// what was read is worth it. A span without a dead key never is.
+// rewriteSpan copies the keys of a set from bounds.Lower on, until about SpanBytes or bounds.Upper, and swaps them in
+// if worth accepts what was read. A span without a dead key is never worth it.
 func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
@@ -102,7 +102,7 @@ func (s *Store) newPass(st *set, bounds keyscheme.Bounds, heals *healing) *pass 
 	return &pass{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, bounds: bounds, heals: heals}
 }
 
-// run runs a pass. One that heals a key is always worth it.
+// run runs a pass. A pass that heals a key is always worth it.
 func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res passResult, err error) {
 	began, s, st := time.Now(), p.s, p.st
 	s.passes.RLock()
@@ -122,7 +122,7 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 		if !p.heals.some() && (garbage == 0 || !worth(span)) {
 			return nil
 		}
-		if len(p.killed) > 0 { // before the keys go that say so
+		if len(p.killed) > 0 { // before the keys whose contexts kill them are removed
 			if err := s.holding(st, func() error { return s.amend(st, p.killed, 0) }); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 	return res, err
 }
 
-// logging runs f while what is written into the span is logged. The pass's files are removed at the end.
+// logging runs f while writes into the span are logged. The pass's files are removed at the end.
 func (p *pass) logging(f func() error) (err error) {
 	if err := p.s.holding(p.st, p.begin); err != nil {
 		return err
@@ -150,13 +150,13 @@ func (p *pass) logging(f func() error) (err error) {
 	return f()
 }
 
-// collected says what collect has found.
+// collected returns what collect has found.
 func (p *pass) collected() passResult {
 	keys := p.read + p.hidden
 	return passResult{Upper: p.bounds.Upper, Keys: keys, Dropped: keys + len(p.heals.puts()) - len(p.ends), Resolved: p.resolved}
 }
 
-// install writes what was kept to tables and swaps them in.
+// install writes the kept keys to tables and swaps them in.
 func (p *pass) install(ctx context.Context, res *passResult) error {
 	s, st := p.s, p.st
 	if err := p.writeTables(); err != nil {
@@ -168,7 +168,7 @@ func (p *pass) install(ctx context.Context, res *passResult) error {
 	if err := p.syncLog(); err != nil {
 		return err
 	}
-	if p.resolved > 0 { // a crash between the swap and the count of it must be known for one
+	if p.resolved > 0 { // the next open must detect a crash between the swap and the update of the count
 		if err := s.db.Mark(); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (s *Store) flushFor(ctx context.Context, st *set) error {
 	return s.db.FlushTables(ctx)
 }
 
-// report counts a pass and tells of it. A sweep has no name of a set.
+// report counts a pass and sends its event. A sweep has no set name.
 func (s *Store) report(name []byte, res *passResult, took time.Duration) {
 	s.counters.held.Add(res.Held)
 	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Resolved: res.Resolved, BytesOut: res.Bytes, Took: took, Held: res.Held}
@@ -207,7 +207,7 @@ func (s *Store) report(name []byte, res *passResult, took time.Duration) {
 	s.event(e)
 }
 
-// begin logs late writes from now on and takes Seen, Dead and an iterator. Writers are held.
+// begin starts to log late writes and takes Seen, Dead and an iterator. Writers are held.
 func (p *pass) begin() (err error) {
 	v := p.st.view()
 	p.seen, p.dead = v.seen, v.dead
@@ -225,7 +225,7 @@ func (p *pass) end() error {
 	return nil
 }
 
-// collect reads the span and keeps the live keys. When the span is large it ends it early, before an element.
+// collect reads the span and keeps the live keys. If the span is large, collect ends it early, before an element.
 func (p *pass) collect(ctx context.Context) (err error) {
 	it := p.it
 	defer lsm.Closing(it, &err)
@@ -277,7 +277,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 	return p.endElement()
 }
 
-// beginElement ends the element at hand if this is another one.
+// beginElement ends the current element if this is another one.
 func (p *pass) beginElement(element []byte) error {
 	if string(element) == string(p.last) {
 		return nil
@@ -286,7 +286,7 @@ func (p *pass) beginElement(element []byte) error {
 	return p.endElement()
 }
 
-// gather copies a key of the element at hand. The memory of the keys before is used again.
+// gather copies a key of the current element. The memory of earlier keys is reused.
 func (p *pass) gather(key, value []byte) {
 	n := len(p.element)
 	if n == cap(p.element) {
@@ -300,7 +300,7 @@ func (p *pass) gather(key, value []byte) {
 	}
 }
 
-// swap puts the new tables in place of the span. Writers are held.
+// swap replaces the span by the new tables. Writers are held.
 func (p *pass) swap(ctx context.Context, res *passResult) error {
 	late := p.st.late
 	if late.over {
@@ -316,7 +316,8 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 			return err
 		}
 	}
-	// The log must hold the late keys' dots and all that killed them before the swap, which is durable, takes effect.
+	// The log must hold the late keys' dots, and everything that killed them, before the swap, which is durable,
+	// takes effect.
 	if err := p.syncLog(); err != nil {
 		return err
 	}
@@ -340,10 +341,10 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 // syncLog makes durable what the swap, which is durable at once, relies on.
 func (p *pass) syncLog() error { return p.s.db.SyncLog() }
 
-// swapIn puts tables in place of everything that a span holds, which resolves so many unresolved keys. Writers of the span are
-// held, and the log is synced. One that is holed has blocks that can't be read.
+// swapIn replaces everything in a span by tables; resolved is the number of unresolved keys that this resolves.
+// Writers of the span are held, and the log is synced. A holed span has blocks that cannot be read.
 func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
-	s.swapping.RLock() // who reads many sets waits
+	s.swapping.RLock() // readers of many sets wait
 	defer s.swapping.RUnlock()
 	err := s.db.Swap(ctx, bounds, paths, holed)
 	if err == nil {

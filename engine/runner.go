@@ -12,8 +12,8 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// runner does the background work that is not Pebble's: it excises emptied sets and rewrites spans when the strategy says
-// so, in one goroutine, and forgets unused sets, in another.
+// runner does the background work that is not Pebble's. One goroutine excises emptied sets and rewrites spans as the
+// strategy says; another forgets unused sets.
 type runner struct {
 	s      *Store
 	cancel context.CancelFunc
@@ -22,8 +22,8 @@ type runner struct {
 	mu      lockorder.Mutex[lockorder.RunnerMu]
 	emptied []*set // pinned
 
-	surveyed uint64      // the state of the tables when they were last looked at; 0 is never
-	tables   []lsm.Table // what was found then
+	surveyed uint64      // the state of the tables when they were last read; 0 is never
+	tables   []lsm.Table // the tables found then
 	picker   setPicker
 	sweeps   sweepPicker
 	idle     atomic.Bool // the last tick found nothing to do
@@ -75,7 +75,7 @@ func (r *runner) run(ctx context.Context) {
 // tick does what is due.
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
-	_ = r.s.db.Room() // it tells by events
+	_ = r.s.db.Room() // it reports by events
 	if r.s.filters.Owes() && !r.s.db.Holds() {
 		if err := r.s.filters.Flush(ctx); err != nil {
 			return err
@@ -94,12 +94,13 @@ func (r *runner) tick(ctx context.Context) error {
 	return err
 }
 
-// reclaims reports whether the strategy ever takes anything off the disk.
+// reclaims reports whether the strategy ever removes anything from the disk.
 func (s *Store) reclaims() bool {
 	return s.strategy.Filters() || s.strategy.Deletes() || s.strategy.Rewrites()
 }
 
-// dropped notes a set that may have become empty: whatever the strategy's way with single keys, a whole set is excised.
+// dropped registers a set that may have become empty. A whole set is excised, however the strategy treats single
+// keys.
 func (r *runner) dropped(st *set) {
 	if !r.s.reclaims() {
 		return
@@ -125,7 +126,7 @@ func (r *runner) exciseSome(ctx context.Context) error {
 			r.s.sets.release(st)
 			continue
 		}
-		errs = append(errs, err) // the others go on
+		errs = append(errs, err) // the others continue
 		r.mu.Lock()
 		r.emptied = append(r.emptied, st)
 		r.mu.Unlock()
@@ -133,13 +134,13 @@ func (r *runner) exciseSome(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// worth reports whether a span is worth copying now. The copy takes room before the span gives it back: when there is little, only
-// one is that gives back more than it takes.
+// worth reports whether a span is worth copying now. The copy takes room before the span gives it back. If little
+// room is left, a span is worth it only if it gives back more than it takes.
 func (r *runner) worth(span compaction.Span) bool {
 	return r.s.strategy.Worth(span) && (!r.s.db.Tight() || span.Dead > span.Keys-span.Dead)
 }
 
-// pause waits for as long as so many bytes take at a rate.
+// pause waits for as long as that many bytes take at a rate.
 func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
 	d := time.Duration(float64(bytes) / float64(bytesPerSecond) * float64(time.Second))
 	t := time.NewTimer(d)
@@ -152,7 +153,7 @@ func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
 	}
 }
 
-// survey looks at all tables' own counts, if something has changed since the last time.
+// survey reads the counts of all tables, if something has changed since the last survey.
 func (r *runner) survey() ([]lsm.Table, error) {
 	c, l := &r.s.counters, &r.s.db.Counters
 	state := 1 + l.Flushes.Load() + l.Compactions.Load() + c.rewrites.Load() + c.excises.Load()

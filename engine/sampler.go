@@ -12,11 +12,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// samplesPerTable is how many keys of each table of a set are looked at to guess where its garbage is densest.
+// samplesPerTable is how many keys of each table of a set are read to estimate where its garbage is densest.
 const samplesPerTable = 64
 
-// sample splits a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
-// count that the drop filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
+// sample splits a set into spans along the bounds of its bottommost tables and estimates each one's density. With
+// all, it also counts keys that the drop filter would drop by itself at the next compaction: nobody writes the set,
+// so there may be no compaction.
 func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all bool) (_ *compaction.Index, err error) {
 	var cuts []lsm.Table
 	for _, t := range tables {
@@ -59,7 +60,7 @@ func (s *Store) hidden(st *set) uint64 { return s.registry.Load().Hits(st.prefix
 // hiddenSince returns how much hidden has grown. The count starts again when the set leaves the drop filter.
 func (s *Store) hiddenSince(st *set, before uint64) int { return s.hiddenFrom(st.prefix, before) }
 
-// hiddenFrom is hiddenSince of a set that may not be in memory.
+// hiddenFrom is hiddenSince for a set that may not be in memory.
 func (s *Store) hiddenFrom(prefix keyscheme.Prefix, before uint64) int {
 	if now := s.registry.Load().Hits(prefix); now > before {
 		return int(now - before)
@@ -67,7 +68,7 @@ func (s *Store) hiddenFrom(prefix keyscheme.Prefix, before uint64) int {
 	return 0
 }
 
-// sampler looks at a few keys from a place on.
+// sampler looks at a few keys from a given place on.
 type sampler struct {
 	s    *Store
 	st   *set
@@ -97,10 +98,10 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 	}
 }
 
-// garbage reports whether a rewriter could take the key at hand away, or the context that it still carries.
+// garbage reports whether a rewriter could remove the current key, or the context that it still carries.
 func (p *sampler) garbage(actor []byte, counter uint64) bool {
 	value, err := p.it.ValueAndErr()
-	if err != nil || !keyscheme.IsUnresolved(value) { // an error is found again where the span is read
+	if err != nil || !keyscheme.IsUnresolved(value) { // the error is met again when the span is read
 		return p.view.dead.ContainsBytes(actor, counter)
 	}
 	wide, err := keyscheme.DecodeElementValue(value)

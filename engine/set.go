@@ -16,56 +16,56 @@ import (
 	"bigset/keyscheme"
 )
 
-// set is what a store keeps in memory of one set while it is used: its clock and tombstone, the queue of its writers and
-// the count of its readers.
+// set is what a store keeps in memory of one set while it is used: its clock and tombstone, the queue of its writers
+// and the count of its readers.
 //
-// One goroutine at a time leads (see lead): it alone builds batches, and alone changes next and what it knows of records.
-// seen and dead are what readers see. They change after the batch is applied, under mu, so a view of them is never newer
-// than the keys of an iterator that is opened after it was taken.
+// One goroutine at a time leads (see lead). Only the leader builds batches, and only it changes next and what it
+// knows of records. The fields seen and dead are what readers see. They change after the batch is applied, under mu,
+// so a view of them is never newer than the keys of an iterator that is opened after the view was taken.
 type set struct {
 	name   []byte // within prefix
 	prefix keyscheme.Prefix
 
-	lead    lockorder.Turn[lockorder.SetLead] // of those who write the set, or hold its writers: the others wait in the queue
+	lead    lockorder.Turn[lockorder.SetLead] // held by the goroutine that writes the set, or holds its writers; the others wait in the queue
 	queueMu lockorder.Mutex[lockorder.SetQueue]
 	queue   []*request
-	led     bool // somebody leads
+	led     bool // a goroutine leads
 	gathering
-	newRuns *deadRuns // become runs as soon as no batch is under way
+	newRuns *deadRuns // becomes runs as soon as no batch is under way
 
-	// The leader's own.
+	// The leader's own fields.
 	next       *clock.Clock // Seen with what the leader is about to write
 	seenRecord pagedRecord
 	deadRecord pagedRecord
 	deadSize   recordSize  // of the tombstone's own key
 	batches    int         // written
-	late       *lateWrites // what is written while the rewriter copies a span; nil when it does not
+	late       *lateWrites // what is written while the rewriter copies a span; nil if it does not
 
-	// viewing is read-locked to take a view and open an iterator after it, or to look something up; it is locked while the set is
-	// dropped with its range.
+	// viewing is read-locked to take a view and open an iterator after it, or to look something up. It is locked
+	// while the set is dropped with its range.
 	viewing lockorder.RWMutex[lockorder.SetViewing]
-	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, and by what excises the set: one of them at a time
+	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, or by a goroutine that excises the set: one of them at a time
 
 	mu         lockorder.RWMutex[lockorder.SetMu]
 	seen       *clock.Clock
 	dead       *clock.Clock
-	exists     bool  // it has a clock key
-	unresolved int64 // unresolved keys; after a crash it may be too many, never too few, see recountOnce
+	exists     bool  // the set has a clock key
+	unresolved int64 // unresolved keys; after a crash too many, never too few: see recountOnce
 	flags      keyscheme.ClockFlags
 	raises     uint64 // how often FlagSiblings was raised, or would have been
 	version    uint64 // counts changes of dead
-	shown      *view  // the last view handed out, nil when it is out of date
+	shown      *view  // the last view handed out; nil if it is out of date
 
-	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long one; set between batches
+	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long run; changed between batches only
 	readers   readers
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
 
-	recordBytes atomic.Int64 // of memory that seenRecord and deadRecord take
+	recordBytes atomic.Int64 // memory of seenRecord and deadRecord
 
-	counted struct{ live, dead atomic.Int64 } // its shares of the cache's sums
+	counted struct{ live, dead atomic.Int64 } // the set's shares of the cache's sums
 
-	// The cache's own, under its lock.
+	// The cache's own fields, under its lock.
 	pins        int
 	bytes       int64
 	prev, later *set
@@ -77,18 +77,18 @@ type set struct {
 type view struct {
 	seen, dead *clock.Clock
 	single     bool   // no element has two live dots and no key is unresolved: live dots are elements
-	raises     uint64 // of that moment
-	version    uint64 // of dead
+	raises     uint64 // the set's raises at that moment
+	version    uint64 // the version of dead
 }
 
-// view returns the Seen and Dead of this moment. Take it before opening the iterator whose keys it judges.
+// view returns the Seen and Dead of this moment. Take it before opening the iterator whose keys are compared with it.
 func (st *set) view() *view {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.viewLocked()
 }
 
-// viewLocked is view for whoever holds mu.
+// viewLocked is view for a caller that holds mu.
 func (st *set) viewLocked() *view {
 	if st.shown == nil {
 		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.unresolved == 0, st.raises, st.version}
@@ -96,8 +96,8 @@ func (st *set) viewLocked() *view {
 	return st.shown
 }
 
-// lowerSiblings takes FlagSiblings down, unless it was raised since a view was taken from which on every element was found to
-// have one dot. The next write of the set writes it down. Writers are held.
+// lowerSiblings clears FlagSiblings, unless it was raised after the view was taken. The caller has found that every
+// element of the view has one dot. The next write of the set stores the flag. Writers are held.
 func (st *set) lowerSiblings(v *view) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -107,7 +107,7 @@ func (st *set) lowerSiblings(v *view) {
 	}
 }
 
-// keepSiblings has FlagSiblings stay for whoever takes it down by what was read before. Writers are held.
+// keepSiblings prevents a count that began earlier from clearing FlagSiblings. Writers are held.
 func (st *set) keepSiblings() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -115,8 +115,8 @@ func (st *set) keepSiblings() {
 	st.shown = nil
 }
 
-// resetNext takes back what the leader was about to write. It is called by the leader. What it was going to write into
-// pages it writes again, with all the rest.
+// resetNext undoes what the leader was about to write. The leader calls it. Growth that the leader was about to write
+// into pages is written again later, with everything else.
 func (st *set) resetNext() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -124,7 +124,7 @@ func (st *set) resetNext() {
 	st.seenRecord, st.deadRecord, st.deadSize = pagedRecord{}, pagedRecord{}, recordSize{}
 }
 
-// known reports whether this store has ever heard of the set.
+// known reports whether this store knows the set: whether the set has a clock.
 func (st *set) known() bool {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
@@ -138,8 +138,8 @@ func (st *set) live() uint64 {
 	return liveDots(st.seen, st.dead)
 }
 
-// liveDots returns the number of dots in seen and not in dead, which is within seen. Len stops at 2^64-1, and a clock from
-// outside can reach that: then it is counted the long way.
+// liveDots returns the number of dots that are in seen but not in dead, which is within seen. Len stops at 2^64-1,
+// which a clock from outside can reach: the dots are then counted the long way.
 func liveDots(seen, dead *clock.Clock) uint64 {
 	if n := seen.Len(); n < math.MaxUint64 {
 		return n - dead.Len()
@@ -188,7 +188,7 @@ func (st *set) load(db *lsm.DB) error {
 	return nil
 }
 
-// loadPaged reads clock and tombstone of a set of which one has pages.
+// loadPaged reads clock and tombstone of a set if one of them has pages.
 func (st *set) loadPaged(db *lsm.DB) (err error) {
 	bounds := st.prefix.Causal()
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
@@ -209,8 +209,8 @@ func (st *set) loadPaged(db *lsm.DB) (err error) {
 	return nil
 }
 
-// setHeapBytes is about what a small set was measured to cost in memory beside its name and clocks: itself, its place in the
-// cache, and the view of its last reader.
+// setHeapBytes is about what a small set was measured to cost in memory, apart from its name and clocks: the set
+// itself, its place in the cache, and the view of its last reader.
 const setHeapBytes = 704
 
 // heapBytes estimates what the set costs in memory.
@@ -222,9 +222,9 @@ func (st *set) heapBytes() int64 {
 	return n
 }
 
-// recordSize decides when a growing record is written whole, and when as an operand of what it grew by: whole as soon as
-// the operands since the last whole one outweigh it some times over. So writing it whole costs a fraction of the growth,
-// and the operands that a load, a flush or Pebble's iterators have to unite stay few.
+// recordSize decides whether a growing record is written whole or as an operand with its growth: whole as soon as the
+// operands since the last whole one outweigh it several times. So writing it whole costs a fraction of the growth,
+// and a load, a flush or an iterator of Pebble has few operands to unite.
 type recordSize struct {
 	whole, operands int // bytes: of the last whole record, of the operands since
 	count           int // operands since
@@ -235,8 +235,8 @@ const (
 	operandsCountMax = 20_000
 )
 
-// wantsWhole reports whether a growth of n bytes should be written as a whole record. Below least bytes of operands it is
-// not: that keeps small records from being folded at every write for nothing.
+// wantsWhole reports whether a growth of n bytes should be written as a whole record. Below least bytes of operands
+// it should not: that avoids folding small records at every write.
 func (r *recordSize) wantsWhole(n, least int) bool {
 	return r.whole == 0 || r.count >= operandsCountMax || r.operands+n > max(operandsShareMax*r.whole, least)
 }
@@ -248,5 +248,5 @@ func (r *recordSize) wroteOperand(n int) {
 	r.count++
 }
 
-// touch remembers when the set was last written, for the policy.
+// touch records when the set was last written, for the policy.
 func (st *set) touch() { st.lastWrite.Store(time.Now().UnixNano()) }

@@ -10,12 +10,13 @@ import (
 	"bigset/keyscheme"
 )
 
-// setPicker finds the set to be rewritten next, of those that tables name. It remembers by prefix what came of earlier looks.
+// setPicker finds the next set to rewrite among those that tables name. It remembers by prefix what earlier looks
+// found.
 type setPicker struct {
-	resting  map[string]time.Time // sets not to be looked at before
-	lookedAt map[string]uint64    // the survey by which a set was last looked at
+	resting  map[string]time.Time // sets that must not be looked at before a time
+	lookedAt map[string]uint64    // the survey at which a set was last looked at
 	wanted   map[string]time.Time // since when the strategy wants a set rewritten
-	spared   map[string]time.Time // sets that are not to be rewritten before while they are written, see spare
+	spared   map[string]time.Time // sets that must not be rewritten before a time while they are written, see spare
 }
 
 func newSetPicker() setPicker {
@@ -24,8 +25,8 @@ func newSetPicker() setPicker {
 	}
 }
 
-// restAfterVain is how long a set rests after a look that found no span worth copying, or one that was being written;
-// restAfterError after one that failed.
+// restAfterVain is how long a set rests after a look that found no span worth copying, or a span that was being
+// written; restAfterError is how long it rests after a look that failed.
 const (
 	restAfterVain  = 2 * time.Second
 	restAfterError = time.Minute
@@ -35,7 +36,7 @@ func (p *setPicker) rest(prefix keyscheme.Prefix, d time.Duration) {
 	p.resting[string(prefix)] = time.Now().Add(d)
 }
 
-// rests reports whether a set is not to be looked at yet.
+// rests reports whether a set must not be looked at yet.
 func (p *setPicker) rests(prefix string, now time.Time) bool {
 	until, ok := p.resting[prefix]
 	if ok && !now.Before(until) {
@@ -45,14 +46,15 @@ func (p *setPicker) rests(prefix string, now time.Time) bool {
 	return ok
 }
 
-// A burst of removes is waited out: what is copied while elements die is copied again and again. A set that is being
-// written waits this long from when the strategy first wants it, unless it has this many times more garbage than life.
+// The rewriter waits for a burst of removes to end: spans that are copied while elements die are copied again and
+// again. A set that is being written waits burstMax from when the strategy first wants it, unless its garbage is more
+// than burstGarbageMax times its live keys.
 const (
 	burstMax        = 3 * time.Second
 	burstGarbageMax = 4
 )
 
-// due reports whether a set that the strategy wants rewritten is to be worked on now.
+// due reports whether a set that the strategy wants rewritten should be rewritten now.
 func (p *setPicker) due(prefix string, l compaction.Load, now time.Time) bool {
 	since, ok := p.wanted[prefix]
 	if !ok {
@@ -64,16 +66,17 @@ func (p *setPicker) due(prefix string, l compaction.Load, now time.Time) bool {
 	return now.Sub(since) > burstMax && !now.Before(p.spared[prefix])
 }
 
-// heldShare: writers of a set are held for swaps at most one in so many parts of the time, so that few of them notice.
+// heldShare: swaps hold the writers of a set for at most one part in heldShare of the time, so that few writers
+// notice.
 const heldShare = 200
 
-// spare leaves a set that is being written alone for a while, after its writers were held. When that is over it need not
-// wait for a burst to end again.
+// spare leaves a set that is being written alone for a while, after its writers were held. After that it need not
+// wait for the end of a burst again.
 func (p *setPicker) spare(prefix string, held time.Duration, now time.Time) {
 	p.wanted[prefix], p.spared[prefix] = now.Add(-burstMax), now.Add(heldShare*held)
 }
 
-// forgetAllBut forgets what was noted of sets that no table names any more.
+// forgetAllBut forgets what was recorded of sets that no table names any more.
 func (p *setPicker) forgetAllBut(keys map[string]uint64) {
 	gone := func(prefix string) bool { _, there := keys[prefix]; return !there }
 	maps.DeleteFunc(p.lookedAt, func(prefix string, _ uint64) bool { return gone(prefix) })
@@ -95,14 +98,14 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 	defer r.s.sets.release(st)
 	r.idle.Store(false)
 	delete(r.picker.wanted, string(st.prefix))
-	if err := r.rewriteDensest(ctx, st, load, tables); err != nil { // what is wrong with it must not stop the work on others
+	if err := r.rewriteDensest(ctx, st, load, tables); err != nil { // an error in this set must not stop the work on others
 		r.picker.rest(st.prefix, restAfterError)
 		return err
 	}
 	return nil
 }
 
-// choose returns the set, pinned, with the most garbage of those that the strategy wants rewritten, or nil.
+// choose returns, pinned, the set with the most garbage among those that the strategy wants rewritten, or nil.
 func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load) {
 	keys := map[string]uint64{}
 	for _, t := range tables {
@@ -117,7 +120,7 @@ func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load) {
 			continue
 		}
 		if p.lookedAt[prefix] == r.surveyed && !r.s.sets.holds(prefix) {
-			continue // nothing has changed since it was looked at
+			continue // nothing has changed since the last look
 		}
 		p.lookedAt[prefix] = r.surveyed
 		st, err := r.s.sets.acquire(keyscheme.Prefix(prefix).Set())
@@ -134,13 +137,13 @@ func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load) {
 	return best, load
 }
 
-// weigh returns the load of a set that has so many keys in tables.
+// weigh returns the load of a set with the given number of keys in tables.
 func (st *set) weigh(keys uint64, now time.Time) compaction.Load {
 	quiet := now.Sub(time.Unix(0, st.lastWrite.Load()))
 	return compaction.Load{Keys: keys, Live: st.live(), Unresolved: uint64(max(0, st.unresolvedKeys())), Quiet: quiet}
 }
 
-// wants reports whether a set is to be rewritten now.
+// wants reports whether a set should be rewritten now.
 func (r *runner) wants(prefix string, l compaction.Load, now time.Time) bool {
 	if !r.s.strategy.Wants(l) {
 		delete(r.picker.wanted, prefix)

@@ -15,21 +15,22 @@ import (
 // SetInfo is a set in a list.
 type SetInfo struct {
 	Name []byte
-	// Live is the number of live dots; 0 for a set that is empty.
+	// Live is the number of live dots; 0 if the set is empty.
 	Live uint64
-	// Seen is the number of events that this store knows of.
+	// Seen is the number of events that this store has seen.
 	Seen uint64
 }
 
-// SetsOptions say which sets are listed. The zero value is all that have a live dot.
+// SetsOptions select the sets of a list. The zero value selects all that have a live dot.
 type SetsOptions struct {
-	// Empty lists those without a live dot too, dropped or emptied: they keep their clock for ever, so that nothing comes back.
+	// Empty includes sets without a live dot, dropped or emptied: they keep their clock for ever, so that nothing is
+	// resurrected.
 	Empty bool
-	// After continues a list after a name, which need not be that of a set. An empty one is the beginning.
+	// After continues a list after a name, which need not be the name of a set. Empty means the beginning.
 	After []byte
 }
 
-// Sets lists the sets of which this store has ever heard, in the order of their slots (a hash of the name).
+// Sets lists the sets that this store knows, in the order of their slots (a hash of the name).
 func (s *Store) Sets(ctx context.Context, o SetsOptions) iter.Seq2[SetInfo, error] {
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if len(o.After) > 0 {
@@ -52,12 +53,13 @@ func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) error {
 	return s.eachRecord(ctx, func(r setRecord) bool { return f(r.SetInfo) })
 }
 
-// eachRecord calls f for every set until it returns false. It reads clocks and tombstones, which no filter touches.
+// eachRecord calls f for every set until it returns false. It reads clocks and tombstones, which the drop filter
+// never drops.
 func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) error {
 	return s.eachRecordIn(ctx, keyscheme.SlotRange(0, keyscheme.SlotMax), f)
 }
 
-// eachRecordIn is eachRecord for the sets whose clocks are within some bounds.
+// eachRecordIn is eachRecord for the sets whose clocks are within the bounds.
 func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(setRecord) bool) (err error) {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -87,7 +89,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 			ok = key.Slot != keyscheme.SlotMax && it.SeekGE(keyscheme.AppendSlot(nil, key.Slot+1))
 			continue
 		default:
-			ok = it.Next() // a stray one, that verify reports
+			ok = it.Next() // a stray key, which verify reports
 			continue
 		}
 		prefix := keyscheme.NewPrefix(key.Set)

@@ -13,21 +13,21 @@ import (
 // SetStats are figures of one set.
 type SetStats struct {
 	Name           []byte
-	Live           uint64 // live dots: elements, and those that are there twice
+	Live           uint64 // live dots: elements, and second dots of elements
 	Seen, Dead     uint64 // dots
-	Unresolved     int64  // unresolved keys (Options.KeepContexts); after a crash it may be too many
+	Unresolved     int64  // unresolved keys (Options.KeepContexts); after a crash possibly too many
 	Actors, Gaps   int    // of the clock
 	BytesClock     int    // encoded
 	BytesTombstone int    // encoded
-	BytesHeap      int64  // of both in memory
+	BytesHeap      int64  // of both, in memory
 
-	// These are known of tables alone, by their own counts: a table names the sets that have most keys in it, and none
-	// with fewer than 64. What was written since the last flush is not in them. Where a table is cut by a swap they are
-	// estimated by its size.
+	// The following are known of tables only, by the tables' own counts. A table names the sets that have most keys
+	// in it, and none with fewer than 64. What was written since the last flush is not included. If a swap has cut a
+	// table, they are estimated by its size.
 	Keys        uint64   // element keys
-	KeysByLevel []uint64 // the same by level of the LSM; nil where no table names the set
-	KeysDead    uint64   // Keys beyond the live dots: at least so many are dead, or nearly so
-	BytesTables uint64   // their share of the tables
+	KeysByLevel []uint64 // the same by level of the LSM; nil if no table names the set
+	KeysDead    uint64   // Keys beyond the live dots: approximately a lower bound of the dead keys
+	BytesTables uint64   // the set's share of the tables
 }
 
 func newSetStats(name []byte, seen, dead *clock.Clock, unresolved int64) SetStats {
@@ -55,8 +55,8 @@ func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err er
 	return out, err
 }
 
-// EachSetStats lists the figures of all sets, also of those without a live dot, in the order of their slots. It reads every
-// clock and tombstone.
+// EachSetStats lists the figures of all sets, including sets without a live dot, in the order of their slots. It
+// reads every clock and tombstone.
 func (s *Store) EachSetStats(ctx context.Context) iter.Seq2[SetStats, error] {
 	return func(yield func(SetStats, error) bool) {
 		if err := s.db.Enter(); err != nil {
@@ -82,14 +82,14 @@ func (s *Store) EachSetStats(ctx context.Context) iter.Seq2[SetStats, error] {
 	}
 }
 
-// setTables is what tables say of one set.
+// setTables sums what tables record of one set.
 type setTables struct {
 	keys    uint64
 	byLevel []uint64
 	bytes   uint64
 }
 
-// tabledBySet sums what tables say of each set that they name, by the prefix of its keys.
+// tabledBySet sums what tables record of each set that they name, by the prefix of its keys.
 func tabledBySet(tables []lsm.Table) map[string]setTables {
 	all := map[string]setTables{}
 	for _, t := range tables {

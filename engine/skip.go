@@ -10,9 +10,9 @@ import (
 	"bigset/fold"
 )
 
-// skipper moves a reader's iterator over the keys of its bounds, in either direction. It seeks over dead runs that are
-// known, and notices those that are not. What the drop filter hides is stepped over inside of Pebble: the iterator's own count
-// of steps tells.
+// skipper moves a reader's iterator over the keys of its bounds, in either direction. It seeks over known dead runs
+// and notices unknown ones. Pebble steps over keys that the drop filter hides without showing them: only the
+// iterator's own count of steps includes them.
 type skipper struct {
 	it      *pebble.Iterator
 	reverse bool
@@ -22,20 +22,20 @@ type skipper struct {
 
 	// A gap is what lies between two live keys, or between one and the end of the bounds.
 	live  []byte // the last live key; empty when none has been met
-	start []byte // where the read began: the end of the gap before the first live key
-	steps int    // of the iterator when it was last asked
-	known int    // keys of this gap that are in runs
+	start []byte // where the read began: the start of the gap before the first live key
+	steps int    // the iterator's count of steps when it was last read
+	known int    // keys of this gap that are in known runs
 
-	lives      int  // keys shown where no runs are remembered
+	lives      int  // live keys shown while the set remembers no runs
 	passed     int  // runs seeked over
 	first      bool // the first chunk of the iterator is being read
 	headed     bool // the read began with a run
 	unresolved bool // a key with an unresolved context was met
-	keysMin    int  // that a gap must hold to be remembered
+	keysMin    int  // keys that a gap must hold to be remembered
 	prefixLen  int
 }
 
-// begin goes to the first key of a reader's bounds. The runs ahead come in ascending order.
+// begin goes to the first key of a reader's bounds. The runs ahead are in ascending order.
 func (k *skipper) begin(r *reader, ahead []deadRun) {
 	*k = skipper{it: r.it, reverse: r.fold.Reverse, ahead: ahead, live: k.live[:0], start: r.bounds.Lower,
 		first: true, keysMin: r.s.opt.runKeysMin, prefixLen: len(r.st.prefix)}
@@ -58,7 +58,7 @@ func (k *skipper) reaches(at []byte) bool {
 	return comparator.Compare(k.ahead[0].from, at) <= 0
 }
 
-// pass takes the next run off those ahead and returns the bound behind it.
+// pass removes the next run from those ahead and returns the bound after it.
 func (k *skipper) pass() []byte {
 	run := k.ahead[0]
 	k.ahead = k.ahead[1:]
@@ -70,7 +70,7 @@ func (k *skipper) pass() []byte {
 	return run.to
 }
 
-// limit returns where the next run begins: the iterator pauses there. Nil is nowhere.
+// limit returns where the next run begins: the iterator pauses there. Nil means no limit.
 func (k *skipper) limit() []byte {
 	switch {
 	case len(k.ahead) == 0:
@@ -101,7 +101,7 @@ func (k *skipper) next() { k.went(k.step()) }
 // went seeks over the run at which the iterator has paused.
 func (k *skipper) went(state pebble.IterValidityState) {
 	for state == pebble.IterAtLimit {
-		if at := k.pass(); k.beyond(at) { // Pebble may go over a limit: never back
+		if at := k.pass(); k.beyond(at) { // Pebble may pass a limit: do not go back
 			state = k.step()
 		} else {
 			state = k.seek(at)
@@ -110,7 +110,7 @@ func (k *skipper) went(state pebble.IterValidityState) {
 	k.ok = state == pebble.IterValid
 }
 
-// beyond reports whether the last live key lies behind a bound.
+// beyond reports whether the last live key lies after a bound.
 func (k *skipper) beyond(at []byte) bool {
 	if len(k.live) == 0 {
 		return false
@@ -119,8 +119,8 @@ func (k *skipper) beyond(at []byte) bool {
 	return k.reverse && c < 0 || !k.reverse && c >= 0
 }
 
-// skipped returns how many keys the iterator has stepped over since the last call, if they are so many that the gap is worth
-// remembering, or 0.
+// skipped returns how many keys the iterator has stepped over since the last call, if there were enough of them for
+// the gap to be worth remembering, or 0.
 func (k *skipper) skipped() (n int) {
 	stats := k.it.Stats()
 	steps := stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall]
@@ -140,7 +140,7 @@ func (k *skipper) bound(key []byte, leaves bool) []byte {
 	return before
 }
 
-// gap returns the gap at hand up to a bound. It is empty between two keys of one element.
+// gap returns the current gap up to a bound. It is empty between two keys of one element.
 func (k *skipper) gap(end []byte) (from, to []byte) {
 	from, to = k.start, end
 	if len(k.live) > 0 {
@@ -152,22 +152,23 @@ func (k *skipper) gap(end []byte) (from, to []byte) {
 	return from, to
 }
 
-// lookForGaps has the set remember dead runs from now on if the iterator has lately stepped over many more keys than it has
-// shown. It is asked once in a while by readers of sets that remember none: asking at each key costs a third of a read.
+// lookForGaps makes the set remember dead runs from now on if the iterator has recently stepped over many more keys
+// than it has shown. Readers of sets that remember no runs call it once in a while: a call at each key costs a third
+// of a read.
 func (r *reader) lookForGaps() {
 	if n := r.skip.skipped(); n > 0 && (r.skip.lives <= 1 || n >= 3*r.skip.keysMin) {
 		r.st.watchRuns(r.skip.keysMin)
 	}
 }
 
-// learnGap remembers the gap that ends at the key at hand, or with the bounds when the keys have ended, if it is long.
+// learnGap remembers the gap that ends at the current key, or with the bounds if the keys have ended, if it is long.
 func (r *reader) learnGap() {
 	if n := r.skip.skipped(); n > 0 {
 		r.learn(n, r.gapEnd())
 	}
 }
 
-// gapEnd returns the bound before the key at hand, or the end of the bounds when the keys have ended.
+// gapEnd returns the bound before the current key, or the end of the bounds if the keys have ended.
 func (r *reader) gapEnd() []byte {
 	if r.skip.ok {
 		return r.skip.bound(r.it.Key(), false)
@@ -190,12 +191,13 @@ func (r *reader) learn(n int, end []byte) {
 	}
 	r.skip.headed = r.skip.headed || len(r.skip.live) == 0
 	r.runs.learn(r.finder, deadRun{from: from, to: to, version: r.view.version, keys: n})
-	r.skip.known += n // the gap may go on
+	r.skip.known += n // the gap may continue
 	r.s.sets.account(r.st)
 }
 
-// learnHead remembers the first chunk of an iterator that began with a run: it may be the head of a queue, soon to be removed.
-// It is not worth it for so few keys that no gap is remembered for them: they are stepped over until there are more.
+// learnHead remembers the first chunk of an iterator that began with a run: it may be the head of a queue, soon to be
+// removed. A chunk of so few keys that no gap is remembered for them is not worth it: they are stepped over until
+// there are more.
 func (r *reader) learnHead(chunk *fold.Chunk) {
 	first := r.skip.first
 	r.skip.first = false

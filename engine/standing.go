@@ -7,20 +7,21 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
-// Identity returns who the disk is: bytes that stay the same over clean and unclean stops and over DropRange, and that are others in a folder that was
-// copied, restored, or put back from an older copy. It is not the actor that mints dots (Actor), which changes with each unclean stop. It is on
-// disk after the first write. The caller must not change it.
+// Identity returns the identity of the disk. It survives stops, clean or not, and DropRange. A folder that was
+// copied, restored, or replaced by an older copy has another one. It is not the actor that mints dots (Actor), which
+// changes with each unclean stop. It is on disk after the first write. The caller must not change it.
 func (s *Store) Identity() []byte { return s.db.DiskID() }
 
 // FormatNewest is the format of a new store, and of one that was upgraded.
 const FormatNewest = lsm.FormatNewest
 
-// Format returns the number of the store's format: FormatNewest, or the one before, of a store that an older program made.
+// Format returns the number of the store's format: FormatNewest, or the previous one if an older program created the
+// store.
 func (s *Store) Format() int { return s.db.Format() }
 
-// Upgrade brings the store to the newest format, on disk when it returns, if it has an older one. Programs that don't know that format refuse the
-// store from then on. Until then a store of an older format stays one that the program that made it can open and write. A crash, or an error,
-// leaves a store of one format or of the other, and Upgrade may be called again.
+// Upgrade brings a store of an older format to the newest one, which is on disk when Upgrade returns. Programs that
+// do not know that format refuse the store from then on. Until then the program that created the store can open and
+// write it. A crash, or an error, leaves a store of one format or of the other, and Upgrade may be called again.
 func (s *Store) Upgrade(ctx context.Context) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (s *Store) Upgrade(ctx context.Context) error {
 // Promise is a kind of acknowledgement that a crash may take back.
 type Promise byte
 
-// Promises.
+// Kinds of promises.
 const (
 	// PromiseSets is a write of a set that was not synced: any crash may take it back.
 	PromiseSets = Promise(lsm.PromiseSets)
@@ -45,20 +46,22 @@ const (
 	PromiseFiltersLog = Promise(lsm.PromiseFiltersLog)
 )
 
-// Promise notes, on disk, that something is about to be acknowledged that a crash may take back. The store calls it by itself before it answers a write
-// of a set that is not synced (PromiseSets), and marks of a filter of durability interval (PromiseFiltersMemory) or log (PromiseFiltersLog); filters that
-// are in memory only promise nothing. The first call since an open costs a synced write, each later one an atomic load. A close that could write all that
-// was in memory ends what was promised.
+// Promise records on disk that something is about to be acknowledged that a crash may take back. The store calls it
+// by itself before it answers an unsynced write of a set (PromiseSets), and marks of a filter of durability interval
+// (PromiseFiltersMemory) or log (PromiseFiltersLog). Filters that exist only in memory promise nothing. The first
+// call after an open costs a synced write, each later one an atomic load. A close that wrote everything from memory
+// ends all promises.
 func (s *Store) Promise(p Promise) error { return s.db.Promise(lsm.Promise(p)) }
 
-// MayLack says whether sets, or filters, may lack what this store has acknowledged, because a crash may have taken it back. It stays so until
-// MadeGood. A store that syncs what it acknowledges never lacks anything.
+// MayLack reports whether acknowledged changes of sets, or of filters, may be missing because of a crash. It stays
+// true until MadeGood is called. A store that syncs what it acknowledges never lacks anything.
 func (s *Store) MayLack() (sets, filters bool) {
 	lacks := s.db.Lacks()
 	return lacks&lsm.PromiseSets != 0, lacks&(lsm.PromiseFiltersMemory|lsm.PromiseFiltersLog) != 0
 }
 
-// MadeGood notes, on disk, that sets, or filters, lack nothing any more: others have brought what may have been lost.
+// MadeGood records on disk that nothing is missing any more, of sets or of filters, because other replicas have sent
+// it.
 func (s *Store) MadeGood(sets, filters bool) error {
 	var p lsm.Promise
 	if sets {
@@ -70,22 +73,23 @@ func (s *Store) MadeGood(sets, filters bool) error {
 	return s.db.MadeGood(p)
 }
 
-// Meta names a value that the store keeps for its owner. It is on disk.
+// Meta names a value that the store keeps for its owner, on disk.
 type Meta = lsm.Meta
 
-// What the members of a cluster keep.
+// Values that the members of a cluster keep.
 const (
 	MetaCluster Meta = "c" // the records of the cluster that this store holds
-	MetaFilled  Meta = "f" // under which of them it has been filled
+	MetaFilled  Meta = "f" // the record of these under which it was filled
 	MetaFilters Meta = "l" // the catalogue of the cluster's filters
-	MetaTokens  Meta = "t" // the tokens of clients; a node alone has them too
+	MetaTokens  Meta = "t" // the tokens of clients; a single node has them too
 )
 
 // MetaFiltersPage names a page of the catalogue, so that a change of one filter writes a part of it.
 func MetaFiltersPage(page byte) Meta { return MetaFilters + Meta([]byte{page}) }
 
-// SetMeta keeps a value of at most 4 MiB, under a name of 1 or 2 bytes, outside all slots: DropRange leaves it alone, and a checkpoint has it. It is on disk when SetMeta returns. A
-// restored or copied store has it too: who reads it asks whose it was (Identity).
+// SetMeta stores a value of at most 4 MiB, under a name of 1 or 2 bytes, outside all slots: DropRange leaves it
+// alone, and a checkpoint includes it. It is on disk when SetMeta returns. Restored and copied stores have it too:
+// compare Identity to find out whose it was.
 func (s *Store) SetMeta(ctx context.Context, k Meta, value []byte) error {
 	if err := s.db.SetMeta(ctx, k, value); err != nil {
 		return fmt.Errorf("engine: keep metadata %q: %w", k, lsm.DiskError(err))
@@ -93,5 +97,5 @@ func (s *Store) SetMeta(ctx context.Context, k Meta, value []byte) error {
 	return nil
 }
 
-// Meta returns a value, or nil. It belongs to the caller.
+// Meta returns a value, or nil. The result belongs to the caller.
 func (s *Store) Meta(k Meta) ([]byte, error) { return s.db.Meta(k) }

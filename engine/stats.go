@@ -7,10 +7,10 @@ import (
 	"bigset"
 )
 
-// Stats are figures of a store: what it has done since it was opened, and what it holds now. Sizes are bytes. The tags say
-// what each one is, and are all that Metrics knows: a figure that is here is exported.
+// Stats are figures of a store: what it has done since it was opened, and what it contains now. Sizes are in bytes.
+// The tags describe each figure, and Metrics exports every field by its tags alone.
 type Stats struct {
-	Record   string `json:"record" metric:"gauge" help:"kind of the element keys' records"`
+	Record   string `json:"record" metric:"gauge" help:"kind of the records of element keys"`
 	Strategy string `json:"strategy" metric:"gauge" help:"how dead keys leave the disk"`
 
 	BytesWAL     uint64 `json:"bytes_wal" metric:"counter" help:"bytes written to the log"`
@@ -23,16 +23,16 @@ type Stats struct {
 	BytesOnDisk     uint64 `json:"bytes_on_disk" metric:"gauge" help:"bytes of everything: tables in use and not yet removed, log, metadata"`
 	BytesTables     uint64 `json:"bytes_tables" metric:"gauge" help:"bytes of tables in use"`
 	BytesMemTables  uint64 `json:"bytes_memtables" metric:"gauge" help:"bytes of memtables"`
-	BytesHeap       uint64 `json:"bytes_heap" metric:"gauge" help:"bytes on the heap of the whole process"`
+	BytesHeap       uint64 `json:"bytes_heap" metric:"gauge" help:"bytes on the heap of the process"`
 	BytesSets       uint64 `json:"bytes_sets" metric:"gauge" help:"bytes of clocks and tombstones in memory, approximately"`
 	BytesTombstones uint64 `json:"bytes_tombstones" metric:"gauge" help:"bytes of the sets' tombstones in memory, approximately"`
-	DotsLive        uint64 `json:"dots_live" metric:"gauge" help:"live dots of the sets in memory: elements, and those that are there twice"`
+	DotsLive        uint64 `json:"dots_live" metric:"gauge" help:"live dots of the sets in memory: elements, and second dots of elements"`
 	SetsInMemory    uint64 `json:"sets_in_memory" metric:"gauge" help:"sets whose clock and tombstone are in memory"`
 	SetsForgotten   uint64 `json:"sets_forgotten" metric:"counter" help:"times that a set was taken out of memory"`
-	SetsDamaged     uint64 `json:"sets_damaged" metric:"gauge" help:"sets in which damage was met"`
+	SetsDamaged     uint64 `json:"sets_damaged" metric:"gauge" help:"sets in which damage was found"`
 
 	Filters           uint64 `json:"filters" metric:"gauge" help:"bloom filters"`
-	FiltersDamaged    uint64 `json:"filters_damaged" metric:"gauge" help:"bloom filters in which damage was met"`
+	FiltersDamaged    uint64 `json:"filters_damaged" metric:"gauge" help:"bloom filters in which damage was found"`
 	FiltersOpen       uint64 `json:"filters_open" metric:"gauge" help:"bloom filters that are open"`
 	BytesFilters      uint64 `json:"bytes_filters" metric:"gauge" help:"bytes of pages of bloom filters in memory, with their tables"`
 	FilterPagesRead   uint64 `json:"filter_pages_read" metric:"counter" help:"pages of bloom filters brought into memory"`
@@ -40,7 +40,7 @@ type Stats struct {
 	FilterPagesStored uint64 `json:"filter_pages_stored" metric:"counter" help:"pages of bloom filters written by flushes of them"`
 
 	KeysAdded       uint64 `json:"keys_added" metric:"counter" help:"element keys written by operations"`
-	KeysTabled      uint64 `json:"keys_tabled" metric:"counter" help:"element keys written to tables, each as often as it was"`
+	KeysTabled      uint64 `json:"keys_tabled" metric:"counter" help:"element keys written to tables, counted at each write"`
 	KeysInTables    uint64 `json:"keys_in_tables" metric:"gauge" help:"element keys in tables, by the tables' own counts"`
 	DeletesInTables uint64 `json:"deletes_in_tables" metric:"gauge" help:"deletes of single keys and of ranges of keys that tables hold, approximately"`
 	BytesDeleted    uint64 `json:"bytes_deleted" metric:"gauge" help:"bytes of tables that compactions would free for these deletes, approximately"`
@@ -52,37 +52,37 @@ type Stats struct {
 	RewriteKeys         uint64 `json:"rewrite_keys" metric:"counter" help:"element keys that the rewriter read"`
 	RewriteDropped      uint64 `json:"rewrite_dropped" metric:"counter" help:"element keys that the rewriter left out"`
 	RewriteResolved     uint64 `json:"rewrite_closed" metric:"counter" help:"unresolved keys that the rewriter resolved"`
-	Ingests             uint64 `json:"ingests" metric:"counter" help:"spans of other stores that came in as tables"`
+	Ingests             uint64 `json:"ingests" metric:"counter" help:"portions of sets from other stores that were ingested as tables"`
 	BytesIngested       uint64 `json:"bytes_ingested" metric:"counter" help:"bytes of those tables"`
 	LocatedInLog        uint64 `json:"located_in_log" metric:"counter" help:"keys that were found by their dots in the log of recent writes"`
 	LocatedByScan       uint64 `json:"located_by_scan" metric:"counter" help:"keys that were found by their dots in a scan of their set"`
 	LocateScans         uint64 `json:"locate_scans" metric:"counter" help:"scans of a set for keys by their dots"`
-	LocateSkips         uint64 `json:"locate_skips" metric:"counter" help:"blocks and whole tables that such scans left unread, for they hold none of the dots"`
+	LocateSkips         uint64 `json:"locate_skips" metric:"counter" help:"blocks and whole tables that such scans skipped because they hold none of the dots"`
 	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
 	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets excised"`
 	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
 	Compactions         uint64 `json:"compactions" metric:"counter" help:"compactions"`
-	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have still to look at"`
+	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have yet to read"`
 	BackgroundErrors    uint64 `json:"background_errors" metric:"counter" help:"background tasks that failed and are tried again"`
 	Stalls              uint64 `json:"stalls" metric:"counter" help:"times that writes had to wait for flushes or compactions"`
-	StallMillis         uint64 `json:"stall_milliseconds" metric:"counter" help:"milliseconds that writes had to wait for flushes or compactions, those of a wait that goes on included"`
+	StallMillis         uint64 `json:"stall_milliseconds" metric:"counter" help:"milliseconds that writes had to wait for flushes or compactions, including a wait that has not ended"`
 	BlockCacheHits      uint64 `json:"block_cache_hits" metric:"counter" help:"blocks of tables that were found in the block cache"`
 	BlockCacheMisses    uint64 `json:"block_cache_misses" metric:"counter" help:"blocks of tables that were read from files"`
 	BytesBlockCache     uint64 `json:"bytes_block_cache" metric:"gauge" help:"bytes of blocks in the block cache"`
 	SlowDisk            uint64 `json:"slow_disk" metric:"counter" help:"reports of operations on the disk that took long"`
 	FullDisk            uint64 `json:"full_disk" metric:"counter" help:"times that the disk was found full: a write failed, or adds began to be refused"`
-	DiskFreeBytes       uint64 `json:"disk_free_bytes" metric:"gauge" help:"bytes that are free on the disk of the store; 0 where it can't tell"`
+	DiskFreeBytes       uint64 `json:"disk_free_bytes" metric:"gauge" help:"bytes that are free on the disk of the store; 0 if unknown"`
 	DiskReserveBytes    uint64 `json:"disk_reserve_bytes" metric:"gauge" help:"bytes free at which adds are refused"`
 	DiskSpaceLevel      uint64 `json:"disk_space_level" metric:"gauge" help:"0 while the disk has room; 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free, of 50 GiB at most; at 4 adds are refused"`
-	Corruptions         uint64 `json:"corruptions" metric:"counter" help:"times that damaged bytes were met"`
+	Corruptions         uint64 `json:"corruptions" metric:"counter" help:"times that damaged bytes were read"`
 
 	FlushesInProgress     uint64 `json:"flushes_in_progress" metric:"gauge" help:"flushes under way"`
 	CompactionsInProgress uint64 `json:"compactions_in_progress" metric:"gauge" help:"compactions under way"`
-	RewritesInProgress    uint64 `json:"rewrites_in_progress" metric:"gauge" help:"spans that the rewriter is at"`
+	RewritesInProgress    uint64 `json:"rewrites_in_progress" metric:"gauge" help:"spans being rewritten"`
 
-	Sync  Latency `json:"sync_seconds" metric:"histogram" help:"seconds from a batch's commit until it was on disk, where that was asked for"`
-	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that writes waited for earlier ones on their set, or for the rewriter, where they did"`
-	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the excise of a range of sets, where they did"`
+	Sync  Latency `json:"sync_seconds" metric:"histogram" help:"seconds from a batch's commit until it was on disk, for synced writes"`
+	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that writes waited for earlier ones on their set, or for the rewriter, if they waited"`
+	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the excise of a range of sets, if they waited"`
 	Held  Latency `json:"held_seconds" metric:"histogram" help:"seconds that a swap of the rewriter held the writers of a set, or of a range of sets"`
 
 	Levels []LevelStats `json:"levels"`
@@ -97,9 +97,8 @@ type LevelStats struct {
 	Sublevels    uint64 `json:"sublevels" metric:"gauge" help:"runs of tables in the level, of which a read of a key may look at each"`
 }
 
-// Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand, and holds Pebble's lock
-// for microseconds; where they are damaged,
-// KeysInTables is 0.
+// Stats returns the store's figures. It reads the properties of all tables, which takes milliseconds for a thousand
+// tables, and holds Pebble's lock for microseconds. If the properties are damaged, KeysInTables is 0.
 func (s *Store) Stats() (Stats, error) {
 	if err := s.db.Enter(); err != nil {
 		return Stats{}, err
@@ -147,12 +146,12 @@ func (s *Store) Stats() (Stats, error) {
 	st.BytesHeap = heapBytes()
 	var err error
 	if st.KeysInTables, err = s.keysInTables(); errors.Is(err, bigset.ErrCorrupt) {
-		err = nil // a table whose properties are damaged keeps nobody from all else
+		err = nil // damaged properties of a table must not hide all other figures
 	}
 	return st, err
 }
 
-// heapBytes returns what objects on the heap take. It doesn't stop the world, as runtime.ReadMemStats does.
+// heapBytes returns the size of objects on the heap. It does not stop the world, as runtime.ReadMemStats does.
 func heapBytes() uint64 {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)

@@ -29,26 +29,27 @@ type Store struct {
 
 	registry   atomic.Pointer[compaction.Registry]
 	publisher  publisher
-	readers    readers                                    // of the whole store: verify
-	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by swaps under way, locked to open an iterator over many sets between them
+	readers    readers                                    // of the whole store, such as verify
+	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by current swaps, locked to open an iterator over many sets between them
 	gate       rangeGate
-	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what excises one; locked by sweeps
+	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by goroutines that excise one; locked by sweeps
 	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys
-	removed    recentKeys // of dots that have died: see removed.go
+	removed    recentKeys // keys of dots that have died: see removed.go
 	requestLog requestLog
 	notes      notes
 	filters    *filters.Owner
 	damages    lsm.Damages
 	counters   counters
 	syncTime   syncTime
-	recounted  sync.Map // prefixes of sets whose unresolved keys were counted anew, see recountOnce
+	recounted  sync.Map // prefixes of sets whose unresolved keys were counted again, see recountOnce
 }
 
-// Open opens the store in a folder, making it if there is none. Nil options are the defaults. The folder belongs to this
-// store until Close: a second one gets ErrLocked. A store that exists is opened on a full disk too: reads go on, and until some space
-// is free writes return a *DiskSpaceError. Where the open has to write, for a new store for one, its error wraps bigset.ErrDiskFull.
+// Open opens the store in a folder, or creates it if none exists. Nil options mean the defaults. The folder belongs
+// to this store until Close: a second Open returns ErrLocked. An existing store can be opened on a full disk too:
+// reads go on, and until some space is free writes return a *DiskSpaceError. If the open itself must write, for
+// example to create a store, its error wraps bigset.ErrDiskFull.
 func Open(dir string, o *Options) (*Store, error) {
 	opt := o.withDefaults()
 	if err := opt.validate(); err != nil {
@@ -82,7 +83,7 @@ func (s *Store) open(dir string) (err error) {
 	return err
 }
 
-// hooks are what the sets have to do with what the store below them does by itself.
+// hooks are the functions by which the store below reaches the sets.
 func (s *Store) hooks() lsm.Hooks {
 	return lsm.Hooks{
 		Registry: &s.registry,
@@ -94,7 +95,8 @@ func (s *Store) hooks() lsm.Hooks {
 	}
 }
 
-// fits settles how the store reclaims room, by the kind of its records, and returns an error if the options don't go with that.
+// fits chooses how the store reclaims room, by the kind of its records, and returns an error if the options
+// contradict that.
 func (s *Store) fits(record compaction.Record) error {
 	s.record = record
 	if s.strategy = s.opt.Strategy; s.strategy == nil {
@@ -114,13 +116,13 @@ func (s *Store) fits(record compaction.Record) error {
 	return nil
 }
 
-// Close waits for calls under way (streams end at their next chunk), writes down that the store was left in order, and
-// closes it. A failed store is closed too; its next open takes a new incarnation. Where a call under way waits for a flush, and flushes
-// fail for lack of room or another reason, Close returns that error after some seconds, and goes on in the background: end the process
-// then. What was acknowledged is in the log.
+// Close waits for current calls (streams end at their next chunk), records that the store was closed cleanly, and
+// closes it. A failed store is closed too; its next open takes a new incarnation. If a current call waits for a
+// flush, and flushes fail for lack of room or another reason, Close returns that error after some seconds, and goes
+// on in the background: end the process then. What was acknowledged is in the log.
 func (s *Store) Close() error { return s.db.Close(s.shut) }
 
-// shut ends the work of the background, and writes what is in memory. No call is under way.
+// shut ends the background work, and writes what is in memory. No call is under way.
 func (s *Store) shut() error {
 	s.runner.stop()
 	errs := []error{s.filters.Close()}
@@ -131,7 +133,7 @@ func (s *Store) shut() error {
 	return errors.Join(errs...)
 }
 
-// Flush makes all that was written durable and moves it from memory to tables.
+// Flush makes everything that was written durable and moves it from memory to tables.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -146,8 +148,9 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.db.FlushTables(ctx)
 }
 
-// Sync returns when all that was acknowledged before the call, of sets and of filters, is on disk: a power cut takes none of it back. It writes the
-// changed pages of all filters but those that are in memory only, which takes as long as there are many.
+// Sync returns when everything that was acknowledged before the call, of sets and of filters, is on disk: a power cut
+// takes none of it back. It writes the changed pages of all filters except those that exist only in memory; the time
+// grows with the number of these pages.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -156,10 +159,11 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
-	return s.filters.Filters().Flush(ctx) // which syncs the log, whatever filters there are
+	return s.filters.Filters().Flush(ctx) // this syncs the log even if no filter exists
 }
 
-// SyncSets returns when all changes of sets that were acknowledged before the call are on disk. Where there is nothing to sync it does not touch the disk.
+// SyncSets returns when all changes of sets that were acknowledged before the call are on disk. If nothing needs a
+// sync it does not touch the disk.
 func (s *Store) SyncSets(ctx context.Context) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -178,8 +182,9 @@ func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 // failure, but what they show of the last writes may be gone after the next open.
 func (s *Store) Failed() error { return s.db.Writable() }
 
-// Actor returns the newest actor under which this store mints dots. It is another one after each DropRange, and after an open for which the store was not
-// closed in order, or its folder is a copy. Sets outside of dropped ranges mint under an older one: see ActorOf.
+// Actor returns the newest actor under which this store mints dots. It changes after each DropRange, and after an
+// open of a store that was not closed cleanly or whose folder is a copy. Sets outside of dropped ranges mint under an
+// older one: see ActorOf.
 func (s *Store) Actor() clock.Actor { return s.db.Actor() }
 
 // ActorOf returns the actor under which this store mints the dots of a set until the store is closed or the set is dropped with its range.
@@ -194,19 +199,20 @@ func (s *Store) Record() compaction.Record { return s.record }
 // Strategy returns how dead keys leave the disk.
 func (s *Store) Strategy() compaction.Strategy { return s.strategy }
 
-// KeepContexts reports whether the store was opened with Options.KeepContexts.
+// KeepsContexts reports whether the store was opened with Options.KeepContexts.
 func (s *Store) KeepsContexts() bool { return s.opt.KeepContexts }
 
-// Tokens makes and opens the context tokens of a set. They are sealed with keys of this store, which is the only one that takes them, as long as it
-// lives. One is for one goroutine, and cheap: make one for each request.
+// Tokens creates and opens the context tokens of a set. They are sealed with keys of this store; only this store
+// accepts them, for as long as it lives. A Tokens is for one goroutine, and cheap: create one for each request.
 func (s *Store) Tokens(set []byte) *bigset.Tokens { return bigset.NewTokens(s.db.Keyring(), set) }
 
-// Keyring returns the keys that seal this store's context tokens. They are made with the store and live as long.
+// Keyring returns the keys that seal this store's context tokens. They are created with the store and live as long.
 func (s *Store) Keyring() keyscheme.Keyring { return s.db.Keyring() }
 
 // Dir returns the store's folder.
 func (s *Store) Dir() string { return s.db.Dir() }
 
-// DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
-// bigset.ErrDiskFull. It looks at the disk when nobody has for a second.
+// DiskSpace returns how much room is left on the disk. The error is nil while the store takes adds; otherwise it is
+// the error that adds return, which wraps bigset.ErrDiskFull. DiskSpace reads the disk if it was not read in the last
+// second.
 func (s *Store) DiskSpace() (space DiskSpace, full error) { return s.db.DiskSpace() }

@@ -16,19 +16,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// A sweep is a pass of the rewriter over many small sets, one range of keys from the first key of a set to the last key of
-// another: a swap for each of them would cost more than all that they hold. It goes like a pass over a span (see rewrite.go),
-// but that clocks and tombstones lie within the range, too:
+// A sweep is a pass of the rewriter over many small sets, one range of keys from the first key of a set to the last
+// key of another: a swap for each of them would cost more than all that they hold. It works like a pass over a span
+// (see rewrite.go), but clocks and tombstones lie within the range, too:
 //
 //	1 log which sets of the range are written from now on, open an iterator    nobody inside the range gate, microseconds
 //	2 copy each set: clock, tombstone and pages folded, the elements that this
 //	  tombstone leaves, and unresolved keys
 //	3 sync the log
-//	4 copy the sets that were written meanwhile again, and those that are new,  writers of the range held, milliseconds
-//	  into the tables that they fall in, sync the log, and swap
+//	4 copy again the sets that were logged, including new ones,                writers of the range held, milliseconds
+//	  into the tables that they belong to, sync the log, and swap
 //
-// Seen and Dead are those on disk, of the moment at which the iterator was opened; no set is loaded for it. A sweep resolves no
-// context: sets with unresolved keys are left to a pass of their own, and so are those too large to be copied again in 4.
+// Seen and Dead are those on disk, of the moment at which the iterator was opened; no set is loaded for it. A sweep
+// resolves no context: sets with unresolved keys are left to a pass of their own, and so are sets too large to be
+// copied again in step 4.
 type sweep struct {
 	s *Store
 	lsm.SpanFiles
@@ -37,15 +38,15 @@ type sweep struct {
 
 	it         *pebble.Iterator
 	read       int    // bytes of keys and values
-	arena      []byte // keys and values of the records to be kept, one after the other
+	arena      []byte // keys and values of the records to keep, one after another
 	ends       []int  // where each key and each value ends in arena
 	sets       []sweptSet
 	tables     []sweptTable
 	found      sweepCount
-	unresolved int // unresolved keys of sets that were passed over for them
+	unresolved int // unresolved keys of the sets that were passed over because of them
 }
 
-// sweptSet is a set as it is to be kept: its records, by their numbers.
+// sweptSet is a set as it will be kept: its records, by their numbers.
 type sweptSet struct {
 	prefix      keyscheme.Prefix
 	first, last int // last is exclusive
@@ -58,22 +59,24 @@ type sweptTable struct {
 	path string
 }
 
-// sweepCount counts element keys: those read, and those of them that are left out; and, of a sample, bytes that were read.
+// sweepCount counts element keys: those read, and of these those left out. For a sample it also counts the bytes
+// read.
 type sweepCount struct{ keys, dropped, read int }
 
-// sweepResult says what a sweep did. Its Upper is where the next one starts.
+// sweepResult reports what a sweep did. Its Upper is where the next one begins.
 type sweepResult struct {
 	passResult
-	Sets int    // read
+	Sets int    // sets read
 	Read int64  // bytes of keys and values
-	Own  []byte // a set at the end of the range that needs passes of its own; nil when there is none
+	Own  []byte // a set at the end of the range that needs passes of its own; may be nil
 }
 
-// ownBytes is how many bytes of keys and values, dead or not, a set may have to be copied together with others.
+// ownBytes is the maximum of bytes of keys and values, dead or not, of a set that is copied together with others.
 func (s *Store) ownBytes() int { return min(tableKeysBytes, s.opt.SpanBytes/8) }
 
-// rewriteSets copies small sets from bounds.Lower on, until about SpanBytes, a set that is not for it, or bounds.Upper, and
-// swaps them in when what was read is worth it. Bounds lie between sets. A range without a dead key never is.
+// rewriteSets copies small sets from bounds.Lower on, until about SpanBytes, a set that needs passes of its own, or
+// bounds.Upper, and swaps them in if worth accepts what was read. Bounds lie between sets. A range without a dead key
+// is never worth it.
 func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth func(compaction.Span) bool) (res sweepResult, err error) {
 	began := time.Now()
 	s.passes.Lock()
@@ -116,8 +119,8 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	return res, nil
 }
 
-// flushForSweep flushes the memtable if something was written since the last sweep did: a swap over keys in it would flush it
-// while writers are held. It is called by a sweep.
+// flushForSweep flushes the memtable if something was written since the last sweep flushed it: a swap over keys in it
+// would flush it while writers are held. A sweep calls it.
 func (s *Store) flushForSweep(ctx context.Context) error {
 	applied := s.db.Applied()
 	if applied == s.swept {
@@ -136,7 +139,7 @@ func (w *sweep) open() (err error) {
 	return err
 }
 
-// collect reads sets and keeps what lives of them. It returns where they end, and notes in res where to go on.
+// collect reads sets and keeps their live keys. It returns where they end, and sets in res where to continue.
 func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, err error) {
 	defer lsm.Closing(w.it, &err)
 	upper = w.bounds.Upper
@@ -146,7 +149,7 @@ func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, er
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
-		if key.PrefixLen() == 0 { // a slot's own keys stay where they are
+		if key.PrefixLen() == 0 { // a slot's own keys stay in place
 			upper, res.Upper = keyscheme.SlotSets(key.Slot).Upper, w.bounds.Upper
 			if key.Slot < keyscheme.SlotMax {
 				res.Upper = sooner(res.Upper, keyscheme.AppendSlot(nil, key.Slot+1))
@@ -154,7 +157,7 @@ func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, er
 			return upper, nil
 		}
 		prefix := keyscheme.NewPrefix(key.Set)
-		if key.Kind != keyscheme.KindClock { // damage, for verify to report
+		if key.Kind != keyscheme.KindClock { // damage, which verify reports
 			res.Upper = prefix.AppendEnd(nil)
 			return prefix, nil
 		}
@@ -175,7 +178,8 @@ func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, er
 	return upper, w.it.Error()
 }
 
-// set reads one set, at whose first key the iterator is, to its end. With false it is not for a sweep, and nothing of it is kept.
+// set reads one set to its end; the iterator is at the set's first key. If it returns false the set is not for a
+// sweep, and nothing of it is kept.
 func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) (_ sweptSet, ok bool, err error) {
 	start, first, before := len(w.arena), len(w.ends), w.found
 	not := func() (sweptSet, bool, error) {
@@ -193,7 +197,8 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 		if err != nil {
 			return sweptSet{}, false, err
 		}
-		// What is left out counts, too: a large set of which little lives takes long to read, again while writers are held.
+		// Keys that are left out count, too: a large set with few live keys takes long to read, and is read again
+		// while writers are held.
 		if w.read += len(it.Key()) + len(value); r.value.Seen == nil || r.value.Unresolved != 0 || w.read > readMax {
 			w.unresolved += int(r.value.Unresolved)
 			return not()
@@ -217,7 +222,7 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 	return sweptSet{prefix, first / 2, len(w.ends) / 2, len(w.arena) - start}, true, w.it.Error()
 }
 
-// keeps takes a record of a set that has clocks in it, and reports whether the record is to be kept.
+// keeps decodes a record of a set into r if it is not an element, and reports whether to keep the record.
 func (w *sweep) keeps(r *records, prefix keyscheme.Prefix, value []byte) (keep bool, err error) {
 	key, err := keyscheme.Decode(w.it.Key())
 	if err != nil {
@@ -275,7 +280,7 @@ func (w *sweep) write(t *sweptTable) (err error) {
 	return err
 }
 
-// record returns the i-th record to be kept.
+// record returns the i-th record to keep.
 func (w *sweep) record(i int) (key, value []byte) {
 	start := 0
 	if i > 0 {
@@ -284,7 +289,7 @@ func (w *sweep) record(i int) (key, value []byte) {
 	return w.arena[start:w.ends[2*i]], w.arena[w.ends[2*i]:w.ends[2*i+1]]
 }
 
-// swap puts the new tables in place of the range. Writers of the range are held.
+// swap replaces the range by the new tables. Writers of the range are held.
 func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	late, ok, err := w.lateSets(ctx)
 	if err != nil {
@@ -297,7 +302,8 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	if err := w.mergeLate(late); err != nil {
 		return err
 	}
-	// The log must hold all that the copies hold, and what killed what they leave out, before the swap takes effect.
+	// The log must hold everything that the copies hold, and what killed the keys that they leave out, before the
+	// swap takes effect.
 	if err := w.s.db.SyncLog(); err != nil {
 		return err
 	}
@@ -312,11 +318,12 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	return nil
 }
 
-// lateSetsMax is how many sets of a sweep may be written while they are copied. With more it is left for later.
+// lateSetsMax is how many sets of a sweep may be written while they are copied. If more are written, the sweep is
+// left for later.
 const lateSetsMax = 2000
 
-// lateSets reads the sets anew that were written meanwhile, in order. It reports false when they are too many or too large.
-// Writers are held.
+// lateSets reads again, in order, the sets that were written since the sweep began. It reports false if they are too
+// many or too large. Writers are held.
 func (w *sweep) lateSets(ctx context.Context) (late []sweptSet, ok bool, err error) {
 	var prefixes []keyscheme.Prefix
 	for p := range w.late.prefixes {
@@ -340,7 +347,8 @@ func (w *sweep) lateSets(ctx context.Context) (late []sweptSet, ok bool, err err
 			return nil, false, err
 		}
 		late = append(late, set)
-		// With the set its slot may have got keys of its own (requests.go), which no copy holds: the next sweep ends before them.
+		// The write may have added keys of the set's slot (requests.go), which no copy holds: the next sweep ends
+		// before them.
 		if own := keyscheme.SlotSets(p.Slot()).Upper; w.it.SeekGE(own) && string(w.it.Key()[:keyscheme.SlotBytes]) == string(own[:keyscheme.SlotBytes]) {
 			return nil, false, nil
 		}
@@ -348,7 +356,7 @@ func (w *sweep) lateSets(ctx context.Context) (late []sweptSet, ok bool, err err
 	return late, true, nil
 }
 
-// mergeLate writes those tables again into which late sets fall. Those take the place of what was copied of them before.
+// mergeLate writes again the tables into which late sets fall. Late sets replace their earlier copies.
 func (w *sweep) mergeLate(late []sweptSet) error {
 	byPrefix := func(a, b sweptSet) int { return comparator.Compare(a.prefix, b.prefix) }
 	for i := range w.tables {

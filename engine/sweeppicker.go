@@ -10,22 +10,22 @@ import (
 	"bigset/keyscheme"
 )
 
-// sweepPicker finds ranges of small sets that are worth a sweep. Tables do not name small sets, and most of those are not in
-// memory; but a bottommost table says how many keys it has of them all, and neighbours in it are a fair sample of them. It
-// looks at one table a tick, and again only after something was written.
+// sweepPicker finds ranges of small sets that are worth a sweep. Tables do not name small sets, and most small sets
+// are not in memory. But a bottommost table records how many keys it has of all of them, and neighbours in it are a
+// fair sample of them. sweepPicker looks at one table each tick, and looks again only after something was written.
 type sweepPicker struct {
-	looked map[string]uint64 // smallest key of a table -> batches applied when it was looked at, and one more
-	rest   keyscheme.Bounds  // of the range under way; zero when there is none
-	after  time.Time         // not before: writers were held
+	looked map[string]uint64 // smallest key of a table -> number of batches applied when it was looked at, plus one
+	rest   keyscheme.Bounds  // what remains of the current range; may be zero
+	after  time.Time         // no sweep before this time: writers were held
 	large  largeSets
 }
 
-// largeSets are sets that were found too large for a sweep, and when. To find that out takes reading as much of a set as a sweep copies, and a set that is
-// written would be read at each tick.
+// largeSets are the sets that were found too large for a sweep, and when. To find that out a sweep reads as much of a
+// set as it copies. Without largeSets it would read a set that is being written at each tick.
 type largeSets map[string]time.Time
 
 const (
-	largeTime = time.Minute // a set counts as large for so long, then it is read again
+	largeTime = time.Minute // how long a set counts as large; then it is read again
 	largeMax  = 4096        // sets that are remembered
 )
 
@@ -47,7 +47,7 @@ func (l *largeSets) note(prefix keyscheme.Prefix) {
 	(*l)[string(prefix)] = time.Now()
 }
 
-// sweepSome sweeps one span of the range under way, or of the next one.
+// sweepSome sweeps one span of the current range, or of the next one.
 func (r *runner) sweepSome(ctx context.Context) error {
 	p := &r.sweeps
 	if time.Now().Before(p.after) {
@@ -78,8 +78,8 @@ func (r *runner) sweepSome(ctx context.Context) error {
 	return pause(ctx, res.Read+res.Bytes, r.s.opt.RewriteBytesPerSecond)
 }
 
-// resolveOwn has the passes of its own that a set with unresolved keys needs. A set that a sweep has met for its size, or its
-// tombstone, is left to the passes over those that tables name.
+// resolveOwn runs the passes of its own that a set with unresolved keys needs. If the sweep ended at the set because
+// of its size, or of its tombstone, the set is left to the passes over sets that tables name.
 func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 	st, err := r.s.sets.acquire(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 	return r.s.rewriteAll(ctx, st, &CompactReport{}, func(CompactReport) {})
 }
 
-// next returns the table that was not looked at for longest, nil when nothing was written since all were.
+// next returns the table that was looked at least recently, or nil if nothing was written since all were.
 func (p *sweepPicker) next(tables []lsm.Table, now uint64) (best *lsm.Table) {
 	looked := map[string]uint64{}
 	for i := range tables {
@@ -112,7 +112,7 @@ func (p *sweepPicker) next(tables []lsm.Table, now uint64) (best *lsm.Table) {
 	return best
 }
 
-// smallKeys returns the number of element keys of sets that a table does not name, about.
+// smallKeys returns the approximate number of element keys of sets that a table does not name.
 func smallKeys(t *lsm.Table) uint64 {
 	n := t.Keys
 	for _, sk := range t.Sets {
@@ -121,11 +121,11 @@ func smallKeys(t *lsm.Table) uint64 {
 	return n
 }
 
-// wholeSets bounds the sets that have keys in a table.
+// wholeSets returns the bounds of the sets that have keys in a table.
 func wholeSets(t *lsm.Table) (b keyscheme.Bounds, ok bool) {
 	first, err := keyscheme.Decode(t.Smallest)
 	if err != nil {
-		return b, false // damage, for verify to report
+		return b, false // damage, which verify reports
 	}
 	last, err := keyscheme.Decode(t.Largest)
 	if err != nil || last.Kind == keyscheme.KindStoreMeta {
@@ -141,7 +141,8 @@ func wholeSets(t *lsm.Table) (b keyscheme.Bounds, ok bool) {
 	return b, true
 }
 
-// pickSweep looks at some small sets of a table and returns the range of its sets, if the strategy wants them rewritten.
+// pickSweep looks at some small sets of a table and returns the range of the table's sets, if the strategy wants them
+// rewritten.
 func (r *runner) pickSweep(ctx context.Context, t *lsm.Table) (b keyscheme.Bounds, err error) {
 	if t == nil {
 		return b, nil
@@ -163,9 +164,9 @@ func (r *runner) pickSweep(ctx context.Context, t *lsm.Table) (b keyscheme.Bound
 	return b, nil
 }
 
-// sampleSets counts the keys of the first sets of a range. Those that count as large are passed over.
+// sampleSets counts the keys of the first sets of a range. It passes over sets that count as large.
 func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds, large *largeSets) (n sweepCount, err error) {
-	s.passes.RLock() // no sweep swaps meanwhile
+	s.passes.RLock() // so that no sweep swaps during the count
 	defer s.passes.RUnlock()
 	w := &sweep{s: s, SpanFiles: s.db.SpanFiles(), bounds: of}
 	if err := w.open(); err != nil {
@@ -189,14 +190,14 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds, large *larg
 			return n, lsm.DiskError(err)
 		}
 		if ok = w.it.Valid(); !small {
-			if w.unresolved == opens { // it is not left to passes of its own for what is open in it
+			if w.unresolved == opens { // it is too large, and not only unresolved
 				large.note(prefix)
 			}
 			ok = w.it.SeekGE(prefix.AppendEnd(nil))
 		}
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
-	w.found.keys, w.found.dropped = w.found.keys+w.unresolved, w.found.dropped+w.unresolved // what is unresolved may be garbage
+	w.found.keys, w.found.dropped = w.found.keys+w.unresolved, w.found.dropped+w.unresolved // unresolved keys may be garbage
 	w.found.read = w.read
 	return w.found, lsm.DiskError(w.it.Error())
 }

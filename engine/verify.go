@@ -19,28 +19,29 @@ import (
 	"bigset/keyscheme"
 )
 
-// VerifyOptions say what Verify does.
+// VerifyOptions configure Verify.
 type VerifyOptions struct {
 	// Set is the set to verify; nil is all of them.
 	Set []byte
-	// BytesPerSecond, if it is not 0, makes it a scrub that reads no faster: it may run for hours beside readers and writers.
+	// BytesPerSecond, if it is not 0, makes it a scrub that reads no faster: it may run for hours while readers and
+	// writers go on.
 	BytesPerSecond int64
-	// Progress is told every few thousand keys, and after each piece of a scrub, if it is not nil.
+	// Progress is called every few thousand keys, and after each piece of a scrub, if it is not nil.
 	Progress func(VerifyReport)
 }
 
-// VerifyReport says what Verify has found.
+// VerifyReport reports what Verify has found.
 type VerifyReport struct {
 	Sets           int    `json:"sets"`
 	Keys           uint64 `json:"keys"`      // element keys that an iterator shows
-	LiveKeys       uint64 `json:"live_keys"` // of them those whose dot is live
-	DeadKeys       uint64 `json:"dead_keys"` // of them those not yet dropped
-	UnresolvedKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
+	LiveKeys       uint64 `json:"live_keys"` // of Keys, those whose dot is live
+	DeadKeys       uint64 `json:"dead_keys"` // of Keys, dead ones that are not yet dropped
+	UnresolvedKeys uint64 `json:"open_keys"` // of Keys, those whose wide context is not resolved yet, live or dead
 	LiveDots       uint64 `json:"live_dots"` // by clocks and tombstones
 	Elements       uint64 `json:"elements"`  // present
 	// Counts are of bloom filters.
 	filters.Counts
-	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
+	// Problems are the first ProblemsMax problems; ProblemCount counts all.
 	Problems     []Problem `json:"problems,omitempty"`
 	ProblemCount int       `json:"problem_count"`
 }
@@ -48,7 +49,7 @@ type VerifyReport struct {
 // ProblemsMax bounds the problems that a report names.
 const ProblemsMax = 100
 
-// Problem is one thing that is wrong with a store.
+// Problem is one fault of a store.
 type Problem struct {
 	Set     []byte `json:"set,omitempty"`
 	Filter  []byte `json:"filter,omitempty"`
@@ -56,7 +57,7 @@ type Problem struct {
 	What    string `json:"what"`
 }
 
-// OK reports whether nothing was found.
+// OK reports whether no problem was found.
 func (r *VerifyReport) OK() bool { return r.ProblemCount == 0 }
 
 func (r *VerifyReport) problem(set, element []byte, format string, args ...any) {
@@ -69,18 +70,20 @@ func (r *VerifyReport) add(p Problem) {
 	}
 }
 
-// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
-// hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
-// key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer unresolved keys than there
-// are. Filters are checked as far as they have rules. It reads everything once, beside writers. An error means that it could not
-// finish; what is wrong with the store is in the report.
+// Verify checks the store, or one set. It checks that keys decode, are in order and in their set's slot; that pages
+// of clocks and tombstones contain what their keys say; that Dead is within Seen; that every key's dot is in Seen;
+// that no dot has two keys; that each live dot has exactly one key, so that nothing acknowledged is missing and
+// nothing removed is back; and that the clock counts at least as many unresolved keys as exist. Filters are checked
+// as far as they have rules. Verify reads everything once, while writers go on. An error means that it could not
+// finish; faults of the store are in the report.
 //
-// Where a block can't be read, the sets and filters that lie there are problems, each by its name, and it goes on after them. What it
-// has found so of the whole store is what Damage returns from then on.
+// Verify reports each set and filter in an unreadable block as a problem and continues after the block. After a
+// Verify of the whole store, Damage returns what it found in this way.
 //
-// It reads at one moment, and while it runs the drop filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
-// take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then of a set that takes several
-// pieces as many unresolved keys may be missing in its clock's count as were resolved meanwhile, in any set.
+// Verify reads at one moment, and while it runs the drop filter receives no new tombstones. With BytesPerSecond it is
+// a scrub, which may take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. In a set
+// that takes several pieces, a scrub may overlook that the clock counts too few unresolved keys: up to as many as the
+// store resolved, in any set, while the set was read.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.db.Enter(); err != nil {
 		return rep, err
@@ -131,14 +134,15 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	return rep, err
 }
 
-// A scrub reads so many pieces a second, of at most so many bytes of keys and values, each with an iterator of its own.
+// A scrub reads scrubPieces pieces a second, each of at most scrubBytes of keys and values and with an iterator of
+// its own.
 const (
 	scrubPieces = 100
 	scrubBytes  = 1 << 20
 )
 
-// verifyPiece verifies keys from bounds.Lower on, about as many bytes of them as told. It returns where to go on, nil at the
-// end, and how much it read.
+// verifyPiece verifies keys from bounds.Lower on, about bytesMax bytes of them. It returns where to continue, nil at
+// the end, and how many bytes it read.
 func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.Bounds, bytesMax int64, progress func(VerifyReport)) (next []byte, read int64, err error) {
 	e := s.readers.enter()
 	defer s.readers.leave(e)
@@ -186,39 +190,40 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 	return nil, read, it.Error()
 }
 
-// within reports whether a key is of the element at hand, or comes before the first one of the set at hand: those are read whole.
+// within reports whether a key belongs to the current element, or comes before the first element of the current set:
+// those are read whole.
 func (v *verifier) within(key []byte) bool {
 	k, err := keyscheme.Decode(key)
 	return err == nil && k.PrefixLen() > 0 && bytes.Equal(k.Set, v.set) && (k.Kind != keyscheme.KindElement || bytes.Equal(k.Element, v.element))
 }
 
-// verifier checks keys as they come. A set may be read in pieces, each of a later moment: a dot that was live in the first and
-// is in the last was live all along, and so had its key where the pieces passed.
+// verifier checks keys in the order in which they are read. A set may be read in pieces, each of a later moment: a
+// dot that was live in the first and is in the last was live all along, so its key existed when its piece was read.
 type verifier struct {
 	s    *Store
 	rep  *VerifyReport
 	last []byte
 	read uint64 // keys of all kinds
 
-	filters *filters.Verifier      // nil when one set is verified
+	filters *filters.Verifier      // nil if one set is verified
 	unread  map[lsm.Damaged]string // what could not be read, with the damaged file
 
-	only          []byte // the set that is verified alone
-	set           []byte // the set at hand, nil before the first
-	prefix        []byte // of its keys
+	only          []byte // the only set to verify; nil for all
+	set           []byte // the current set, nil before the first
+	prefix        []byte // of the set's keys
 	flags         keyscheme.ClockFlags
-	hasTombstone  bool // it has a tombstone key
+	hasTombstone  bool // the set has a tombstone key
 	seen, dead    *clock.Clock
 	live          *clock.Clock // dots that were live in the first piece; nil before its first element
 	found         *clock.Clock // dots that have a key
 	unresolvedMax int64        // unresolved keys that the clock counts
 	unresolved    int64        // unresolved keys found, in all pieces
-	resolved      uint64       // unresolved keys of the store that were resolved before the piece at hand
-	resolvedThen  uint64       // and before the set's first piece
-	element       []byte       // the element at hand
-	dots          []clock.Dot  // of it, those that are not in Dead
-	wide          *clock.Clock // the contexts of its unresolved keys
-	broken        bool         // without a clock or tombstone that can be read nothing more can be said of the set
+	resolved      uint64       // unresolved keys of the store that were resolved before the current piece
+	resolvedThen  uint64       // resolved, as of the set's first piece
+	element       []byte       // the current element
+	dots          []clock.Dot  // dots of element that are not in Dead
+	wide          *clock.Clock // the contexts of the element's unresolved keys
+	broken        bool         // the clock or tombstone cannot be read: nothing more can be checked in the set
 }
 
 func (v *verifier) key(raw, value []byte) error {
@@ -249,7 +254,7 @@ func (v *verifier) key(raw, value []byte) error {
 	return nil
 }
 
-// head takes what comes before a set's elements.
+// head checks a key that comes before a set's elements.
 func (v *verifier) head(k *keyscheme.Key, value []byte) {
 	switch k.Kind {
 	case keyscheme.KindClock:
@@ -281,8 +286,9 @@ func (v *verifier) head(k *keyscheme.Key, value []byte) {
 	}
 }
 
-// page adds a page to the record that it is of. It holds dots of its actor, and but for page 0 none outside of it. Without
-// the clock's flag nobody looks at pages: those of a tombstone may be left from before the set was emptied.
+// page adds a page to its record. It checks that the page contains only dots of its actor and, except for page 0,
+// only dots of its own range. Without the clock's flag pages are ignored: those of a tombstone may be left from
+// before the set was emptied.
 func (v *verifier) page(all *clock.Clock, flag keyscheme.ClockFlags, what string, k *keyscheme.Key, value []byte) {
 	page, err := keyscheme.DecodePageValue(value)
 	if err != nil {
@@ -301,7 +307,7 @@ func (v *verifier) page(all *clock.Clock, flag keyscheme.ClockFlags, what string
 	}
 }
 
-// resume takes the head of the set at hand from a new iterator.
+// resume reads the head of the current set from a new iterator.
 func (v *verifier) resume(it *pebble.Iterator) error {
 	if v.broken || v.seen == nil {
 		return nil
@@ -321,7 +327,7 @@ func (v *verifier) resume(it *pebble.Iterator) error {
 	return it.Error()
 }
 
-// begun notes which dots are live before the set's first element.
+// begun records which dots are live before the set's first element.
 func (v *verifier) begun() {
 	if v.live == nil && v.seen != nil {
 		v.live = v.seen.Clone()
@@ -329,14 +335,14 @@ func (v *verifier) begun() {
 	}
 }
 
-// bad is a problem that keeps the set at hand from being read.
+// bad reports a problem that prevents the current set from being read.
 func (v *verifier) bad(format string, err error) {
 	v.broken = true
 	v.unread[lsm.Damaged{Name: string(v.set)}] = lsm.TableOf(err)
 	v.rep.problem(v.set, nil, format, err)
 }
 
-// needClock says what there is without a clock. A clock comes before all else of its set.
+// needClock reports keys of a set without a clock. A clock comes before all other keys of its set.
 func (v *verifier) needClock(what string) {
 	if v.seen == nil && !v.broken {
 		v.broken = true
@@ -378,7 +384,7 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 			v.rep.UnresolvedKeys++
 		}
 	}
-	// A dead add may have been left by the drop filter and come to light again beside the remove that keeps its context.
+	// A dead add that the drop filter left out may become visible again next to the remove that keeps its context.
 	if !v.found.Add(dot) && !(dead && isUnresolved && k.Op == keyscheme.OpRemove) {
 		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
 	}
@@ -395,7 +401,7 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 	v.dots = append(v.dots, dot)
 }
 
-// endElement counts the element at hand if it is present.
+// endElement counts the current element if it is present.
 func (v *verifier) endElement() {
 	if v.wide != nil {
 		v.dots = slices.DeleteFunc(v.dots, v.wide.Contains)
@@ -406,13 +412,13 @@ func (v *verifier) endElement() {
 	v.dots, v.wide = v.dots[:0], nil
 }
 
-// endSet checks what can be said only of a whole set.
+// endSet checks what can be checked only in a whole set.
 func (v *verifier) endSet() {
 	v.endElement()
 	if v.set == nil || v.broken || v.seen == nil {
 		return
 	}
-	if unresolved := v.unresolved - int64(v.resolved-v.resolvedThen); unresolved > v.unresolvedMax { // what was found first may be resolved by now
+	if unresolved := v.unresolved - int64(v.resolved-v.resolvedThen); unresolved > v.unresolvedMax { // keys that were found first may be resolved by now
 		v.rep.problem(v.set, nil, "the clock counts %d unresolved keys, there are %d", v.unresolvedMax, unresolved)
 	}
 	if flagged := v.flags&keyscheme.FlagTombstone != 0; flagged && !v.hasTombstone {

@@ -15,19 +15,21 @@ import (
 	"bigset/keyscheme"
 )
 
-// A damaged block hides the keys between the last one that was read and the first one after it. Slots are tried until one can be read;
-// whatever lies before it is asked for by name, so that the report names what can't be read and nothing else: the set or filter that was
-// being read, the filters that the store lists, and the sets that are in memory or that the tables name. Of others nobody knows the names.
+// A damaged block hides the keys between the last one that was read and the first one after it. Verify tries slots
+// until one can be read. It then reads everything before that slot by name, so that the report names what cannot be
+// read and nothing else: the set or filter that was being read, the filters that the store lists, and the sets that
+// are in memory or that the tables name. The names of other sets are unknown.
 
 // unit is a set, or a slice of a filter, that may lie in a damaged block.
 type unit struct {
 	bounds keyscheme.Bounds
 	slot   keyscheme.Slot
-	set    []byte       // its name, nil where it is a slice of a filter
-	slice  filters.Unit // where it is one
+	set    []byte       // the set's name; nil for a slice of a filter
+	slice  filters.Unit // the slice, if it is one
 }
 
-// pass reports what can't be read from the bound on at which damage was met, and returns where to go on, nil at the end.
+// pass reports what cannot be read from the bound at which damage was met, and returns where to continue, nil at the
+// end.
 func (v *verifier) pass(ctx context.Context, b keyscheme.Bounds, damage error) (next []byte, err error) {
 	at := b.Lower
 	if v.last != nil && comparator.Compare(v.last, at) > 0 {
@@ -50,7 +52,7 @@ func (v *verifier) pass(ctx context.Context, b keyscheme.Bounds, damage error) (
 			return nil, err
 		}
 		lower := u.bounds.Lower
-		if comparator.Compare(lower, at) < 0 { // all before was read
+		if comparator.Compare(lower, at) < 0 { // everything before was read
 			lower = at
 		}
 		damaged, err := v.unit(&u, keyscheme.Bounds{Lower: lower, Upper: u.bounds.Upper})
@@ -75,8 +77,9 @@ func slotAt(bound []byte) keyscheme.Slot {
 	return keyscheme.Slot(slot[0])<<24 | keyscheme.Slot(slot[1])<<16 | keyscheme.Slot(slot[2])<<8 | keyscheme.Slot(slot[3])
 }
 
-// readableSlot returns a slot after one that can be read from its beginning, the first of them or not far behind it; SlotMax+1 where there
-// is none. It tries few: what Pebble does when it meets a damaged block takes a hundredth of a second.
+// readableSlot returns a slot after the given one that can be read from its beginning, the first such slot or one not
+// far after it. It returns SlotMax+1 if no such slot exists. It tries few slots: when Pebble meets a damaged block,
+// its work takes a hundredth of a second.
 func (v *verifier) readableSlot(ctx context.Context, slot keyscheme.Slot, upper []byte) (uint64, error) {
 	const end = uint64(keyscheme.SlotMax) + 1
 	bad, good := uint64(slot), uint64(slot)+1
@@ -143,7 +146,7 @@ func (v *verifier) each(b keyscheme.Bounds, f func(key, value []byte) (bool, err
 	return it.Error()
 }
 
-// units returns what may lie from a slot up to a bound, in the order of keys.
+// units returns what may lie between a slot and a bound, in the order of keys.
 func (v *verifier) units(first keyscheme.Slot, end []byte) (units []unit) {
 	within := func(u unit) {
 		if u.slot >= first && comparator.Compare(u.bounds.Lower, end) < 0 {
@@ -171,7 +174,8 @@ func (v *verifier) units(first keyscheme.Slot, end []byte) (units []unit) {
 	return units
 }
 
-// knownSets adds the prefixes of sets that are in memory or that tables name. Tables that can't say it name none.
+// knownSets adds the prefixes of sets that are in memory or that tables name. Tables whose properties cannot be read
+// name none.
 func (s *Store) knownSets(prefixes map[string]bool) {
 	s.sets.mu.Lock()
 	for name := range s.sets.byName {
@@ -189,7 +193,7 @@ func (s *Store) knownSets(prefixes map[string]bool) {
 	}
 }
 
-// unit verifies what can be read of a set or a slice from a bound on, and reports whether that was not all.
+// unit verifies what can be read of a set or a slice from a bound on, and reports whether part of it cannot be read.
 func (v *verifier) unit(u *unit, b keyscheme.Bounds) (torn bool, err error) {
 	damage := v.each(b, func(key, value []byte) (bool, error) {
 		if v.last != nil && comparator.Compare(v.last, key) >= 0 {
@@ -211,7 +215,7 @@ func (v *verifier) unit(u *unit, b keyscheme.Bounds) (torn bool, err error) {
 	return true, nil
 }
 
-// over ends what was being read: the next key is of something else.
+// over ends what was being read: the next key belongs to something else.
 func (v *verifier) over() error {
 	v.endSet()
 	v.set = nil

@@ -12,15 +12,15 @@ import (
 	"bigset/keyscheme"
 )
 
-// Add adds elements to a set, in one atomic batch; each gets a dot of its own. It reads none of the set's elements, but
-// for the dots that policy coordinator asks for. An element that is present already gets a new dot in place of those that
-// the context names: skipping it would let a concurrent remove that saw only the old dot win.
+// Add adds elements to a set, in one atomic batch; each gets a dot of its own. It reads none of the set's elements,
+// except for the dots that PolicyCoordinator asks for. An element that is already present gets a new dot, which
+// replaces those that the context names: skipping it would let a concurrent remove win that saw only the old dot.
 func (s *Store) Add(ctx context.Context, name []byte, elements [][]byte, o bigset.WriteOptions) (bigset.Result, error) {
 	return s.Write(ctx, name, opsOf(keyscheme.OpAdd, elements), o)
 }
 
-// Remove removes elements from a set, in one atomic batch. Removing what is absent is no event; Result.Removed counts the
-// others.
+// Remove removes elements from a set, in one atomic batch. Removing an absent element is no event; Result.Removed
+// counts the others.
 func (s *Store) Remove(ctx context.Context, name []byte, elements [][]byte, o bigset.WriteOptions) (bigset.Result, error) {
 	return s.Write(ctx, name, opsOf(keyscheme.OpRemove, elements), o)
 }
@@ -33,9 +33,10 @@ func opsOf(kind keyscheme.Op, elements [][]byte) []bigset.Op {
 	return ops
 }
 
-// Write does operations, each with a context of its own, in order and in one atomic batch: all of it or, with an error,
-// nothing. An error after the batch was applied wraps bigset.ErrFailed and says nothing about whether it happened. It may be
-// called by any number of goroutines; those that write one set at the same time share a batch.
+// Write applies operations, each with a context of its own, in order and in one atomic batch: all of them or, with an
+// error, none. An error after the batch was applied wraps bigset.ErrFailed, and it is then unknown whether the
+// operations are stored. Write may be called by any number of goroutines; those that write one set at the same time
+// share a batch.
 func (s *Store) Write(ctx context.Context, name []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, error) {
 	if err := bigset.CheckOps(name, ops); err != nil {
 		return bigset.Result{}, err
@@ -71,7 +72,7 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 			return err
 		}
 	}
-	if err := s.db.Held(); err != nil { // though nothing may have to be written
+	if err := s.db.Held(); err != nil { // checked even if nothing needs to be written
 		return err
 	}
 	st, err := s.sets.acquire(name)
@@ -85,7 +86,7 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	return s.metIn(name, r.err)
 }
 
-// resolve checks options, and puts the store's own in the place of defaults.
+// resolve checks options, and replaces defaults by the store's own values.
 func (s *Store) resolve(o *bigset.WriteOptions) error {
 	if o.Durability > bigset.NoSync || o.Policy > bigset.PolicyRequired {
 		return fmt.Errorf("%w: durability %d, policy %d", bigset.ErrRequest, o.Durability, o.Policy)
@@ -96,14 +97,16 @@ func (s *Store) resolve(o *bigset.WriteOptions) error {
 	return nil
 }
 
-// writeAll is writeTo for several requests on one set. Those that have an error are left out. Each has its own error afterwards.
+// writeAll is writeTo for several requests on one set. It skips those that have an error. Each has its own error
+// afterwards.
 func (s *Store) writeAll(ctx context.Context, name []byte, all []*request) {
 	if err := s.writeFit(ctx, name, all); err != nil {
 		failAll(all, err)
 	}
 }
 
-// writeFit has those requests done that can be. An error is that of all that have none of their own.
+// writeFit does the requests that can be done. A returned error applies to all requests that have no error of their
+// own.
 func (s *Store) writeFit(ctx context.Context, name []byte, all []*request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -131,7 +134,7 @@ func (s *Store) writeFit(ctx context.Context, name []byte, all []*request) error
 	if len(fit) == 0 {
 		return nil
 	}
-	if err := s.db.Held(); err != nil { // though nothing may have to be written
+	if err := s.db.Held(); err != nil { // checked even if nothing needs to be written
 		return err
 	}
 	st, err := s.sets.acquire(name)
@@ -194,8 +197,8 @@ func (ops *operations) into(b *builder, r *request) error {
 	return b.err
 }
 
-// checkContexts refuses what could not have come from here: a dot of this store's actor above the last that it issued
-// would make the next one dead on arrival.
+// checkContexts refuses contexts that could not have come from here: a dot of this store's actor above the last
+// issued one would make the next one dead on arrival.
 func (b *builder) checkContexts(r *request) error {
 	for i := range r.ops {
 		c := r.ops[i].Context
@@ -234,7 +237,8 @@ func (b *builder) coordinate(r *request) error {
 			}
 			wide = nil
 		}
-		// What is dead here already may live elsewhere: a remove that names it is an event, for the other replicas' sake.
+		// A dot that is dead here may still be live elsewhere: a remove that names it is an event, for the sake of
+		// the other replicas.
 		if op.Kind == keyscheme.OpRemove && len(seen) == 0 && wide.Empty() {
 			continue
 		}
@@ -263,7 +267,7 @@ func (b *builder) coordinate(r *request) error {
 			b.put(op.Element, dot, op.Kind, wide)
 		}
 	}
-	for _, i := range order { // a memtable takes keys faster in their order
+	for _, i := range order { // a memtable takes keys faster in order
 		if op := &r.ops[i]; op.Kind == keyscheme.OpAdd {
 			b.put(op.Element, r.result.Dots[i], op.Kind, nil)
 		}

@@ -375,19 +375,3 @@ func digits(v float64, n int) string {
 	}
 	return text
 }
-
-// xText writes a value of X for people: times like a clock.
-func xText(v float64, unit string) string {
-	if unit != "s" || math.Abs(v) < 120 || math.Abs(v) > 1e12 {
-		return valueText(v, unit)
-	}
-	sign := ""
-	if v < 0 {
-		sign, v = "-", -v
-	}
-	whole := int64(math.Round(v))
-	if whole < 3600 {
-		return sign + strconv.FormatInt(whole/60, 10) + ":" + two(whole%60)
-	}
-	return sign + strconv.FormatInt(whole/3600, 10) + ":" + two(whole/60%60) + ":" + two(whole%60)
-}

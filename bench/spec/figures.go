@@ -46,7 +46,7 @@ var figures = []Figure{
 	{"heap_each", true, "heap_bytes for each element of the size"},
 	{"stalls", false, "times that writes waited for flushes or compactions"},
 	{"late", false, "operations of clients with a rate that were due before the phase ended and had not begun"},
-	{"keys_tabled", false, "element keys written to tables, each as often as it was"},
+	{"keys_tabled", false, "element keys written to tables, counted at each write"},
 }
 
 // Figures returns the figures that an assertion may name. p50, p99, p999 and cpu are short for p50_us, p99_us, p999_us and cpu_us_per_op.

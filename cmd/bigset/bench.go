@@ -45,8 +45,8 @@ func benchBloom(out, errs io.Writer) *cobra.Command {
 		Use:   "bloom",
 		Short: "Measure bloom filters in this process",
 		Long: `Measure bloom filters in this process, on stores of its own in a temporary folder: it runs the workloads of bench that
-begin with bloom-, and takes the flags of bench. It takes a minute or two; with --full, which has filters of a million keys and
-more, some five minutes a round on two cores, of which there are five.`,
+begin with bloom-, and takes the flags of bench. It takes a minute or two. With --full, which has filters of a million keys and
+more, it runs five rounds, of about five minutes each on two cores.`,
 		Example: `  bigset bench bloom
   bigset bench bloom --workload bloom-hot --rounds 9
   bigset bench bloom --full --rounds 1`,

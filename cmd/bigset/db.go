@@ -34,7 +34,7 @@ func (a *app) db() *cobra.Command {
 		Short: "Look into the files of the store",
 		Long: `Look into the files of a store that is not open, with Pebble's own commands. They only read; upgrade alone writes. Keys are shown as
 slot/"set"/kind, an element's also with /"element"/"actor":counter/op. A key or a bound is given as hex:BYTES. Names of
-files are those in the folder --dir. Exit status 1 says that damaged bytes were met, and a last line says where.`,
+files are those in the folder --dir. The exit status is 1 if damaged bytes were found; the last line says where.`,
 		Example: `  bigset db lsm
   bigset db properties
   bigset db scan --count 10

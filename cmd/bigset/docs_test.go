@@ -12,9 +12,18 @@ import (
 	"testing"
 )
 
-// TestDocs runs what docs/cli.md shows, in one shell, and compares what comes out. -rewrite writes it down anew.
+// TestDocs runs what docs/cli.md and docs/quickstart.md show, each in a shell of its own, and compares the output. -rewrite writes the output
+// into the page.
 func TestDocs(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "cli.md")
+	for _, page := range []string{"cli.md", "quickstart.md"} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			replayPage(t, filepath.Join("..", "..", "docs", page))
+		})
+	}
+}
+
+func replayPage(t *testing.T, path string) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -32,11 +41,11 @@ func TestDocs(t *testing.T) {
 	was, is := docsLines(string(b)), docsLines(text)
 	for i := range min(len(was), len(is)) {
 		if was[i] != is[i] {
-			t.Fatalf("docs/cli.md says %q, the program says %q", was[i], is[i])
+			t.Fatalf("%s has %q, the program prints %q", path, was[i], is[i])
 		}
 	}
 	if len(was) != len(is) {
-		t.Errorf("docs/cli.md has %d lines, should have %d", len(was), len(is))
+		t.Errorf("%s has %d lines, should have %d", path, len(was), len(is))
 	}
 }
 

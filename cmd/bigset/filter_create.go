@@ -33,13 +33,13 @@ func (fs *filterCommand) create() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create FILTER",
 		Short: "Make a filter",
-		Long: `Make a filter. The store is made if it is not there. A filter that is there already stays as it is, whatever the flags say.
+		Long: `Create a filter, and the store if it does not exist. A filter that exists stays as it is, whatever the flags say.
 
 --durability says when a server answers a set: interval (at once; a crash takes what was not written at the last interval), log (it
-survives the process, not the machine) or sync (it is on disk). Without it the server's own counts. It is kept with the filter, so it
-needs the data folder: bloomd's protocol has no word for it. So does --slices: the filter is cut into so many, by a hash of its keys, each
-with its part of the capacity, and each in its own place, for nodes to share it, and for goroutines that set keys beside each other. It
-answers as one, has other false positives than a bloomd's, and can't be exported to one.`,
+survives the process, not the machine) or sync (it is on disk). Without it the server's setting counts. It is kept with the filter and needs
+the data folder, because bloomd's protocol cannot express it. --slices needs the folder, too. It splits the filter into that many slices by a
+hash of its keys. Each slice has its part of the capacity and a place of its own, so that nodes share the filter and goroutines set keys
+concurrently. The filter answers as one, has other false positives than a bloomd's, and can't be exported to one.`,
 		Example: `  bigset filter create seen
   bigset filter create seen --capacity 1000000 --prob 0.001 --durability sync
   bigset filter --addr localhost:8673 create seen --in-memory`,

@@ -22,12 +22,12 @@ func (fs *filterCommand) importBloomd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import-bloomd DATA_DIR",
 		Short: "Take over the filters of a bloomd",
-		Long: `Take over the filters of a bloomd from its data folder, or a copy of it: they answer as they did there, down to the false
-positives. The bloomd must be stopped. Each filter is there whole, or not at all. One whose files are damaged, or do not fit each
-other, is left out, and so is one that is there already; the others come over, and the exit status is 2.
+		Long: `Import the filters of a bloomd from its data folder, or from a copy of it. They answer as they did there, down to the false
+positives. The bloomd must be stopped. Each filter is imported whole or not at all. If the files of a filter are damaged or do not fit each
+other, or if the filter already exists here, it is left out; the others are imported, and the exit status is 2.
 
-Of a filter in memory only its options come over: bloomd writes no more. A probability of which config.ini has lost digits, as it has
-six decimals, is derived from the size of the first file.`,
+Only the options of a filter in memory are imported, because bloomd writes nothing else. config.ini has six decimals; a probability that
+needs more is derived from the size of the first file.`,
 		Example: `  bigset filter import-bloomd /var/lib/bloomd --dry-run
   bigset --dir /var/lib/bigset filter import-bloomd /var/lib/bloomd
   bigset filter import-bloomd copy --name seen --name users`,

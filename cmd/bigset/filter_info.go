@@ -33,8 +33,8 @@ func (fs *filterCommand) list() *cobra.Command {
 		SuggestFor: []string{"ls", "names"},
 		Short:      "List the filters",
 		Long: `List the filters, or those whose names begin with a prefix: the probability of a false positive, the keys that there is room for
-before they grow, the keys that they have, and the bytes of their layers as bloomd counts them, which is not what they take on disk. A data
-folder also says of which damage was met, by a server, a command or "bigset verify", which reads all of them.`,
+before they grow, the keys that they have, and the bytes of their layers as bloomd counts them, which is not what they take on disk. With
+a data folder it also marks the filters in which a server, a command or "bigset verify" has found damage; "bigset verify" reads all of them.`,
 		Example: `  bigset filter list
   bigset filter --addr localhost:8673 list seen- --json`,
 		Args: takes(0, 1),

@@ -25,9 +25,9 @@ func (fs *filterCommand) check() *cobra.Command {
 	return q.command(&cobra.Command{
 		Use:        "check FILTER [KEY…]",
 		SuggestFor: []string{"has", "contains", "multi"},
-		Short:      "Say for each key whether it is there",
-		Long: `Ask for keys, given as arguments or, without any, one a line on standard input. Each is answered on a line: yes, it is there,
-which is wrong with the filter's probability, or no, which is certain. Exit status 1 says that one is not there.`,
+		Short:      "Say for each key whether the filter contains it",
+		Long: `Ask for keys, given as arguments or, without any, one a line on standard input. Each is answered on a line: yes,
+which is wrong with the filter's probability, or no, which is certain. The exit status is 1 if an answer is no.`,
 		Example: `  bigset filter check seen paul yoko
   bigset filter check seen --json < keys.txt`,
 	})

@@ -11,13 +11,12 @@ func (a *app) set() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
 		Short: "Change sets and ask about them",
-		Long: `Change sets and ask about them. A set is there as soon as something is added to it.
+		Long: `Change sets and ask about them. A set exists as soon as something is added to it.
 
-Elements are any bytes, on the command line and on lines of text just as they are; with --base64 they are written as base64.
-What begins with - goes behind --.
+Elements are any bytes. They are read and printed as they are or, with --base64, as base64. Put -- before an element that begins with -.
 
-With --addr the commands ask running nodes: one alone, or any of a cluster. Then --w, --dw and --r say how many replicas a change or a
-read needs, and a change whose outcome nobody knows has exit status 3: the hint has the command that settles it.`,
+With --addr the commands ask running nodes: a single node, or any nodes of a cluster. Then --w, --dw and --r say how many replicas a change or a
+read needs. If the outcome of a change is unknown, the exit status is 3, and the hint has the command that settles it.`,
 		Example: `  bigset set add friends paul ringo
   bigset set ls friends --limit 100
   bigset set add friends john --addr 127.0.0.1:8691`,

@@ -27,9 +27,9 @@ func (a *app) setImport() *cobra.Command {
 a newline, and a carriage return before it is part of the element. --base64 reads any bytes.
 
 Lines are written in atomic batches, about a thousand in each, in order. With --ack the last element of each batch is printed
-as soon as the batch, and all before it, are on disk. At the end comes the number of elements that are on disk; an error says
-it too. Lines before a bad one are imported. --policy empty does not look elements up before it adds them: faster, and an
-element that is there already is there twice until it is removed or added again.`,
+as soon as the batch, and all before it, are on disk. The last line of output is the number of elements that are on disk; an error
+contains it, too. Lines before a bad one are imported. --policy empty does not look elements up before it adds them. This is faster; an
+element that is already present then has two dots until it is next added or removed.`,
 		Example: `  bigset set import friends friends.txt
   seq 1000000 | bigset set import numbers --policy empty
   bigset set export --base64 friends | bigset set import --base64 copy

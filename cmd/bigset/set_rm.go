@@ -14,8 +14,8 @@ func (a *app) setRemove() *cobra.Command {
 		SuggestFor: []string{"remove", "delete", "del"},
 		Short:      "Remove elements, in one atomic batch",
 		Long: `Remove elements from a set, in one atomic batch. With a context only what was seen is removed: an add that came later
-stays. A context of the whole set counts for each of the elements. Exit status 1 says that nothing was there to remove;
-with --open-contexts nobody looks.`,
+stays. A context of the whole set counts for each of the elements. The exit status is 1 if none of the elements was in the set;
+with --open-contexts this is not checked.`,
 		Example: `  bigset set rm friends ringo
   bigset set rm friends paul --context "$(bigset set context friends paul)"`,
 		Args: takes(2, -1),

@@ -16,9 +16,9 @@ func (a *app) setFigures() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats SET",
 		Short: "Print figures of a set",
-		Long: `Print figures of a set: its live dots, which are elements, and those that are there twice; the events that made it; how many of them are dead; and the
-actors, the gaps and the size of its clock. In a cluster they are what --r replicas know together. What a set takes on the disk of one
-node, "bigset stats SET" prints of that node's folder while it is stopped.`,
+		Long: `Print figures of a set: its live dots, which are elements and second dots of elements; the events that made it; how many of them are dead; and the
+actors, the gaps and the size of its clock. In a cluster they are what --r replicas know together. To see what a set takes on the disk of one
+node, stop the node and run "bigset stats SET" on its folder.`,
 		Example: `  bigset set stats friends
   bigset set stats friends --addr 127.0.0.1:8691`,
 		Args: takes(1, 1),

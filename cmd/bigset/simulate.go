@@ -36,8 +36,8 @@ With --schedules 5 of 110 run over engines, 3 are of clusters and 2 of members, 
 it each kind takes its share of the time: rules a half, engines and members a fifth each, clusters a tenth. The n-th schedule of a kind
 follows from the seed, whatever else runs.
 
-The report counts every fault and mechanism, and names those that were never met, and those that were met less often than so many
-schedules usually do.
+The report counts every fault and mechanism. It names those that were never met, and those that were met less often than is usual for
+this number of schedules.
 
 The first violation ends the run. It is shortened, shown, and written to a file that --replay takes. An engine has goroutines of its
 own: its schedules, and those of clusters, do not always fail again. A replay runs ten times, and says how often something was

@@ -23,11 +23,11 @@ func (a *app) stats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [SET]",
 		Short: "Print figures of the store, or of sets",
-		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. Live dots are elements, and
-those that are there twice. Dead keys are those in tables beyond the live dots, by the tables' own counts, which name a set
-from 64 keys on; what is still in the log is not in them. For bloom filters it shows their number, their slices, the keys that
-they have, and the pages that their bits take, with their bytes; what is zero of it is not stored. Sets and filters in which damage
-was met, by a server, a command or "bigset verify", are named. With --json there is more: what the process did since it opened
+		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. Live dots are elements and
+second dots of elements. Dead keys are keys in tables beyond the live dots. They are known from the tables' own counts, which name
+sets with at least 64 keys and do not include what is still in the log. For bloom filters it shows their number, their slices, the keys that
+they have, and the pages that their bits take, with their bytes; zeros are not stored. Sets and filters in which a
+server, a command or "bigset verify" has found damage are named. With --json there is more: what the process did since it opened
 the store, in bytes, counts and seconds. --metrics prints the same as lines that Prometheus reads.`,
 		Example: `  bigset stats
   bigset stats friends
@@ -63,7 +63,7 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 	f := cmd.Flags()
 	f.BoolVar(&l.wanted, "sets", false, "list sets")
 	f.StringVar(&l.by, "by", "dead", "with --sets: those first that have most dead keys (dead), bytes in tables (size), or live dots (live)")
-	f.IntVar(&l.limit, "limit", 20, "with --sets: at most so many, 0 is all")
+	f.IntVar(&l.limit, "limit", 20, "with --sets: the most sets to print, 0 is all")
 	f.BoolVar(&metrics, "metrics", false, "print figures of the store in Prometheus' text format")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"dead", "size", "live"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -125,7 +125,7 @@ func quoted(what string, names [][]byte) (all []string) {
 
 func (a *app) storeStats(ctx context.Context, s *engine.Store) error {
 	var t totals
-	var damage error // in a clock: the rest is printed all the same
+	var damage error // in a clock: the rest is printed nevertheless
 	for info, err := range s.Sets(ctx, engine.SetsOptions{Empty: true}) {
 		if errors.Is(err, bigset.ErrCorrupt) {
 			damage = fmt.Errorf("not all sets are counted: %w", err)

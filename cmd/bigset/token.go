@@ -112,7 +112,7 @@ should end where a word ends: users is also the beginning of users2, users/ is n
 	return cmd
 }
 
-// tokensAway prints which members have not heard of a change.
+// tokensAway prints which members have not received a change.
 func (a *app) tokensAway(away []string) error {
 	if len(away) == 0 {
 		return nil

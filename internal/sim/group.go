@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"bigset"
@@ -21,9 +22,18 @@ const (
 	groupTime = 20 * time.Millisecond
 )
 
+// endings are the kinds of steps that end a process or break its disk.
+var endings = []string{"power", "crash", "outage", "wipe", "put-back", "restart", "io-error", "disk-full", "deaf"}
+
+// shares reports whether writers share syncs in a script of members. A writer waits for others inside the gate of its member, and a change
+// of the epoch waits for the writers inside without passing the turn on. So no epoch may change in such a script: no process ends.
+func (s *script) shares() bool {
+	return s.seed%groupsOf == 1 && !slices.ContainsFunc(s.steps, func(t step) bool { return slices.Contains(endings, t.kind) })
+}
+
 // join lets a writer of a set wait for others, in some schedules. It returns nil where nobody shares anything.
 func (o *own) join(set []byte) *writers {
-	if o.c.script.seed%groupsOf != 1 {
+	if !o.shares {
 		return nil
 	}
 	w := o.groups[string(set)]

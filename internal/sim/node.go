@@ -95,7 +95,7 @@ func (c *cluster) boot(m *member) {
 		l.from = p
 	}
 	m.process = p
-	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives, groups: map[string]*writers{}}
+	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives, shares: c.script.shares(), groups: map[string]*writers{}}
 	var err error
 	m.self.unsynced = false
 	m.self.Member, err = membership.NewMember(membership.Config{Node: m.node, Name: "sim", Peers: c.peers(), Settings: c.script.settings(),
@@ -277,6 +277,7 @@ type own struct {
 	c      *cluster
 	member *member
 	life   int
+	shares bool                // writers share syncs
 	groups map[string]*writers // by set: those that others can join
 }
 

@@ -17,8 +17,8 @@ import (
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on concurrently. At a push they are 3,300 schedules together: 150 over engines, 90 of whole clusters,
-// 60 of members, and the others over the rules; in a full run they are 22,000.
+// shards is the number of concurrent runs. Together they are 880 schedules at a push: 40 over engines, 24 of whole clusters, 16 of
+// members, and the others over the rules. In a full run they are 22,000.
 const shards = 2
 
 // TestSimulation: nothing is violated, and every kind of fault was reached.

@@ -18,7 +18,7 @@ import (
 // Backend is a door.Backend over one store.
 type Backend struct {
 	store    *engine.Store
-	unsynced bool // changes that name no DW wait for no disk
+	unsynced bool // changes without a DW do not wait for the disk
 	kept     follow.Kept
 }
 

@@ -108,8 +108,8 @@ type Member struct {
 	filters    *Filters
 	live       atomic.Pointer[live] // nil while requests can't be routed
 	stats      peerStats
-	tokensMet  atomic.Bool // tokens were compared with those of the others once
-	followers  follow.Kept // how far followers of sets have come
+	tokensMet  atomic.Bool // tokens have been compared with those of the others once
+	followers  follow.Kept // the positions of followers of sets
 
 	life   context.Context
 	cancel context.CancelFunc

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bigset/server/coord"
+	"bigset/server/peer"
 	"bigset/server/wire"
 )
 
@@ -75,8 +76,11 @@ type counted struct {
 	now func() time.Time
 }
 
-// observe counts a call that has ended.
+// observe counts a call that has ended, unless none was made because the member's version does not know it.
 func (c *counted) observe(v wire.Verb, began time.Time, err error) {
+	if errors.Is(err, peer.ErrOneByOne) {
+		return
+	}
 	s := &c.s.Verbs[v]
 	s.Calls.Add(1)
 	took := int64(c.now().Sub(began))

@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 
 	"bigset"
 	"bigset/server/peer"
@@ -84,7 +85,7 @@ func (c *Coordinator) sendBundle(b *bundle) {
 		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		each, _, err := b.to.(peer.ManyDeltas).ApplyMany(ctx, b.deltas, b.durability)
-		c.gaveBundle(b, peer.Every(len(b.deltas), each, err))
+		c.bundleEnded(b, each, err)
 	})
 }
 
@@ -101,7 +102,7 @@ func (c *Coordinator) sendBundleNow(b *bundle) bool {
 			c.gaveBundle(b, make([]error, len(b.deltas)))
 			return
 		}
-		go c.gaveBundle(b, peer.Every(len(b.deltas), each, err)) // a hint waits for the disk
+		go c.bundleEnded(b, each, err) // a hint waits for the disk
 	})
 	if !sent {
 		cancel()
@@ -109,20 +110,38 @@ func (c *Coordinator) sendBundleNow(b *bundle) bool {
 	return sent
 }
 
-// gaveBundle tells how each delta went, after hints were kept of those that the replica has not acknowledged.
+// bundleEnded handles the outcome of a call. If the call did nothing, because of one of its deltas or because the replica takes no bundles, each delta is
+// sent by itself, independent of the others.
+func (c *Coordinator) bundleEnded(b *bundle, each []error, err error) {
+	if errors.Is(err, peer.ErrOneByOne) || peer.Refused(err) {
+		for i := range b.sends {
+			one := &b.sends[i]
+			c.sendTaken(b.from, one.delivery, one.answered)
+		}
+		return
+	}
+	c.gaveBundle(b, peer.Every(len(b.deltas), each, err))
+}
+
+// gaveBundle reports how each delta went: first those that the replica has acknowledged, then, after keeping hints of them, the others.
 func (c *Coordinator) gaveBundle(b *bundle, each []error) {
 	node := b.to.Member().Node
 	defer c.giveMany(node, len(b.deltas), b.bytes)
 	var lost []lostMessage
 	for i, err := range each {
-		if err != nil {
-			lost = append(lost, lostMessage{b.sends[i].what, err})
+		if err == nil {
+			b.sends[i].answered(nil)
+			continue
 		}
+		lost = append(lost, lostMessage{b.sends[i].what, err})
 	}
-	if len(lost) > 0 {
-		c.missedAll(b.from, node, b.deltas[0].Set, lost)
+	if len(lost) == 0 {
+		return
 	}
+	c.missedAll(b.from, node, b.deltas[0].Set, lost)
 	for i, err := range each {
-		b.sends[i].answered(err)
+		if err != nil {
+			b.sends[i].answered(err)
+		}
 	}
 }

@@ -21,7 +21,9 @@ import (
 // manySender is a replica that takes several deltas at once, in a way of its own.
 type manySender struct {
 	*local.Replica
-	how    string // "sends", "waits": ApplyMany is the way; "loses": no answer comes; "refuses": one element; "unknown": one element, of which nobody knows
+	how string // "sends", "waits": ApplyMany is the way; "loses": no answer comes; "refuses": one element; "unknown": one element, of which nobody knows;
+	// "undecodable": no call with one element; "older": no call of several
+	held   chan struct{} // if it is not nil, Apply of that element waits for it
 	mu     sync.Mutex
 	frames []int // how many deltas were in each call of several
 	single int
@@ -34,16 +36,25 @@ func (s *manySender) Apply(ctx context.Context, d bigset.Delta, durability bigse
 	s.mu.Lock()
 	s.single++
 	s.mu.Unlock()
+	if s.held != nil && isBad(&d) {
+		<-s.held
+	}
 	if err := s.fails(&d); err != nil {
 		return s.Member(), err
 	}
 	return s.Replica.Apply(ctx, d, durability)
 }
 
+func isBad(d *bigset.Delta) bool {
+	return slices.ContainsFunc(d.Items, func(it bigset.Item) bool { return string(it.Element) == string(bad) })
+}
+
 // fails returns the error of a delta.
 func (s *manySender) fails(d *bigset.Delta) error {
-	is := slices.ContainsFunc(d.Items, func(it bigset.Item) bool { return string(it.Element) == string(bad) })
+	is := isBad(d)
 	switch {
+	case is && s.how == "undecodable":
+		return peer.ErrFrameTooLarge
 	case s.how == "loses":
 		return errors.New("connection reset")
 	case is && s.how == "refuses":
@@ -58,8 +69,13 @@ func (s *manySender) ApplyMany(ctx context.Context, all []bigset.Delta, durabili
 	s.mu.Lock()
 	s.frames = append(s.frames, len(all))
 	s.mu.Unlock()
-	if s.how == "loses" {
+	switch s.how {
+	case "loses":
 		return nil, s.Member(), errors.New("connection reset")
+	case "undecodable":
+		return nil, s.Member(), peer.ErrFrameTooLarge
+	case "older":
+		return nil, s.Member(), peer.ErrOneByOne
 	}
 	each := make([]error, len(all))
 	for i := range all {
@@ -116,22 +132,25 @@ type bundleCase struct {
 	bad    error  // of the write of the bad element
 	missed string // events of the other replica, sorted
 	hints  int
+	held   bool // the write of the bad element can't end before the others have: by itself, or for its hint
 }
 
 // bundleWriters is how many writers share a sync.
 const bundleWriters = 12
 
 // TestBundles: the deltas of writers who share a sync go to each replica in one frame, and each write is told its own outcome: one delta that fails leaves the
-// others acknowledged, and leaves the only hint.
+// others acknowledged, and leaves the only hint. If a call of several does nothing, each delta goes by itself, and none waits for another.
 func TestBundles(t *testing.T) {
 	t.Parallel()
 	const writers = bundleWriters
 	for _, c := range []bundleCase{
-		{"sends", nil, "", 0},
-		{"waits", nil, "", 0},
-		{"refuses", coord.ErrUnknown, "refused", 0},
-		{"unknown", coord.ErrUnknown, "not-sent", 1},
-		{"loses", coord.ErrUnknown, strings.TrimSpace(strings.Repeat("not-sent ", writers)), writers},
+		{how: "sends"},
+		{how: "waits"},
+		{how: "refuses", bad: coord.ErrUnknown, missed: "refused"},
+		{how: "unknown", bad: coord.ErrUnknown, missed: "not-sent", hints: 1, held: true},
+		{how: "loses", bad: coord.ErrUnknown, missed: strings.TrimSpace(strings.Repeat("not-sent ", writers)), hints: writers},
+		{how: "undecodable", bad: coord.ErrUnknown, missed: "refused", held: true},
+		{how: "older", held: true},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +167,7 @@ func (c *bundleCase) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hints, err := coord.OpenHints(folder, coord.HintOptions{})
+	hints, err := coord.OpenHints(heldFolder{folder, to.held}, coord.HintOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,18 +183,22 @@ func (c *bundleCase) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
+	var wg, last sync.WaitGroup
 	errs := make([]error, writers)
 	for i := range writers {
-		element := fmt.Appendf(nil, "e%02d", i)
+		element, ended := fmt.Appendf(nil, "e%02d", i), &wg
 		if i == writers/2 {
-			element = bad
+			element, ended = bad, &last
 		}
-		wg.Go(func() {
+		ended.Go(func() {
 			_, errs[i] = co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: element}}})
 		})
 	}
 	wg.Wait()
+	if to.held != nil {
+		close(to.held)
+	}
+	last.Wait()
 	if err := co.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -195,13 +218,26 @@ func (c *bundleCase) run(t *testing.T) {
 	if n, _ := hints.Pending("node1"); n != c.hints {
 		t.Errorf("%d hints, want %d", n, c.hints)
 	}
-	sent := to.single
-	for _, n := range to.frames {
-		sent += n
+	alone := 0
+	if c.how == "undecodable" || c.how == "older" {
+		alone = writers
 	}
-	if sent != writers || len(to.frames) != 1 {
-		t.Errorf("frames of %v deltas and %d alone, want one of %d", to.frames, to.single, writers)
+	if !slices.Equal(to.frames, []int{writers}) || to.single != alone {
+		t.Errorf("frames of %v deltas and %d alone, want one of %d and %d alone", to.frames, to.single, writers, alone)
 	}
+}
+
+// heldFolder is a folder whose files can be made when a channel, if it has one, is closed.
+type heldFolder struct {
+	coord.Folder
+	until chan struct{}
+}
+
+func (f heldFolder) Create(name string) (coord.File, error) {
+	if f.until != nil {
+		<-f.until
+	}
+	return f.Folder.Create(name)
 }
 
 // replicas returns one in this process, and one that takes deltas in the way of the case.
@@ -220,7 +256,9 @@ func (c *bundleCase) replicas(t *testing.T) (to *manySender, list []peer.Replica
 			list = append(list, &together{Replica: rep, told: make(chan struct{})})
 			continue
 		}
-		to = &manySender{Replica: rep, how: c.how}
+		if to = (&manySender{Replica: rep, how: c.how}); c.held {
+			to.held = make(chan struct{})
+		}
 		list = append(list, to)
 	}
 	return to, list

@@ -140,10 +140,11 @@ func (c *Coordinator) leaveLocked() {
 	}
 }
 
-// take begins to send bytes to a node, or says that there is no room. Each node has its own: one that hangs takes none of the others'.
+// take begins to send bytes to a node, or returns an error if there is no room. Each node has its own room: a node that hangs takes none of
+// the others'.
 func (c *Coordinator) take(node string, bytes int64) error { return c.takeMany(node, 1, bytes) }
 
-// takeMany is take of several sends.
+// takeMany is take for several sends.
 func (c *Coordinator) takeMany(node string, n int, bytes int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,11 +154,11 @@ func (c *Coordinator) takeMany(node string, n int, bytes int64) error {
 	l := c.sends[node]
 	if l == nil {
 		l = &load{}
-		c.sends[node] = l
 	}
 	if l.sends+n > 1 && (l.sends+n > c.opt.SendsMax || l.bytes+bytes > c.opt.SendBytesMax) {
 		return fmt.Errorf("%w: %d sends of %d bytes to %s", ErrBusy, l.sends, l.bytes, node)
 	}
+	c.sends[node] = l
 	l.sends += n
 	l.bytes += bytes
 	c.running += n

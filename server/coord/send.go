@@ -53,8 +53,14 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 			answered(err)
 		}
 	}
+	c.sendTaken(from, d, answered)
+	return nil
+}
+
+// sendTaken is send of a delivery for which room was taken.
+func (c *Coordinator) sendTaken(from peer.Member, d delivery, answered func(error)) {
 	if c.sendNow(from, d, answered) {
-		return nil
+		return
 	}
 	c.run.Go(func() {
 		defer c.give(d.node, d.size)
@@ -62,7 +68,6 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 		defer cancel()
 		c.gave(from, &d, d.give(ctx), answered)
 	})
-	return nil
 }
 
 // gave reports the outcome, after keeping a hint of what a replica has not acknowledged.
@@ -73,7 +78,7 @@ func (c *Coordinator) gave(from peer.Member, d *delivery, err error, answered fu
 	answered(err)
 }
 
-// sendNow is send without a goroutine that waits for the answer, so that what one group of writers sends is on its way before another
+// sendNow is sendTaken without a goroutine that waits for the answer, so that what one group of writers sends is on its way before another
 // goroutine gets the processor. It reports false if that is not possible.
 func (c *Coordinator) sendNow(from peer.Member, d delivery, answered func(error)) bool {
 	if _, real := c.run.(Goroutines); !real || d.send == nil {

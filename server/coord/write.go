@@ -131,7 +131,8 @@ func (o *setOperation) made(r bigset.Result, by peer.Replica) {
 	o.result.Result, o.result.By = r, by.Member()
 }
 
-// spread has all replicas but the one that made a delta, if one did, apply it: with those of its group of writers, if there is one. The caller does what is late.
+// spread sends a delta to all replicas but the one that made it, if one did, together with the deltas of its group of writers, if it has one.
+// The caller runs o.late.
 func (o *setOperation) spread(d bigset.Delta, by peer.Replica, g *bigset.Group) {
 	from := o.at.write[0].Member()
 	if by != nil {

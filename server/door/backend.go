@@ -38,9 +38,10 @@ type Backend interface {
 	// Names lists the sets that contain elements; with all, also the empty ones. Their order is fixed, but is not the order of the names.
 	// With after, the list begins with the set that follows that name in this order; after need not be a set any more. No set occurs twice.
 	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
-	// Changes says what has happened since a follower was told last. The last part, and only that, is Done. What a part holds may be kept.
+	// Changes returns what has happened since the follower's last answer. The last part, and only that, is Done. The caller may keep the contents
+	// of a part.
 	Changes(ctx context.Context, q Changes) iter.Seq2[Changed, error]
-	// Remote reports whether requests wait for other nodes: else only for memory and a disk.
+	// Remote reports whether requests wait for other nodes rather than only for memory and a disk.
 	Remote() bool
 }
 

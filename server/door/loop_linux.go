@@ -40,9 +40,9 @@ type loop struct {
 	ended  bool
 	calls  map[callOf]*callQueue // work waiting for a call of WaitsForDisk while another call is in progress
 
-	lent     atomic.Uint64 // the number of the call that the loop's goroutine is in; 0 is none
-	usual    atomic.Int64  // nanoseconds that the call takes at most, as a rule
-	slow     atomic.Int64  // until when work of WaitsRarely is done beside the loop, in nanoseconds since 1970; 0: it is not
+	lent     atomic.Uint64 // number of the current call of the loop's goroutine; 0 means none
+	usual    atomic.Int64  // usual maximum duration of the call, in nanoseconds
+	slow     atomic.Int64  // until then work of WaitsRarely is done outside the loop, in nanoseconds since 1970; 0 means inside
 	watching atomic.Bool
 
 	// Used only by the goroutine that runs the loop.
@@ -55,8 +55,8 @@ type loop struct {
 	asked  bool    // the system has been asked for events since the last round
 	done   []*sock // connections whose work is done, from at on
 	at     int
-	spare  []*sock // room for another round
-	lends  uint64  // calls so far
+	spare  []*sock // memory for another round
+	lends  uint64  // number of calls so far
 }
 
 func newLoop(ctx context.Context, s *Server, p *part) (*loop, error) {

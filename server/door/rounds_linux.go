@@ -20,10 +20,11 @@ import (
 const (
 	// The loop's goroutine may stay in a call for lendTime, at most twice that, before the loop continues in another goroutine.
 	lendTime = time.Millisecond
-	// slowTime is how long the loop does no such work itself after a call that was slow: one that took pieceTime for each of its pieces, and lendTime.
+	// slowTime is how long the loop does no such work itself after a slow call: one that took longer than lendTime, and pieceTime for each of
+	// its pieces.
 	slowTime  = 100 * time.Millisecond
 	pieceTime = 10 * time.Microsecond
-	// watchRest is after how many looks at a loop that is in no call its watcher ends.
+	// watchRest is after how many checks of an idle loop its watcher ends.
 	watchRest = 100
 	// The next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most gatherMost.
 	gatherPart = 2
@@ -137,7 +138,7 @@ func (l *loop) lend(list []*sock) (kept bool) {
 	return true
 }
 
-// wasSlow has work of WaitsRarely be done beside the loop for a while, that of each connection by itself.
+// wasSlow makes the loop leave work of WaitsRarely to goroutines outside it for a while, for each connection separately.
 func (l *loop) wasSlow() { l.slow.Store(time.Now().Add(slowTime).UnixNano()) }
 
 func (l *loop) isSlow() bool {
@@ -145,7 +146,7 @@ func (l *loop) isSlow() bool {
 	return until != 0 && time.Now().UnixNano() < until
 }
 
-// watch takes the loop from its goroutine where that is in a call for long. It ends when there are no calls.
+// watch takes the loop away from its goroutine if that stays in a call too long. It ends when no calls are made.
 func (l *loop) watch() {
 	last, rests := uint64(0), 0
 	for {

@@ -23,11 +23,16 @@ const (
 	DeltaItemsMax = bigset.BatchOpsMax // items of all of them
 )
 
+// ErrOneByOne says that the replica runs an older version, which does not take several deltas in one call. It wraps ErrUnavailable: nothing has happened,
+// and each delta can be applied by itself. It is found before anything is sent, so that it never crosses the wire.
+var ErrOneByOne = fmt.Errorf("%w: it takes deltas one by one", ErrUnavailable)
+
 // ManyDeltas is what a Replica may also offer: several deltas of one set in one call, so that a coordinator sends a node one frame for a group of writers.
 type ManyDeltas interface {
 	// ApplyMany applies deltas of one set, each as Apply does: whole or not at all, and with an error of its own, which says what that of Apply would say.
-	// No errors at all, nil, acknowledge all deltas. The error of the call is that of each of them. There are 1 to DeltasMax deltas, with at most
-	// DeltaItemsMax items together.
+	// No errors at all, nil, acknowledge all deltas. The error of the call is that of each of them, unless it is Refused or ErrOneByOne: then nothing
+	// was done, perhaps because of a single delta, and the caller applies each by itself. There are 1 to DeltasMax deltas, with at most DeltaItemsMax
+	// items together.
 	ApplyMany(ctx context.Context, deltas []bigset.Delta, durability bigset.Durability) ([]error, Member, error)
 }
 

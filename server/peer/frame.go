@@ -42,12 +42,12 @@ const nextMark = 0xb5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, DotStatuses, Export, Portion,
-// ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult, AskLost,
-// AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or
-// Requests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
-// DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany,
-// MarkedMany, CheckMany, AnswersMany or MarksMany. Of both: Done. From version 3 on: Deltas or Outcomes. docs/format.md draws them.
+// Message is the content of a frame. About sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, DotStatuses, Export,
+// Portion, ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult,
+// AskLost, AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or Requests. About slices of
+// bloom filters: a Mark, Marked, Marks, Check, KeyAnswers, DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or
+// FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany, MarkedMany, CheckMany, AnswersMany or MarksMany. About both: Done.
+// From version 3 on: Deltas or Outcomes. docs/format.md draws them.
 type Message interface {
 	kind() byte
 	// appendTo writes the message, or returns an error if it can't be sent.

@@ -277,7 +277,8 @@ var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door:
 
 func plain(err error) string { return packageNames.Replace(err.Error()) }
 
-// Replies.
+// The methods below append replies.
+
 func (c *conn) ok()                     { c.Out = append(c.Out, "+OK\r\n"...) }
 func (c *conn) int(n int64)             { c.Out = appendInt(c.Out, n) }
 func (c *conn) bulk(b []byte)           { c.Out = appendBulk(c.Out, b) }

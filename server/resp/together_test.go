@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset/internal/testkit/tier"
 	"bigset/server/door"
 )
 
@@ -35,7 +36,7 @@ func TestTogether(t *testing.T) {
 func talk(t *testing.T, p *peer, client int) {
 	r := rand.New(rand.NewPCG(1, uint64(client)))
 	model := map[string]bool{}
-	for range 30 {
+	for range tier.Pick(8, 30, 30) {
 		var all []byte
 		var want []string
 		for range 1 + r.IntN(60) {

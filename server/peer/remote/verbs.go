@@ -6,8 +6,8 @@ import (
 	"bigset/server/wire"
 )
 
-// The verbs of replicas. They are on the wire. An acknowledged change is as durable as its verb says, so that the frame of a delta is the same
-// for every replica and for hints: VerbApply, VerbApplyMany and VerbApplyFacts plus the bigset.Durability.
+// The verbs of replicas. They are on the wire. The durability of an acknowledged change is in its verb, VerbApply, VerbApplyMany or
+// VerbApplyFacts plus the bigset.Durability, so that the frame of a delta is the same for every replica and for hints.
 const (
 	VerbWrite          wire.Verb = 100
 	VerbKnows          wire.Verb = 101
@@ -26,8 +26,8 @@ const (
 	VerbRangeDigests   wire.Verb = 118
 	VerbCountParts     wire.Verb = 119
 	VerbRequests       wire.Verb = 120 // a stream
-	VerbWriteAhead     wire.Verb = 122 // a stream: what was applied, then that it is on disk
-	VerbApplyMany      wire.Verb = 123 // to 125, as VerbApply; from version 2 of the wire's protocol on
+	VerbWriteAhead     wire.Verb = 122 // a stream: what was applied, and then its durability
+	VerbApplyMany      wire.Verb = 123 // to 125, as VerbApply; since version 2 of the wire's protocol
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
