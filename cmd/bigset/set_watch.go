@@ -172,7 +172,7 @@ func (w *watching) dotted(all []client.Dotted) (out []dotted) {
 	return out
 }
 
-// watchedJSON prints an answer, unless it says nothing new.
+// watchedJSON prints an answer, unless it says nothing new. A token that expires is printed each time: it may replace the one before.
 func (a *app) watchedJSON(w *watching, parts []client.Changed) error {
 	said := false
 	say := func(v any) error {
@@ -207,7 +207,7 @@ func (a *app) watchedJSON(w *watching, parts []client.Changed) error {
 		}
 	}
 	last := &parts[len(parts)-1]
-	if !said && !w.once && last.Unconfirmed == 0 {
+	if !said && !w.once && last.Unconfirmed == 0 && last.Expires == 0 {
 		return nil
 	}
 	return a.object(struct {

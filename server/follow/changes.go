@@ -347,7 +347,7 @@ func (r *run) give() error {
 
 // last gives the last part, with the token of what was given.
 func (r *run) last() error {
-	at := &keyscheme.Position{Seen: r.seen, Dead: r.dead, Listed: r.listed, After: r.after}
+	at := &keyscheme.Position{Seen: r.seen, Dead: r.dead, Listed: r.listed, After: bytes.Clone(r.after)}
 	if len(at.Append(nil)) > r.kept.tokenBytes() {
 		at = r.kept.put(r.q.Set, at, r.id)
 		r.part.Expires = keptTime

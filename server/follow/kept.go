@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -75,13 +76,21 @@ type kept struct {
 	before id // the one that the follower had: it goes when this one is used
 }
 
-// put keeps a position, which must not change afterwards, that follows another one, and returns the one that stands for it. A position that is
-// larger than all that may be kept is kept alone.
+// put keeps a position, which must not change afterwards, that follows another one, and returns the one that stands for it. If they are equal, that is the one before, kept
+// for longer. Where there is no room for both, the one before goes first, and then those of others. A position that is larger than all that may be kept is kept alone.
 func (k *Kept) put(set []byte, p *keyscheme.Position, before []byte) *keyscheme.Position {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := &kept{set: string(set), at: p, until: k.time().Add(keptTime), bytes: int64(len(set) + p.Seen.HeapBytes() + p.Dead.HeapBytes() + len(p.After) + 256)}
 	copy(e.before[:], before)
+	k.trim(0)
+	if was := k.all[e.before]; was != nil && was.set == e.set && same(was.at, p) {
+		was.until = e.until
+		return &keyscheme.Position{ID: e.before[:]}
+	}
+	if k.bytes+e.bytes > k.bytesMax() {
+		k.drop(e.before)
+	}
 	k.trim(e.bytes)
 	var n id
 	_, _ = rand.Read(n[:]) // never fails
@@ -90,6 +99,11 @@ func (k *Kept) put(set []byte, p *keyscheme.Position, before []byte) *keyscheme.
 	}
 	k.all[n], k.bytes = e, k.bytes+e.bytes
 	return &keyscheme.Position{ID: n[:]}
+}
+
+// same reports whether two positions are equal.
+func same(a, b *keyscheme.Position) bool {
+	return a.Listed == b.Listed && bytes.Equal(a.After, b.After) && a.Seen.Equal(b.Seen) && a.Dead.Equal(b.Dead)
 }
 
 // get returns a position of a set, nil if it is not kept. The one before it is not needed any more: the follower has this one.
