@@ -33,7 +33,7 @@
 // A Store may be used by any number of goroutines. Slices passed in are not kept. Slices returned belong to the
 // caller, except those of a Delta, which refers to the elements of the operation that made it.
 //
-// Package lockorder defines the order in which locks are taken; builds for the race detector check it.
+// Locks are taken in one order. Package lockorder defines it, and builds for the race detector check it.
 // docs/architecture.md describes what each lock protects, what its holder may wait for, and which goroutines run by
 // themselves.
 //
