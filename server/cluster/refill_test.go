@@ -42,6 +42,11 @@ func TestRetryAfterRefill(t *testing.T) {
 	removed := requests["id 5"]
 	removed.Ops = []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("e5")}}
 	removed.Request = nil
+	until(t, "node 0 has what it removes", func() bool { // the add went to W members, and to the third a little later
+		has, err := w.procs[0].store.Contains(ctx, removed.Set, []byte("e5"))
+		must(t, err)
+		return has
+	})
 	write(0, removed) // which a second event of the request would bring back
 	for _, i := range []int{2, 0} {
 		w.procs[i].stop()
