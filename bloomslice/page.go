@@ -43,7 +43,7 @@ func (w *words) has(place uint64) bool {
 	return atomic.LoadUint64(&w[place/wordBits%pageWords])&(1<<(wordBits-1)>>(place%wordBits)) != 0
 }
 
-// lacks returns 1 if a bit is not set, and 0 if it is.
+// lacks returns 1 if the bit is clear, and 0 if it is set.
 func (w *words) lacks(place uint64) int {
 	return int(^(atomic.LoadUint64(&w[place/wordBits%pageWords]) >> (wordBits - 1 - place%wordBits)) & 1)
 }

@@ -181,7 +181,7 @@ func TestDeadRunsOfQueue(t *testing.T) {
 	}
 }
 
-// TestDeadRunsAreSplit: an element that is written into a run is there, for all kinds of write, and what is left of the run is
+// TestDeadRunsAreSplit: an element that any kind of write puts into a run is present, and the rest of the run is
 // still seeked over.
 func TestDeadRunsAreSplit(t *testing.T) {
 	other := runStore(t, compaction.Default())

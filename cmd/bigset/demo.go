@@ -132,7 +132,7 @@ func (a *app) demoShows(seed uint64) (tell func(demo.State), clear func()) {
 	return v.Show, v.Clear
 }
 
-// flushed writes through a buffer. It lacks the buffer's other methods, which would not flush it.
+// flushed writes through a buffer. It has none of the buffer's other methods, which would not flush.
 type flushed struct{ to *bufio.Writer }
 
 func (f flushed) Write(b []byte) (int, error) {

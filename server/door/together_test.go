@@ -193,7 +193,7 @@ func TestSlowCalls(t *testing.T) {
 			end()
 			ended := time.Now()
 			shared := o.sing(t, conns)
-			if test.slow && (time.Since(ended) > slowTime/2 || shared > 0 && tries < 19) { // this machine may be too busy to say
+			if test.slow && (time.Since(ended) > slowTime/2 || shared > 0 && tries < 2) { // this machine may be too busy to say
 				continue
 			}
 			if together += shared; test.slow {
