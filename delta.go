@@ -7,7 +7,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Delta is what one atomic batch did. Other replicas apply it with engine.Store.ApplyDelta, in any order and any number of times.
+// Delta is what one atomic batch did. Other replicas apply it with engine.Replica.ApplyDelta, in any order and any number of times.
 // Item i has the dot (Actor, First+i). A whole-set delete has no items but a Clear.
 type Delta struct {
 	Set   []byte

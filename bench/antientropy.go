@@ -128,7 +128,7 @@ func (e *env) antiEntropyOn(d difference, a, b *replica) error {
 		if _, err := allSlots(e.ctx, metered{a.peer, m}, metered{b.peer, m}); err != nil {
 			return err
 		}
-		_, err := b.Store().ApplyFacts(e.ctx, bigset.Facts{Set: []byte(system.SetName)}, bigset.ApplyOptions{Durability: bigset.Sync}) // syncs everything before
+		_, err := b.Store().Replica().ApplyFacts(e.ctx, bigset.Facts{Set: []byte(system.SetName)}, bigset.ApplyOptions{Durability: bigset.Sync}) // syncs everything before
 		return err
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func (e *env) replicate(name string, ops []bigset.Op, by *replica, to ...*replic
 	r, err := by.Store().Write(e.ctx, []byte(name), ops, bigset.WriteOptions{})
 	for _, other := range to {
 		if err == nil {
-			err = other.Store().ApplyDelta(e.ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync})
+			err = other.Store().Replica().ApplyDelta(e.ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync})
 		}
 	}
 	return r.Dots, err

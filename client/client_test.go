@@ -143,7 +143,7 @@ func TestLargeClock(t *testing.T) {
 		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})
 	}
 	set := []byte("s")
-	if _, err := s.ApplyFacts(t.Context(), bigset.Facts{Set: set, Dead: gaps}, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+	if _, err := s.Replica().ApplyFacts(t.Context(), bigset.Facts{Set: set, Dead: gaps}, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 		t.Fatal(err)
 	}
 	c, ctx := open(t, client.Options{Addrs: []string{serveStore(t, s)}}), t.Context()

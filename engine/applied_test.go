@@ -63,7 +63,7 @@ func TestApplied(t *testing.T) {
 				t.Fatalf("returned before its sync: %v", err)
 			default:
 			}
-			must(t, other.store.ApplyDelta(bg, early.Delta, bigset.ApplyOptions{Durability: bigset.Sync}), "apply")
+			must(t, other.store.Replica().ApplyDelta(bg, early.Delta, bigset.ApplyOptions{Durability: bigset.Sync}), "apply")
 			after := &pair{label: "a after a power cut", disk: p.disk.CrashClone(0, 1), model: p.model, opt: p.opt}
 			log.let(cause)
 			if err := <-done; (err == nil) != (cause == nil) || cause != nil && !errors.Is(err, bigset.ErrFailed) {
@@ -82,8 +82,8 @@ func TestApplied(t *testing.T) {
 			if again.Dots[0] == early.Dots[0] {
 				t.Errorf("dot %v is issued again", again.Dots[0])
 			}
-			must(t, after.store.ApplyDelta(bg, early.Delta, bigset.ApplyOptions{Durability: bigset.Sync}), "what the other has")
-			must(t, other.store.ApplyDelta(bg, again.Delta, bigset.ApplyOptions{Durability: bigset.Sync}), "what came later")
+			must(t, after.store.Replica().ApplyDelta(bg, early.Delta, bigset.ApplyOptions{Durability: bigset.Sync}), "what the other has")
+			must(t, other.store.Replica().ApplyDelta(bg, again.Delta, bigset.ApplyOptions{Durability: bigset.Sync}), "what came later")
 			if found := after.state(t, "s").Elements(); len(found) != 3 {
 				t.Errorf("in the end there are %v", found)
 			}

@@ -136,7 +136,7 @@ func BenchmarkRemove(b *testing.B) {
 	s := openBench(b, nil)
 	ctx, name := context.Background(), []byte("friends")
 	load(b, s, name, b.N)
-	actor := s.Actor()
+	actor := s.Replica().Actor()
 	var buf []byte
 	b.ReportAllocs()
 	b.ResetTimer()

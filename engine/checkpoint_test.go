@@ -98,8 +98,8 @@ func TestCheckpointIncarnation(t *testing.T) {
 					for range 2 { // looked at without a write, it is still in doubt
 						c, err := engine.Open(dir, quiet)
 						must(t, err, "open "+dir)
-						if !c.InDoubt() || c.Actor() == s.Actor() {
-							t.Errorf("%s goes on as %x, the store is %x", dir, string(c.Actor()), string(s.Actor()))
+						if !c.InDoubt() || c.Replica().Actor() == s.Replica().Actor() {
+							t.Errorf("%s goes on as %x, the store is %x", dir, string(c.Replica().Actor()), string(s.Replica().Actor()))
 						}
 						must(t, c.Close(), "close")
 					}
@@ -473,7 +473,7 @@ func checkpointUnderWriters(t *testing.T, r *rand.Rand) {
 	must(t, err, "stats")
 	t.Logf("%d operations, filtered %d, %d spans swapped, %d flushes", len(h.Operations("")), st.Filtered, st.Rewrites, st.Flushes)
 	p.verify(t)
-	first := p.store.Actor()
+	first := p.store.Replica().Actor()
 	must(t, p.store.Close(), "close")
 	for _, op := range h.Operations("") {
 		op.Durable = true // a checkpoint has also what was not synced
@@ -481,7 +481,7 @@ func checkpointUnderWriters(t *testing.T, r *rand.Rand) {
 	for i := range checkpoints {
 		dir := fmt.Sprint("checkpoint-", i)
 		q := p.openedAt(t, dir, dir, p.disk)
-		if q.store.Actor() == first {
+		if q.store.Replica().Actor() == first {
 			t.Errorf("%s: actor %x again", dir, string(first))
 		}
 		left := map[string]*testkit.Set{}

@@ -151,7 +151,7 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	st, err := p.store.Stats()
 	must(t, err, "stats")
 	t.Logf("%d operations, filtered %d, %d spans swapped, %d flushes", len(h.Operations("")), st.Filtered, st.Rewrites, st.Flushes)
-	first := p.store.Actor()
+	first := p.store.Replica().Actor()
 	must(t, p.store.Close(), "close")
 	for i, c := range crashes {
 		q := &pair{label: fmt.Sprintf("crash %d", i), disk: c.disk, opt: p.opt}
@@ -161,7 +161,7 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 			left[set] = q.state(t, set)
 			written = written || left[set].Known()
 		}
-		if written && q.store.Actor() == first {
+		if written && q.store.Replica().Actor() == first {
 			t.Errorf("%s: actor %x again", q.label, string(first))
 		}
 		if err := h.Survived(c.from, c.to, left); err != nil {
@@ -389,15 +389,15 @@ func TestCloseWhileBusy(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
-		actor := p.store.Actor()
+		actor := p.store.Replica().Actor()
 		must(t, p.store.Close(), "close")
 		if err := p.store.Close(); !errors.Is(err, bigset.ErrClosed) {
 			t.Errorf("a second close: %v", err)
 		}
 		wg.Wait()
 		p.open(t)
-		if p.store.Actor() != actor {
-			t.Errorf("actor %x after a clean close of %x", string(p.store.Actor()), string(actor))
+		if p.store.Replica().Actor() != actor {
+			t.Errorf("actor %x after a clean close of %x", string(p.store.Replica().Actor()), string(actor))
 		}
 		h.Answer()
 		if err := h.Survived(h.Now(), h.Now(), map[string]*testkit.Set{"s": p.state(t, "s"), "t": p.state(t, "t")}); err != nil {
@@ -424,7 +424,7 @@ func TestCancel(t *testing.T) {
 	_, seen := p.store.Seen(ctx, name)
 	calls := map[string]error{
 		"add": write, "drop": drop, "contains": contains, "count": count, "compact": compact, "context": seen,
-		"apply": p.store.ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.Sync}),
+		"apply": p.store.Replica().ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.Sync}),
 		"flush": p.store.Flush(ctx),
 	}
 	for chunk, err := range p.store.Read(ctx, name, bigset.ReadOptions{}) {

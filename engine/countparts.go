@@ -23,25 +23,25 @@ const (
 // dots. The element alone decides whether a part ends, so two stores split alike. One call reads a bounded number of
 // keys for a bounded time, all as of one moment; the caller continues after the last part. CountParts returns
 // bigset.ErrNotFound if the store does not know the set.
-func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange) (out bigset.PartCounts, err error) {
-	if err := r.Check(); err != nil {
+func (r Replica) CountParts(ctx context.Context, name []byte, x bigset.CountRange) (out bigset.PartCounts, err error) {
+	if err := x.Check(); err != nil {
 		return out, err
 	}
 	var scrap *fold.Chunk // a chunk that was counted already
-	o := r.Read()
+	o := x.Read()
 	o.Scrap = func() *fold.Chunk { return scrap }
-	err = s.reading(ctx, name, o, func(_ *set, rd *reader) error {
-		began, t := s.opt.Now(), tally{last: math.MaxUint64 / uint64(r.Mean)}
+	err = r.s.reading(ctx, name, o, func(_ *set, rd *reader) error {
+		began, t := r.s.opt.Now(), tally{last: math.MaxUint64 / uint64(x.Mean)}
 		for !t.Done && !t.full {
 			chunk, err := rd.next(ctx)
 			if err != nil {
 				return err
 			}
-			if r.Clock && out.Clock == nil {
+			if x.Clock && out.Clock == nil {
 				out.Clock = chunk.Clock
 			}
 			t.chunk(chunk)
-			if t.keys >= countKeysMax || s.opt.Now().Sub(began) > countTimeMax {
+			if t.keys >= countKeysMax || r.s.opt.Now().Sub(began) > countTimeMax {
 				t.stop(chunk.Bound)
 			}
 			scrap = chunk

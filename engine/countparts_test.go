@@ -19,7 +19,7 @@ import (
 func (p *pair) counts(t *testing.T, r bigset.CountRange) (all []bigset.ElementDigest, calls int) {
 	t.Helper()
 	for {
-		c, err := p.store.CountParts(bg, []byte(healSet), r)
+		c, err := p.store.Replica().CountParts(bg, []byte(healSet), r)
 		must(t, err, p.label+": counts of parts")
 		if (c.Clock != nil) != r.Clock {
 			t.Fatalf("%s: clock %v, asked for it: %v", p.label, c.Clock, r.Clock)
@@ -53,7 +53,7 @@ func TestCountPartsTime(t *testing.T) {
 		must(t, err, "add")
 		r, calls, counted := bigset.CountRange{Mean: 64}, 0, uint64(0)
 		for done := false; !done; calls++ {
-			c, err := store.CountParts(bg, []byte(healSet), r)
+			c, err := store.Replica().CountParts(bg, []byte(healSet), r)
 			must(t, err, "count")
 			for _, part := range c.Parts {
 				r.After, counted = part.Bound, counted+part.Elements
@@ -153,7 +153,7 @@ func TestCountPartsBounded(t *testing.T) {
 			t.Errorf("a part ends at %q only from elsewhere", part.Bound)
 		}
 	}
-	if c, err := p.store.CountParts(bg, []byte(healSet), bigset.CountRange{Mean: 1, Clock: true}); err != nil || len(c.Parts) != bigset.ElementPartsMax-1 || c.Done ||
+	if c, err := p.store.Replica().CountParts(bg, []byte(healSet), bigset.CountRange{Mean: 1, Clock: true}); err != nil || len(c.Parts) != bigset.ElementPartsMax-1 || c.Done ||
 		c.Clock.Len() != n {
 		t.Errorf("%d parts of one element, %v", len(c.Parts), err)
 	}
@@ -162,23 +162,23 @@ func TestCountPartsBounded(t *testing.T) {
 		t.Errorf("%d parts of 100 elements", len(parts))
 	}
 	for what, r := range map[string]bigset.CountRange{"no mean": {}, "mean": {Mean: bigset.ElementsMeanMax + 1}} {
-		if _, err := p.store.CountParts(bg, []byte(healSet), r); !errors.Is(err, bigset.ErrRequest) {
+		if _, err := p.store.Replica().CountParts(bg, []byte(healSet), r); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := p.store.CountParts(bg, []byte(healSet), bigset.CountRange{Mean: 1, Prefix: make([]byte, bigset.ElementBytesMax+1)}); !errors.Is(err, bigset.ErrLimit) {
+	if _, err := p.store.Replica().CountParts(bg, []byte(healSet), bigset.CountRange{Mean: 1, Prefix: make([]byte, bigset.ElementBytesMax+1)}); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("long element: %v", err)
 	}
-	if _, err := p.store.CountParts(bg, []byte("unknown"), bigset.CountRange{Mean: 1}); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := p.store.Replica().CountParts(bg, []byte("unknown"), bigset.CountRange{Mean: 1}); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 	ended, cancel := context.WithCancel(bg)
 	cancel()
-	if _, err := p.store.CountParts(ended, []byte(healSet), bigset.CountRange{Mean: 1}); !errors.Is(err, context.Canceled) {
+	if _, err := p.store.Replica().CountParts(ended, []byte(healSet), bigset.CountRange{Mean: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits: %v", err)
 	}
 	must(t, store.Close(), "close")
-	if _, err := p.store.CountParts(bg, []byte(healSet), bigset.CountRange{Mean: 1}); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := p.store.Replica().CountParts(bg, []byte(healSet), bigset.CountRange{Mean: 1}); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -197,7 +197,7 @@ func TestDeadRunsAreSplit(t *testing.T) {
 	}
 	res, err := other.Add(bg, runSet, [][]byte{[]byte("m001000"), []byte("m001000x"), []byte("m004999")}, bigset.WriteOptions{})
 	must(t, err, "add elsewhere")
-	must(t, s.ApplyDelta(bg, res.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+	must(t, s.Replica().ApplyDelta(bg, res.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 	want := []string{"a", "m001000", "m001000x", "m002500", "m004999", "z"}
 	steps(t, s, bigset.ReadOptions{}, want...)
 	slices.Reverse(want)

@@ -18,25 +18,25 @@ import (
 
 // ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
 // that the delta is as durable as asked for, also when nothing changed.
-func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.ApplyOptions) error {
+func (r Replica) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.ApplyOptions) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	return s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o.Durability))
+	return r.s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o.Durability))
 }
 
 // ApplyDeltas is ApplyDelta for several deltas of one set, which share a batch and a sync as far as these take them. It returns the error of each, nil where all
 // were applied; an error of one says what that of ApplyDelta says, and leaves the others alone.
-func (s *Store) ApplyDeltas(ctx context.Context, name []byte, all []bigset.Delta, o bigset.ApplyOptions) []error {
+func (r Replica) ApplyDeltas(ctx context.Context, name []byte, all []bigset.Delta, o bigset.ApplyOptions) []error {
 	requests := make([]*request, len(all))
 	for i := range all {
-		r := newRequest((*delivery)(&all[i]), o.Durability)
-		if r.err = all[i].Check(); r.err == nil && !bytes.Equal(all[i].Set, name) {
-			r.err = fmt.Errorf("%w: of set %.64q, not %.64q", bigset.ErrDelta, all[i].Set, name)
+		q := newRequest((*delivery)(&all[i]), o.Durability)
+		if q.err = all[i].Check(); q.err == nil && !bytes.Equal(all[i].Set, name) {
+			q.err = fmt.Errorf("%w: of set %.64q, not %.64q", bigset.ErrDelta, all[i].Set, name)
 		}
-		requests[i] = r
+		requests[i] = q
 	}
-	s.writeAll(ctx, name, requests)
+	r.s.writeAll(ctx, name, requests)
 	return errorsOf(requests)
 }
 

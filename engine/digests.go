@@ -19,7 +19,7 @@ const digestsMax = 512
 // Digests lists the digests of all sets in the slots from first to last, both included, also of sets without a live
 // dot. They are in the order of slots, then of the lengths of names, then of names. It reads clocks and tombstones
 // only. The list is not of one moment: each digest is right by itself.
-func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+func (r Replica) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
 	return func(yield func(bigset.SetDigest, error) bool) {
 		if first > last {
 			yield(bigset.SetDigest{}, fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last))
@@ -27,7 +27,7 @@ func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Se
 		}
 		b := keyscheme.SlotRange(first, last)
 		for done := false; !done; {
-			page, next, err := s.digestPage(ctx, b)
+			page, next, err := r.s.digestPage(ctx, b)
 			for _, d := range page {
 				if !yield(d, nil) {
 					return
@@ -72,7 +72,7 @@ func sumOf(r *setRecord) (sum [16]byte) {
 // RangeDigests splits the slots from first to last, both included, into parts as keyscheme.SplitSlots does, and
 // returns the digest of each part. It reads clocks and tombstones only, in one scan. Like the list of Digests, the
 // result is not of one moment.
-func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
+func (r Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	if parts < 1 || parts > bigset.RangePartsMax {
 		return nil, fmt.Errorf("%w: a range in %d parts", bigset.ErrRequest, parts)
 	}
@@ -88,7 +88,7 @@ func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, pa
 			h.Reset()
 		}
 	}
-	for d, err := range s.Digests(ctx, first, last) {
+	for d, err := range r.Digests(ctx, first, last) {
 		if err != nil {
 			return nil, err
 		}

@@ -80,7 +80,7 @@ func TestFreeSpace(t *testing.T) {
 			t.Errorf("at %d %%: add: %v", c.percent, err)
 		}
 		item := bigset.Item{Kind: keyscheme.OpAdd, Element: []byte("refused")}
-		if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []bigset.Item{item}}, bigset.ApplyOptions{Durability: bigset.Sync}); !full(err) {
+		if err := p.store.Replica().ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []bigset.Item{item}}, bigset.ApplyOptions{Durability: bigset.Sync}); !full(err) {
 			t.Errorf("at %d %%: delta: %v", c.percent, err)
 		}
 		p.all(t, "s", keyscheme.OpRemove, elementNames(c.percent, c.percent+1), bigset.Sync)

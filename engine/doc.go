@@ -1,15 +1,23 @@
 // Package engine decides when a set's events are on disk. It and the packages below it are the only ones that store
 // anything in Pebble: internal/lsm opens, guards and closes one Pebble store, and filters keeps the bloom filters of
-// the same store. Package pebbletool gives the files of a store to Pebble's own tools and to baselines.
+// the same store.
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key for each insert.
 // A write reads at most the keys of the elements that it changes. It mints a dot and writes one key, the clock and,
 // if it kills something, the growth of the tombstone, in one atomic batch. Dead keys are removed later, when Pebble
 // rewrites tables anyway (the drop filter), or when the rewriter swaps a span; no delete is written.
 //
-// Programs call Open, and the methods Add, Remove, Write, Look, Contains, Subset, Elements, Read, Count, Live, Sets,
-// Drop, Tokens, Filters, Checkpoint, Verify, Compact, Stats and Close of Store. Store's other methods are for replicas
-// (package server/peer/local), servers and tools.
+// What does what:
+//
+//	Store            sets: Add, Remove, Write, Contains, Look, Subset, Elements, Read, Count, Live, Sets, Drop;
+//	                 the folder: Open, Close, Sync, Flush, Compact, Checkpoint, Verify, Upgrade, Stats
+//	Store.Tokens     bigset.Tokens: contexts as sealed tokens for clients of a server
+//	Store.Filters    filters.Filters: the bloom filters of the store
+//	Store.Replica    Replica: deltas, facts, clocks, digests, copies and repair between stores; identity, promises and
+//	                 records of a server. Package server/peer/local and servers call it; a program with one store does not
+//	pebbletool       the files of a store, for Pebble's own tools and for baselines
+//
+// How requests reach the disk, and what they wait for:
 //
 //	Add, Remove, Write ─┐
 //	ApplyDelta, Drop ───┤ queue of the set ── leader: one batch, one clock key, one sync ── Pebble
@@ -57,9 +65,9 @@
 //	sweep.go sweeppicker.go rangegate.go                     many small sets in one pass
 //	foldpass.go                                              wide contexts are resolved
 //	heal.go holes.go                                         lost keys are restored
-//	replica.go locate.go recent.go                           what replicas ask of each other: dots and keys
+//	replica.go locate.go recent.go                           Replica, and what replicas ask of each other: dots and keys
 //	digests.go elementdigests.go countparts.go               what replicas compare: sums of sets, of keys, of elements
-//	standing.go                                              what a server asks of its store: identity, marks of a crash, format
+//	standing.go                                              what a server asks of its store: identity, actors, marks of a crash, records
 //	removed.go                                               names of elements that were removed last
 //	portion.go ingest.go droprange.go                        copies of ranges, and their end
 //	verify.go verifydamage.go damage.go                      damage: looked for, and remembered

@@ -24,18 +24,18 @@ type slotRange struct{ first, last keyscheme.Slot }
 // instead. A crash leaves the whole range or nothing of it; when DropRange returns the range is gone for good.
 // Writers and new readers of the range wait for some milliseconds. A stream goes on with what its iterator shows,
 // then with an empty set.
-func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
+func (r Replica) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
 	if first > last {
 		return fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last)
 	}
-	if err := s.db.Enter(); err != nil {
+	if err := r.s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.db.Leave()
-	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
+	defer r.s.db.Leave()
+	if err := errors.Join(ctx.Err(), r.s.db.Writable()); err != nil {
 		return err
 	}
-	if err := s.dropRange(ctx, slotRange{first, last}); err != nil {
+	if err := r.s.dropRange(ctx, slotRange{first, last}); err != nil {
 		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, lsm.DiskError(err))
 	}
 	return nil

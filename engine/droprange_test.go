@@ -20,7 +20,7 @@ import (
 // dropRange drops a range in store and model.
 func (p *pair) dropRange(t rapid.TB, first, last keyscheme.Slot) {
 	t.Helper()
-	must(t, p.store.DropRange(bg, first, last), p.label+": drop range")
+	must(t, p.store.Replica().DropRange(bg, first, last), p.label+": drop range")
 	for set := range p.model.Sets {
 		if slot := keyscheme.SetSlot([]byte(set)); slot >= first && slot <= last {
 			delete(p.model.Sets, set)
@@ -80,15 +80,15 @@ func TestDropRange(t *testing.T) {
 			if evicted {
 				must(t, p.store.TrimSets(), "trim")
 			}
-			actor := p.store.Actor()
+			actor := p.store.Replica().Actor()
 			p.dropRange(t, keyscheme.SetSlot([]byte(names[3])), keyscheme.SetSlot([]byte(names[5])))
-			if p.store.Actor() == actor {
+			if p.store.Replica().Actor() == actor {
 				t.Error("the incarnation is the same")
 			}
 			gone := func() {
 				t.Helper()
 				for _, name := range names[3:6] {
-					if _, err := p.store.State(bg, []byte(name)); !errors.Is(err, bigset.ErrNotFound) {
+					if _, err := p.store.Replica().State(bg, []byte(name)); !errors.Is(err, bigset.ErrNotFound) {
 						t.Errorf("%s: %q is known: %v", p.label, name, err)
 					}
 				}
@@ -131,11 +131,11 @@ func TestDropRange(t *testing.T) {
 	}
 	p := newPair("store")
 	p.open(t)
-	if err := p.store.DropRange(bg, 2, 1); !errors.Is(err, bigset.ErrRequest) {
+	if err := p.store.Replica().DropRange(bg, 2, 1); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no range: %v", err)
 	}
 	p.close(t)
-	if err := p.store.DropRange(bg, 1, 2); !errors.Is(err, bigset.ErrClosed) {
+	if err := p.store.Replica().DropRange(bg, 1, 2); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -192,7 +192,7 @@ func TestDropRangeWhileTrimmed(t *testing.T) {
 		if trimmed++; trimmed > 1 {
 			return
 		}
-		go func() { dropped <- p.store.DropRange(bg, slot, slot) }()
+		go func() { dropped <- p.store.Replica().DropRange(bg, slot, slot) }()
 		select {
 		case err := <-dropped:
 			done = true
@@ -225,10 +225,10 @@ func TestDropRangeCrashes(t *testing.T) {
 			p.all(t, name, keyscheme.OpRemove, elementNames(0, 10+i), bigset.Sync)
 		}
 		before := p.model.Clone()
-		actors := []clock.Actor{p.store.Actor()}
+		actors := []clock.Actor{p.store.Replica().Actor()}
 		crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
 		p.dropRange(t, first, last)
-		actors = append(actors, p.store.Actor())
+		actors = append(actors, p.store.Replica().Actor())
 		left := crash()
 		must(t, p.store.Close(), "close")
 		if left == nil {
@@ -239,8 +239,8 @@ func TestDropRangeCrashes(t *testing.T) {
 		}
 		p.disk = left
 		p.open(t)
-		_, errOne := p.store.State(bg, []byte(names[1]))
-		_, errTwo := p.store.State(bg, []byte(names[2]))
+		_, errOne := p.store.Replica().State(bg, []byte(names[1]))
+		_, errTwo := p.store.Replica().State(bg, []byte(names[2]))
 		if errors.Is(errOne, bigset.ErrNotFound) != errors.Is(errTwo, bigset.ErrNotFound) {
 			t.Errorf("%s: a part is gone: %v, %v", p.label, errOne, errTwo)
 		}
@@ -249,7 +249,7 @@ func TestDropRangeCrashes(t *testing.T) {
 		}
 		p.check(t)
 		p.verify(t)
-		if slices.Contains(actors, p.store.Actor()) {
+		if slices.Contains(actors, p.store.Replica().Actor()) {
 			t.Errorf("%s: an incarnation comes again", p.label)
 		}
 		for _, name := range names {
@@ -270,7 +270,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 	p.open(t)
 	names := slotsOf(3)
 	quit, done := make(chan struct{}), make(chan error, 3)
-	first := p.store.Actor()
+	first := p.store.Replica().Actor()
 	for i, name := range names {
 		go func() {
 			done <- func() error {
@@ -302,7 +302,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						live, err := p.store.State(bg, []byte(name))
+						live, err := p.store.Replica().State(bg, []byte(name))
 						if errors.Is(err, bigset.ErrNotFound) {
 							break
 						}
@@ -327,7 +327,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 		}()
 	}
 	for range tier.Times(60) {
-		must(t, p.store.DropRange(bg, keyscheme.SetSlot([]byte(names[0])), keyscheme.SetSlot([]byte(names[1]))), "drop range")
+		must(t, p.store.Replica().DropRange(bg, keyscheme.SetSlot([]byte(names[0])), keyscheme.SetSlot([]byte(names[1]))), "drop range")
 	}
 	close(quit)
 	for range names {

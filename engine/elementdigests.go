@@ -27,25 +27,25 @@ const (
 // call opens one iterator for a short while, reads a bounded number of keys, and ends a part where it stops. The
 // clock must not change during the call. ElementDigests returns bigset.ErrNotFound if the store does not know the
 // set, bigset.ErrUnresolved for an unresolved key, and bigset.ErrCorrupt for a block that cannot be read.
-func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {
-	if r.Mean < 1 || r.Mean > bigset.ElementsMeanMax {
-		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, r.Mean)
+func (r Replica) ElementDigests(ctx context.Context, name []byte, x bigset.ElementRange) (d bigset.ElementDigests, err error) {
+	if x.Mean < 1 || x.Mean > bigset.ElementsMeanMax {
+		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, x.Mean)
 	}
-	for _, e := range [][]byte{r.After, r.UpTo} {
+	for _, e := range [][]byte{x.After, x.UpTo} {
 		if err := bigset.CheckElement(e); err != nil {
 			return d, err
 		}
 	}
-	if err := bigset.CheckClock(r.Within); err != nil {
+	if err := bigset.CheckClock(x.Within); err != nil {
 		return d, err
 	}
-	err = s.withSet(ctx, name, func(st *set) error {
-		b := boundsOf(st.prefix, bigset.ReadOptions{After: r.After})
-		if r.UpTo != nil {
-			b.Upper = sooner(b.Upper, st.prefix.Range(keyscheme.Edge{}, keyscheme.After(r.UpTo)).Upper)
+	err = r.s.withSet(ctx, name, func(st *set) error {
+		b := boundsOf(st.prefix, bigset.ReadOptions{After: x.After})
+		if x.UpTo != nil {
+			b.Upper = sooner(b.Upper, st.prefix.Range(keyscheme.Edge{}, keyscheme.After(x.UpTo)).Upper)
 		}
-		g := digesting{mean: uint64(r.Mean)}
-		if err := s.digestElements(ctx, st, b, r.Within, &g); err != nil {
+		g := digesting{mean: uint64(x.Mean)}
+		if err := r.s.digestElements(ctx, st, b, x.Within, &g); err != nil {
 			return fmt.Errorf("engine: hash elements of %q: %w", st.name, lsm.DiskError(err))
 		}
 		d = g.ElementDigests

@@ -15,7 +15,7 @@ import (
 func (p *pair) parts(t *testing.T, r bigset.ElementRange) (all []bigset.ElementDigest, calls int) {
 	t.Helper()
 	for {
-		d, err := p.store.ElementDigests(bg, []byte(healSet), r)
+		d, err := p.store.Replica().ElementDigests(bg, []byte(healSet), r)
 		must(t, err, p.label+": digests of elements")
 		for _, part := range d.Parts {
 			if r.After != nil && string(part.Bound) <= string(r.After) {
@@ -143,21 +143,21 @@ func TestElementDigestsAreFixed(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	for what, r := range map[string]bigset.ElementRange{"no mean": {}, "mean": {Mean: bigset.ElementsMeanMax + 1}} {
-		if _, err := p.store.ElementDigests(bg, f.Set, r); !errors.Is(err, bigset.ErrRequest) {
+		if _, err := p.store.Replica().ElementDigests(bg, f.Set, r); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := p.store.ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1, UpTo: make([]byte, bigset.ElementBytesMax+1)}); !errors.Is(err, bigset.ErrLimit) {
+	if _, err := p.store.Replica().ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1, UpTo: make([]byte, bigset.ElementBytesMax+1)}); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("long element: %v", err)
 	}
-	if _, err := p.store.ElementDigests(bg, []byte("unknown"), bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := p.store.Replica().ElementDigests(bg, []byte("unknown"), bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
-	if _, err := p.store.Lost(bg, []byte("unknown")); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := p.store.Replica().Lost(bg, []byte("unknown")); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 	p.close(t)
-	if _, err := p.store.ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := p.store.Replica().ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -132,7 +132,7 @@ func ExampleStore_Remove() {
 
 // Two replicas that have exchanged their deltas hold the same set, in whatever order they came and how often. An add that
 // is concurrent with a remove wins.
-func ExampleStore_ApplyDelta() {
+func ExampleReplica_ApplyDelta() {
 	ctx := context.Background()
 	here, there := exampleStore(), exampleStore()
 	defer here.Close()
@@ -141,16 +141,16 @@ func ExampleStore_ApplyDelta() {
 
 	added, err := here.Add(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
-	check(there.ApplyDelta(ctx, added.Delta, bigset.ApplyOptions{}))
+	check(there.Replica().ApplyDelta(ctx, added.Delta, bigset.ApplyOptions{}))
 
 	removed, err := here.Remove(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
 	again, err := there.Add(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
 
-	check(there.ApplyDelta(ctx, removed.Delta, bigset.ApplyOptions{}))
-	check(there.ApplyDelta(ctx, removed.Delta, bigset.ApplyOptions{}))
-	check(here.ApplyDelta(ctx, again.Delta, bigset.ApplyOptions{}))
+	check(there.Replica().ApplyDelta(ctx, removed.Delta, bigset.ApplyOptions{}))
+	check(there.Replica().ApplyDelta(ctx, removed.Delta, bigset.ApplyOptions{}))
+	check(here.Replica().ApplyDelta(ctx, again.Delta, bigset.ApplyOptions{}))
 	for _, store := range []*engine.Store{here, there} {
 		found, err := store.Look(ctx, set, []byte("paul"))
 		check(err)
@@ -269,7 +269,7 @@ func ExampleStore_Checkpoint() {
 	check(err)
 	paul, err := restored.Look(bg, friends, []byte("paul"))
 	check(err)
-	fmt.Println(paul.Present(), restored.Actor() != store.Actor())
+	fmt.Println(paul.Present(), restored.Replica().Actor() != store.Replica().Actor())
 	check(restored.Close())
 	check(store.Close())
 	// Output: true true

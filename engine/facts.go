@@ -14,12 +14,12 @@ import (
 // dead, the dot alone. f.Dead is added to Dead. No other dot enters Seen (rule R0). A nil error means that the facts
 // are as durable as asked for, also when nothing changed. With any other error nothing has changed, unless it wraps
 // bigset.ErrFailed.
-func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, o bigset.ApplyOptions) (bigset.FactsResult, error) {
+func (r Replica) ApplyFacts(ctx context.Context, f bigset.Facts, o bigset.ApplyOptions) (bigset.FactsResult, error) {
 	if err := f.Check(); err != nil {
 		return bigset.FactsResult{}, err
 	}
 	w := &facts{Facts: f}
-	if err := s.writeTo(ctx, f.Set, newRequest(w, o.Durability)); err != nil {
+	if err := r.s.writeTo(ctx, f.Set, newRequest(w, o.Durability)); err != nil {
 		return bigset.FactsResult{}, err
 	}
 	return w.result, nil

@@ -86,7 +86,7 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 	if err := p.tryWrite(0); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next write: %v", label, err)
 	}
-	if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrFailed) {
+	if err := p.store.Replica().ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next delta: %v", label, err)
 	}
 	if got, err := p.store.Look(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
@@ -129,7 +129,7 @@ func (p *pair) tryWrite(i int) error {
 	if refused || errors.As(err, new(*engine.DiskSpaceError)) {
 		return err
 	}
-	want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), []bigset.Op{op}, o.Policy)
+	want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Replica().Actor(), []bigset.Op{op}, o.Policy)
 	p.model.Wrote(want.Delta)
 	if err == nil && o.Durability == bigset.Sync {
 		p.model.Acknowledged()
@@ -229,7 +229,7 @@ func TestReadFails(t *testing.T) {
 		got, read := readAll(p.store, "s", bigset.ReadOptions{})
 		p.disk.SetHook("fail", nil)
 		if err == nil {
-			p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, bigset.PolicyCoordinator)
+			p.model.Set("s").Coordinate([]byte("s"), p.store.Replica().Actor(), ops, bigset.PolicyCoordinator)
 		} else {
 			failed++
 			if !errors.Is(err, syscall.EIO) {
@@ -365,7 +365,7 @@ func (p *pair) faultyScript(t *testing.T) copied {
 		if before != nil || err != nil && (p.store.Failed() == nil || errors.As(err, new(*engine.DiskSpaceError))) {
 			return // refused, or a read failed: it did not happen
 		}
-		want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, bigset.PolicyCoordinator)
+		want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Replica().Actor(), ops, bigset.PolicyCoordinator)
 		if !want.Delta.Empty() {
 			p.model.Wrote(want.Delta)
 		}

@@ -221,7 +221,7 @@ func TestDropRangeOfFiltersCrashes(t *testing.T) {
 	slot := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("f"), 0)
 	var returned atomic.Bool
 	stop := testkit.Crashing[bool]{Known: returned.Load}.On(t, p.disk)
-	must(t, p.store.DropRange(bg, slot, slot), "drop range")
+	must(t, p.store.Replica().DropRange(bg, slot, slot), "drop range")
 	returned.Store(true)
 	p.close(t)
 	points, operations := stop()

@@ -184,7 +184,7 @@ func TestFiltersOfAStore(t *testing.T) {
 		t.Errorf("verified: %+v", rep)
 	}
 	slot := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("log"), 0)
-	must(t, p.store.DropRange(bg, slot, slot), "drop range")
+	must(t, p.store.Replica().DropRange(bg, slot, slot), "drop range")
 	if _, err := p.store.Filters().Get([]byte("log")); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("a filter whose range was excised: %v", err)
 	}

@@ -88,11 +88,11 @@ func TestFormatTwo(t *testing.T) {
 		want["friends"] = append(want["friends"], name)
 	}
 	add("ringo")
-	slot, actor := keyscheme.SetSlot([]byte("others")), p.store.Actor()
-	must(t, p.store.DropRange(bg, slot, slot), "drop range")
+	slot, actor := keyscheme.SetSlot([]byte("others")), p.store.Replica().Actor()
+	must(t, p.store.Replica().DropRange(bg, slot, slot), "drop range")
 	delete(want, "others")
-	renewed := p.store.ActorOf([]byte("friends")) // the older program knows one actor of all sets
-	if renewed == actor || len(renewed) != len(actor) || p.store.ActorOf([]byte("others")) != renewed || p.store.Actor() != renewed || p.store.Format() != 2 {
+	renewed := p.store.Replica().ActorOf([]byte("friends")) // the older program knows one actor of all sets
+	if renewed == actor || len(renewed) != len(actor) || p.store.Replica().ActorOf([]byte("others")) != renewed || p.store.Replica().Actor() != renewed || p.store.Format() != 2 {
 		t.Errorf("format %d, dropped a range under %x, goes on under %x", p.store.Format(), string(actor), string(renewed))
 	}
 	must(t, p.store.Checkpoint(bg, "copy"), "checkpoint")
@@ -108,10 +108,10 @@ func TestFormatTwo(t *testing.T) {
 		must(t, p.store.Upgrade(bg), "upgrade")
 	}
 	add("sam")
-	must(t, p.store.DropRange(bg, slot, slot), "drop range")
-	if p.store.ActorOf([]byte("friends")) != renewed || p.store.ActorOf([]byte("others")) == renewed {
-		t.Errorf("after the upgrade friends goes on under %x, others under %x, both had %x", string(p.store.ActorOf([]byte("friends"))),
-			string(p.store.ActorOf([]byte("others"))), string(renewed))
+	must(t, p.store.Replica().DropRange(bg, slot, slot), "drop range")
+	if p.store.Replica().ActorOf([]byte("friends")) != renewed || p.store.Replica().ActorOf([]byte("others")) == renewed {
+		t.Errorf("after the upgrade friends goes on under %x, others under %x, both had %x", string(p.store.Replica().ActorOf([]byte("friends"))),
+			string(p.store.Replica().ActorOf([]byte("others"))), string(renewed))
 	}
 	must(t, p.store.Checkpoint(bg, "copy of three"), "checkpoint")
 	must(t, p.store.Close(), "close")

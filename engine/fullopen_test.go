@@ -73,7 +73,7 @@ func (p *pair) refusesWrites(t *testing.T) {
 		"flush":      func() error { return p.store.Flush(ctx) },
 		"compact":    func() error { _, err := p.store.Compact(ctx, engine.CompactOptions{}); return err },
 		"checkpoint": func() error { return p.store.Checkpoint(ctx, "copy") },
-		"drop range": func() error { return p.store.DropRange(ctx, 0, 1<<32-1) },
+		"drop range": func() error { return p.store.Replica().DropRange(ctx, 0, 1<<32-1) },
 		"create":     func() error { _, err := p.store.Filters().Create(ctx, []byte("f"), bigset.FilterOptions{}); return err },
 	} {
 		if err := do(); !errors.Is(err, bigset.ErrDiskFull) {
@@ -130,7 +130,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 			failed := p.disk.Fill(0)
 			must(t, p.openIn(t), "open")
 			p.check(t)
-			if got := string(p.store.Actor()); got == actor && crashed {
+			if got := string(p.store.Replica().Actor()); got == actor && crashed {
 				t.Errorf("%s: actor %x again", p.label, got)
 			} else {
 				actor = got

@@ -42,25 +42,25 @@ const (
 //
 // The argument wrong lists keys stored under the wrong element. Heal removes one if the facts name its dot under
 // another element and that key exists or can be restored. Others are left alone.
-func (s *Store) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (res bigset.HealResult, err error) {
+func (r Replica) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (res bigset.HealResult, err error) {
 	if err := errors.Join(f.Check(), (&bigset.Facts{Set: f.Set, Keys: wrong}).Check()); err != nil {
 		return res, err
 	}
 	if !f.Dead.Empty() {
-		if _, err := s.ApplyFacts(ctx, bigset.Facts{Set: f.Set, Dead: f.Dead}, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
+		if _, err := r.ApplyFacts(ctx, bigset.Facts{Set: f.Set, Dead: f.Dead}, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
 			return res, err
 		}
 	}
-	err = s.usingSet(ctx, f.Set, func(st *set) error {
-		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
+	err = r.s.usingSet(ctx, f.Set, func(st *set) error {
+		if err := errors.Join(r.s.db.Writable(), r.s.db.Room()); err != nil {
 			return err
 		}
 		keys := maybeLost(st, &f, &res)
-		left, err := s.heal(ctx, st, keys, &res)
+		left, err := r.s.heal(ctx, st, keys, &res)
 		if errors.Is(err, bigset.ErrCorrupt) {
-			err = s.healHoles(ctx, st, keys, left, &res)
+			err = r.s.healHoles(ctx, st, keys, left, &res)
 		}
-		return errors.Join(err, s.takeWrong(ctx, st, &f, wrong, &res))
+		return errors.Join(err, r.s.takeWrong(ctx, st, &f, wrong, &res))
 	})
 	return res, err
 }

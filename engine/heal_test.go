@@ -23,7 +23,7 @@ import (
 
 func (p *pair) heals(t *testing.T, f bigset.Facts, want bigset.HealResult) {
 	t.Helper()
-	got, err := p.store.Heal(bg, f, nil)
+	got, err := p.store.Replica().Heal(bg, f, nil)
 	must(t, err, p.label+": heal")
 	if got != want {
 		t.Fatalf("%s: %+v, want %+v", p.label, got, want)
@@ -60,11 +60,11 @@ func TestHeal(t *testing.T) {
 			if rep, err := p.store.Verify(bg, engine.VerifyOptions{}); err != nil || rep.OK() {
 				t.Errorf("%s: damage is not found: %v", p.label, err)
 			}
-			found, err := p.store.DotStatus(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
+			found, err := p.store.Replica().DotStatus(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
 			if must(t, err, "status of a dot"); found.Statuses[0] != bigset.Lost {
 				t.Errorf("%s: a lost dot is %v", p.label, found.Statuses[0])
 			}
-			if r, err := p.store.ApplyFacts(bg, lost, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil || r != (bigset.FactsResult{}) {
+			if r, err := p.store.Replica().ApplyFacts(bg, lost, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil || r != (bigset.FactsResult{}) {
 				t.Errorf("%s: facts changed %+v, %v", p.label, r, err)
 			}
 			all := lost
@@ -130,7 +130,7 @@ func TestHealCrashes(t *testing.T) {
 			if n := q.recovered(t); n != 0 {
 				t.Errorf("%s: %d batches lost", q.label, n)
 			}
-			res, err := q.store.Heal(bg, lost, nil)
+			res, err := q.store.Replica().Heal(bg, lost, nil)
 			if must(t, err, "heal again"); res.Healed+res.Present != 12 {
 				t.Errorf("%s: %+v", q.label, res)
 			}
@@ -160,7 +160,7 @@ func TestHealAmidWrites(t *testing.T) {
 		p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(104) + "+"}, bigset.NoSync)
 		p.facts(t, bigset.Facts{Set: lost.Set, Dead: clock.Of(lost.Keys[0].Dots...)}, bigset.NoSync)
 	})
-	res, err := p.store.Heal(bg, lost, nil)
+	res, err := p.store.Replica().Heal(bg, lost, nil)
 	if must(t, err, "heal"); !stop() || res.Healed+res.Dead != 12 || res.Healed < 11 {
 		t.Errorf("%+v", res)
 	}
@@ -212,7 +212,7 @@ func TestHealOverDamage(t *testing.T) {
 	}
 	p.close(t)
 	sst := p.spoil(t, bulkName(55))
-	res, err := p.store.Heal(bg, lost, nil)
+	res, err := p.store.Replica().Heal(bg, lost, nil)
 	var damage *engine.CorruptionError
 	if !errors.Is(err, bigset.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != sst {
 		t.Errorf("%v", err)
@@ -224,10 +224,10 @@ func TestHealOverDamage(t *testing.T) {
 	all, dots := p.holed(t)
 	part := all
 	part.Keys = all.Keys[1:]
-	if res, err := p.store.Heal(bg, part, nil); !errors.Is(err, bigset.ErrCorrupt) || res.Healed > 0 || res.Left == 0 || res.Left+res.Present != len(part.Keys) {
+	if res, err := p.store.Replica().Heal(bg, part, nil); !errors.Is(err, bigset.ErrCorrupt) || res.Healed > 0 || res.Left == 0 || res.Left+res.Present != len(part.Keys) {
 		t.Errorf("a key was not told of: %+v, %v", res, err)
 	}
-	if again, err := p.store.Lost(bg, lost.Set); err != nil || !again.Equal(dots) {
+	if again, err := p.store.Replica().Lost(bg, lost.Set); err != nil || !again.Equal(dots) {
 		t.Errorf("lost %v, then %v, %v", dots, again, err)
 	}
 	var late []fold.Element
@@ -235,14 +235,14 @@ func TestHealOverDamage(t *testing.T) {
 		late = append(late, element(fmt.Sprintf("%s+%d", bulkName(55), i), clock.Dot{Actor: "x", Counter: uint64(i + 1)}))
 	}
 	stop := p.whileCopied(func() { p.facts(t, bigset.Facts{Set: lost.Set, Keys: late}, bigset.NoSync) })
-	if res, err := p.store.Heal(bg, all, nil); !stop() || !errors.Is(err, bigset.ErrCorrupt) || res.Healed > 0 {
+	if res, err := p.store.Replica().Heal(bg, all, nil); !stop() || !errors.Is(err, bigset.ErrCorrupt) || res.Healed > 0 {
 		t.Errorf("much was written into the hole: %+v, %v", res, err)
 	}
 	every := bigset.Facts{Set: lost.Set} // also what can be read, in the hole's ends and elsewhere
 	for dot, name := range p.model.Set(healSet).Keys {
 		every.Keys = append(every.Keys, element(name, dot))
 	}
-	res, err = p.store.Heal(bg, every, nil)
+	res, err = p.store.Replica().Heal(bg, every, nil)
 	if must(t, err, "heal"); res.Healed <= len(late) || res.Healed+res.Present != len(every.Keys) {
 		t.Errorf("%+v of %d", res, len(every.Keys))
 	}
@@ -254,7 +254,7 @@ func TestHealOverDamage(t *testing.T) {
 func (p *pair) holed(t *testing.T) (f bigset.Facts, lost *clock.Clock) {
 	t.Helper()
 	f.Set = []byte(healSet)
-	lost, err := p.store.Lost(bg, f.Set)
+	lost, err := p.store.Replica().Lost(bg, f.Set)
 	must(t, err, "lost")
 	for dot, name := range p.model.Set(healSet).Keys {
 		if lost.Contains(dot) {
@@ -271,7 +271,7 @@ func (p *pair) holed(t *testing.T) (f bigset.Facts, lost *clock.Clock) {
 // whole fails unless all of the set can be read again, is right, and goes through compactions.
 func (p *pair) whole(t *testing.T) {
 	t.Helper()
-	if lost, err := p.store.Lost(bg, []byte(healSet)); err != nil || !lost.Empty() {
+	if lost, err := p.store.Replica().Lost(bg, []byte(healSet)); err != nil || !lost.Empty() {
 		t.Fatalf("%s: %v is lost, %v", p.label, lost, err)
 	}
 	p.check(t)
@@ -313,7 +313,7 @@ func TestHoles(t *testing.T) {
 				p.facts(t, bigset.Facts{Set: all.Set, Dead: clock.Of(all.Keys[0].Dots...), Keys: late}, bigset.NoSync)
 			})
 			crashes := p.disk.CrashEverywhere(0, 50)
-			res, err := p.store.Heal(bg, all, nil)
+			res, err := p.store.Replica().Heal(bg, all, nil)
 			disks, wrote := crashes(), stop()
 			if must(t, err, p.label+": heal"); !wrote || res.Healed+res.Dead+res.Present != len(all.Keys) || res.Healed == 0 {
 				t.Errorf("%s: %+v of %d", p.label, res, len(all.Keys))
@@ -327,9 +327,9 @@ func TestHoles(t *testing.T) {
 				q.open(t)
 				more := all // what was written into the hole can't be read either while it is there
 				more.Keys = append(slices.Clone(all.Keys), late...)
-				_, err := q.store.Heal(bg, more, nil)
+				_, err := q.store.Replica().Heal(bg, more, nil)
 				must(t, err, q.label+": heal again")
-				if lost, err := q.store.Lost(bg, all.Set); err != nil || !lost.Empty() {
+				if lost, err := q.store.Replica().Lost(bg, all.Set); err != nil || !lost.Empty() {
 					t.Errorf("%s: %v is lost, %v", q.label, lost, err)
 				}
 				q.verify(t)
@@ -361,7 +361,7 @@ func TestHealWrong(t *testing.T) {
 			{right, wrong, bigset.HealResult{Present: 1, Taken: 1}},
 			{right, wrong, bigset.HealResult{Present: 1}},
 		} {
-			if res, err := p.store.Heal(bg, c.facts, c.wrong); err != nil || res != c.want {
+			if res, err := p.store.Replica().Heal(bg, c.facts, c.wrong); err != nil || res != c.want {
 				t.Errorf("settled %v: %+v, %v, want %+v", settled, res, err, c.want)
 			}
 		}
@@ -464,15 +464,15 @@ func (p *pair) unreadable(name string) bool {
 func TestHealRefuses(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	if _, err := p.store.Heal(bg, bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("x")}}}, nil); !errors.Is(err, bigset.ErrFacts) {
+	if _, err := p.store.Replica().Heal(bg, bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("x")}}}, nil); !errors.Is(err, bigset.ErrFacts) {
 		t.Errorf("no dot: %v", err)
 	}
 	p.heals(t, bigset.Facts{Set: []byte("unknown"), Keys: []fold.Element{element("x", clock.Dot{Actor: "a", Counter: 1})}}, bigset.HealResult{NotSeen: 1})
-	if _, err := p.store.State(bg, []byte("unknown")); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := p.store.Replica().State(bg, []byte("unknown")); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("the set is known: %v", err)
 	}
 	p.close(t)
-	if _, err := p.store.Heal(bg, bigset.Facts{Set: []byte("s")}, nil); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := p.store.Replica().Heal(bg, bigset.Facts{Set: []byte("s")}, nil); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

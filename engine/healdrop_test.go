@@ -81,7 +81,7 @@ func TestHealSplitsDeadRuns(t *testing.T) {
 	if runs, _ := p.store.DeadRuns(lost.Set); len(runs) != 1 {
 		t.Fatalf("runs %v: the lost key is in none", runs)
 	}
-	res, err := p.store.Heal(bg, lost, nil)
+	res, err := p.store.Replica().Heal(bg, lost, nil)
 	if must(t, err, "heal"); res.Healed != 1 {
 		t.Fatalf("%+v", res)
 	}
@@ -119,7 +119,7 @@ func TestDropRangeDuringHeal(t *testing.T) {
 		p.all(t, healSet, keyscheme.OpRemove, elementNames(10, 20), bigset.Sync)
 		lost := p.loses(t, append(elementNames(40, 45), bulkName(90))...)
 		dropped := make(chan error, 1)
-		drop := func() { dropped <- p.store.DropRange(bg, slot, slot) }
+		drop := func() { dropped <- p.store.Replica().DropRange(bg, slot, slot) }
 		ctx, left := context.Context(bg), 0
 		if when < 3 { // asked by whoever uses a set, and before each span
 			left = when + 1
@@ -135,7 +135,7 @@ func TestDropRangeDuringHeal(t *testing.T) {
 				return nil
 			})
 		}
-		res, err := p.store.Heal(ctx, lost, nil)
+		res, err := p.store.Replica().Heal(ctx, lost, nil)
 		must(t, err, "heal")
 		p.disk.SetHook("drop", nil)
 		if when == 2 && left > 0 || when == 4 && len(dropped) == 0 && res.NotSeen == 0 { // there was one span

@@ -52,9 +52,9 @@ type readable struct {
 // repairs. Lost reads the whole set, with short iterators, also after blocks that cannot be read. A key next to such
 // a block may be named, too. It returns bigset.ErrNotFound if the store does not know the set, and
 // bigset.ErrUnresolved for an unresolved key.
-func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err error) {
-	err = s.withSet(ctx, name, func(st *set) error {
-		v := readable{s: s, st: st, seen: st.view().seen}
+func (r Replica) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err error) {
+	err = r.s.withSet(ctx, name, func(st *set) error {
+		v := readable{s: r.s, st: st, seen: st.view().seen}
 		if err := v.run(ctx); err != nil {
 			return fmt.Errorf("engine: look for lost keys of %q: %w", st.name, err)
 		}

@@ -43,19 +43,19 @@ const ingestTries = 3
 // IngestPortion returns bigset.ErrFacts for a portion that is malformed or names dots that this store has never
 // issued, and bigset.ErrLimit for one that is too large. With these errors, and with any other that does not wrap
 // bigset.ErrFailed, nothing has changed.
-func (s *Store) IngestPortion(ctx context.Context, portion *bigset.Portion) (res bigset.FactsResult, err error) {
+func (r Replica) IngestPortion(ctx context.Context, portion *bigset.Portion) (res bigset.FactsResult, err error) {
 	if err := bigset.CheckName(portion.Set); err != nil {
 		return res, err
 	}
 	if err := bigset.CheckClock(portion.Dead); err != nil {
 		return res, err
 	}
-	err = s.usingSet(ctx, portion.Set, func(st *set) error {
-		in := &ingestion{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, dead: portion.Dead}
+	err = r.s.usingSet(ctx, portion.Set, func(st *set) error {
+		in := &ingestion{copied: copied{s: r.s, SpanFiles: r.s.db.SpanFiles()}, st: st, dead: portion.Dead}
 		if err := in.unpack(portion); err != nil {
 			return err
 		}
-		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
+		if err := errors.Join(r.s.db.Writable(), r.s.db.Room()); err != nil {
 			return err
 		}
 		res, err = in.run(ctx)
@@ -222,7 +222,7 @@ func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 	if err := in.checkOwn(own, in.st.view().seen.Max(own)); err != nil { // also for keys that are left out
 		return bigset.FactsResult{}, err
 	}
-	return in.s.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: bigset.Sync})
+	return in.s.Replica().ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: bigset.Sync})
 }
 
 // checkOwn refuses a portion with dots of this store's own actor after the last one that it issued.

@@ -28,12 +28,12 @@ const (
 // Requests lists what this store keeps of clients' requests to sets in the slots from first to last, both included:
 // the requests that KnowsRequest would know. They are in the order of slots, and those of one set are together. The
 // list is not of one moment. Damaged records are left out.
-func (s *Store) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
+func (r Replica) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
 	return func(yield func(bigset.KeptRequest, error) bool) {
-		keys, err := s.requestKeys(ctx, first, last)
+		keys, err := r.s.requestKeys(ctx, first, last)
 		for err == nil && len(keys) > 0 {
 			var page []bigset.KeptRequest
-			page, keys, err = s.readRequests(ctx, keys)
+			page, keys, err = r.s.readRequests(ctx, keys)
 			for i := range page {
 				if !yield(page[i], nil) {
 					return
@@ -120,7 +120,7 @@ func (s *Store) readRequests(ctx context.Context, keys []string) (page []bigset.
 // is skipped if it exists here, is too old, or if the store has not seen the dots of its events or what they killed
 // is not dead here. A record expires when it would have expired at its sender. A nil error means that the accepted
 // records are as durable as asked for. With any other error nothing has changed, unless it wraps bigset.ErrFailed.
-func (s *Store) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, err error) {
+func (r Replica) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, err error) {
 	if len(all) == 0 {
 		return 0, ctx.Err()
 	}
@@ -136,10 +136,10 @@ func (s *Store) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bi
 	if keys, n := w.size(0); keys > bigset.BatchOpsMax || n > bigset.BatchKeysBytesMax {
 		return 0, &bigset.LimitError{What: "bytes of records of requests", Got: n, Max: bigset.BatchKeysBytesMax}
 	}
-	if err := s.checkRequest(bigset.WriteOptions{Request: all[0].ID}); err != nil {
+	if err := r.s.checkRequest(bigset.WriteOptions{Request: all[0].ID}); err != nil {
 		return 0, err
 	}
-	if err := s.writeTo(ctx, all[0].Set, newRequest(w, d)); err != nil {
+	if err := r.s.writeTo(ctx, all[0].Set, newRequest(w, d)); err != nil {
 		return 0, err
 	}
 	return w.taken, nil

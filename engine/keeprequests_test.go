@@ -17,7 +17,7 @@ import (
 // kept lists what a store keeps of requests to all sets.
 func (p *pair) kept(t *testing.T) (all []bigset.KeptRequest) {
 	t.Helper()
-	for r, err := range p.store.Requests(bg, 0, keyscheme.SlotMax) {
+	for r, err := range p.store.Replica().Requests(bg, 0, keyscheme.SlotMax) {
 		must(t, err, p.label+": requests")
 		all = append(all, r)
 	}
@@ -27,7 +27,7 @@ func (p *pair) kept(t *testing.T) (all []bigset.KeptRequest) {
 // keep takes what another store keeps, and checks how many were taken.
 func (p *pair) keep(t *testing.T, all []bigset.KeptRequest, want int) {
 	t.Helper()
-	n, err := p.store.KeepRequests(bg, all, bigset.NoSync)
+	n, err := p.store.Replica().KeepRequests(bg, all, bigset.NoSync)
 	if must(t, err, p.label+": keep requests"); n != want {
 		t.Errorf("%s has taken %d of %d requests, want %d", p.label, n, len(all), want)
 	}
@@ -36,11 +36,11 @@ func (p *pair) keep(t *testing.T, all []bigset.KeptRequest, want int) {
 // copyFrom takes all of set s as facts.
 func (p *pair) copyFrom(t *testing.T, from *pair) {
 	t.Helper()
-	portion, err := from.store.ExportPortion(bg, []byte("s"), nil, 0)
+	portion, err := from.store.Replica().ExportPortion(bg, []byte("s"), nil, 0)
 	must(t, err, "export")
 	f, err := portion.Facts()
 	must(t, err, "facts")
-	_, err = p.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
+	_, err = p.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "facts")
 }
 
@@ -76,15 +76,15 @@ func TestRequestsGoWithACopy(t *testing.T) {
 	}
 	b.keep(t, all, 0) // none of the events is here
 	st := a.known(t, "s")
-	_, err := b.store.ApplyFacts(bg, bigset.Facts{Set: []byte("s"), Dead: clock.Of(slices.Collect(st.Dead.Dots())[:1]...)}, bigset.ApplyOptions{Durability: bigset.NoSync})
+	_, err := b.store.Replica().ApplyFacts(bg, bigset.Facts{Set: []byte("s"), Dead: clock.Of(slices.Collect(st.Dead.Dots())[:1]...)}, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "a death")
 	b.keep(t, all, 0)
-	keysOnly, err := a.store.ExportPortion(bg, []byte("s"), nil, 0)
+	keysOnly, err := a.store.Replica().ExportPortion(bg, []byte("s"), nil, 0)
 	must(t, err, "export")
 	keysOnly.Dead = nil
 	f, err := keysOnly.Facts()
 	must(t, err, "facts")
-	_, err = b.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
+	_, err = b.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "keys")
 	b.keep(t, all, 0) // what they killed is not dead here
 	b.copyFrom(t, a)
@@ -150,14 +150,14 @@ func TestRequestsKeptAreRefused(t *testing.T) {
 		r := good
 		r.Events = slices.Clone(r.Events)
 		c.change(&r)
-		if n, err := b.store.KeepRequests(bg, []bigset.KeptRequest{good, r}, bigset.NoSync); !errors.Is(err, c.want) || n != 0 {
+		if n, err := b.store.Replica().KeepRequests(bg, []bigset.KeptRequest{good, r}, bigset.NoSync); !errors.Is(err, c.want) || n != 0 {
 			t.Errorf("%s: %d taken, %v, want %v", what, n, err, c.want)
 		}
 	}
-	if n, err := b.store.KeepRequests(bg, nil, bigset.NoSync); n != 0 || err != nil {
+	if n, err := b.store.Replica().KeepRequests(bg, nil, bigset.NoSync); n != 0 || err != nil {
 		t.Errorf("nothing: %d, %v", n, err)
 	}
-	for _, err := range b.store.Requests(bg, 2, 1) {
+	for _, err := range b.store.Replica().Requests(bg, 2, 1) {
 		if !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("an odd range: %v", err)
 		}
@@ -167,7 +167,7 @@ func TestRequestsKeptAreRefused(t *testing.T) {
 	}
 	q := openPair(t, "unresolved contexts")
 	defer q.close(t)
-	if _, err := q.store.KeepRequests(bg, []bigset.KeptRequest{good}, bigset.NoSync); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := q.store.Replica().KeepRequests(bg, []bigset.KeptRequest{good}, bigset.NoSync); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("with unresolved contexts: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestRequestsOfARange(t *testing.T) {
 	}
 	list := func(first, last keyscheme.Slot) map[string]int {
 		got, before := map[string]int{}, ""
-		for r, err := range p.store.Requests(bg, first, last) {
+		for r, err := range p.store.Replica().Requests(bg, first, last) {
 			must(t, err, "list")
 			name := string(r.Set)
 			if at := keyscheme.SetSlot(r.Set); at < first || at > last || got[name] > 0 && before != name || r.Check() != nil {
@@ -213,7 +213,7 @@ func TestRequestsOfARange(t *testing.T) {
 	if one := list(cut, cut); fmt.Sprint(one) != "map[set 7:2]" || len(low)+len(high)+1 != len(want) || len(low) == 0 || len(high) == 0 {
 		t.Errorf("%v; %d below, %d above", one, len(low), len(high))
 	}
-	must(t, p.store.DropRange(bg, 0, cut), "drop")
+	must(t, p.store.Replica().DropRange(bg, 0, cut), "drop")
 	if got := list(0, keyscheme.SlotMax); fmt.Sprint(got) != fmt.Sprint(high) {
 		t.Errorf("got %v, want %v", got, high)
 	}
@@ -267,7 +267,7 @@ func TestKeptRequestsCrash(t *testing.T) {
 		}
 		p.keep(t, all[:3], 3)
 		must(t, p.store.Flush(bg), "flush")
-		_, err := p.store.KeepRequests(bg, all[3:], bigset.Sync)
+		_, err := p.store.Replica().KeepRequests(bg, all[3:], bigset.Sync)
 		must(t, err, "keep")
 		must(t, p.store.FlushTables(), "flush")
 		left := crash()
@@ -281,7 +281,7 @@ func TestKeptRequestsCrash(t *testing.T) {
 		for _, r := range p.kept(t) {
 			kept++
 			i := slices.IndexFunc(all, func(o bigset.KeptRequest) bool { return bytes.Equal(o.ID, r.ID) })
-			st, err := p.store.State(bg, []byte("s"))
+			st, err := p.store.Replica().State(bg, []byte("s"))
 			must(t, err, "state")
 			for n, ev := range all[i].Events {
 				if !st.Seen.Contains(clock.Dot{Actor: r.Actor, Counter: r.First + uint64(n)}) || !st.Dead.Descends(ev.Context) {

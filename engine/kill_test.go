@@ -121,7 +121,7 @@ func childChurns(t *testing.T, dir, loop string) {
 	o.Strategy, o.BackgroundInterval = eager(compaction.Default()), time.Millisecond
 	s, err := engine.Open(dir, &o)
 	must(t, err, "open")
-	fmt.Printf("actor %x\n", string(s.Actor()))
+	fmt.Printf("actor %x\n", string(s.Replica().Actor()))
 	var tell sync.Mutex
 	var wg sync.WaitGroup
 	for w := range 3 {

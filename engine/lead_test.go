@@ -36,7 +36,7 @@ func TestGroupCommit(t *testing.T) {
 	must(t, h.CheckUnique(), "dots")
 	seen, err := p.store.Seen(bg, []byte("s"))
 	must(t, err, "context")
-	if n := seen.Base(p.store.Actor()); n != writers*each || seen.Len() != n {
+	if n := seen.Base(p.store.Replica().Actor()); n != writers*each || seen.Len() != n {
 		t.Errorf("Seen %v, want 1 to %d of one actor", seen, writers*each)
 	}
 	if err := h.Survived(h.Now(), h.Now(), map[string]*testkit.Set{"s": p.state(t, "s")}); err != nil {

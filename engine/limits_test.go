@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 			for i := range items {
 				items[i].Kind = keyscheme.OpAdd
 			}
-			return p.store.ApplyDelta(bg, bigset.Delta{Set: set, Actor: "elsewhere", First: 1, Items: items}, bigset.ApplyOptions{Durability: bigset.Sync})
+			return p.store.Replica().ApplyDelta(bg, bigset.Delta{Set: set, Actor: "elsewhere", First: 1, Items: items}, bigset.ApplyOptions{Durability: bigset.Sync})
 		}
 	}
 	items := func(n, size int) []bigset.Item {
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, bigset.Sync)
-	name, own := []byte("s"), p.store.Actor()
+	name, own := []byte("s"), p.store.Replica().Actor()
 	write := func(set []byte, op bigset.Op, o bigset.WriteOptions) func() error {
 		return func() error {
 			_, err := p.store.Write(bg, set, []bigset.Op{op}, o)
@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	apply := func(d bigset.Delta) func() error {
-		return func() error { return p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.Sync}) }
+		return func() error { return p.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.Sync}) }
 	}
 	add := keyscheme.OpAdd
 	item := []bigset.Item{{Kind: add, Element: []byte("x")}}

@@ -33,12 +33,12 @@ const (
 // the set follows. It ends with the last of those keys and skips blocks that are known to hold none. Locate returns
 // bigset.ErrNotFound if the store does not know the set, and bigset.ErrUnresolved for a requested key with an
 // unresolved context. The clock must not change during the call.
-func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+func (r Replica) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
-		s.KeepRecent()
+		r.KeepRecent()
 		stopped := false
-		err := s.withSet(ctx, name, func(st *set) error {
-			l := &locating{s: s, st: st, yield: func(f bigset.Facts) bool {
+		err := r.s.withSet(ctx, name, func(st *set) error {
+			l := &locating{s: r.s, st: st, yield: func(f bigset.Facts) bool {
 				f.Set = st.name
 				stopped = !yield(f, nil)
 				return !stopped

@@ -18,7 +18,7 @@ import (
 // located asks a store for dots, and returns its answers, chunk by chunk.
 func (p *pair) located(t rapid.TB, set string, dots *clock.Clock) (all []bigset.Facts) {
 	t.Helper()
-	for f, err := range p.store.Locate(bg, []byte(set), dots) {
+	for f, err := range p.store.Replica().Locate(bg, []byte(set), dots) {
 		must(t, err, p.label+": locate")
 		if string(f.Set) != set || f.Empty() {
 			t.Fatalf("%s: facts %+v of set %q", p.label, f, set)
@@ -77,7 +77,7 @@ func TestLocate(t *testing.T) {
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
-	p.store.KeepRecent()
+	p.store.Replica().KeepRecent()
 	p.all(t, "t", keyscheme.OpAdd, []string{"another set"}, bigset.NoSync)
 	for from := 0; from < 3000; from += 500 {
 		p.all(t, "s", keyscheme.OpAdd, elementNames(from, from+500), bigset.NoSync)
@@ -125,12 +125,12 @@ func TestLocate(t *testing.T) {
 	_, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
 	ask("compacted", everything, true, true)
-	for _, err := range p.store.Locate(bg, []byte("never"), everything) {
+	for _, err := range p.store.Replica().Locate(bg, []byte("never"), everything) {
 		if !errors.Is(err, bigset.ErrNotFound) {
 			t.Errorf("a set that is not known: %v", err)
 		}
 	}
-	for range p.store.Locate(bg, []byte("s"), everything) {
+	for range p.store.Replica().Locate(bg, []byte("s"), everything) {
 		break // who stops is not yielded to again
 	}
 	p.close(t)
@@ -210,7 +210,7 @@ func TestLocateSiblings(t *testing.T) {
 	want := &clock.Clock{}
 	for _, actor := range []clock.Actor{"z", "a", "m"} {
 		d := bigset.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
-		must(t, p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+		must(t, p.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 		want.Add(clock.Dot{Actor: actor, Counter: 1})
 	}
 	found := p.located(t, "s", want)
@@ -225,7 +225,7 @@ func TestLocateMany(t *testing.T) {
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
-	p.store.KeepRecent()
+	p.store.Replica().KeepRecent()
 	defer p.close(t)
 	long := func(i int) []byte { return fmt.Appendf(nil, "%-500d", i) }
 	for n := range 5 {
@@ -235,7 +235,7 @@ func TestLocateMany(t *testing.T) {
 		}
 		p.write(t, "s", ops, bigset.WriteOptions{Policy: bigset.PolicyEmpty, Durability: bigset.NoSync})
 	}
-	newest := dotsOf(p.store.Actor(), 24_900, 25_000)
+	newest := dotsOf(p.store.Replica().Actor(), 24_900, 25_000)
 	p.checkLocated(t, "s", newest, p.located(t, "s", newest))
 	var ops []bigset.Op
 	for i := range 12_000 {
@@ -259,7 +259,7 @@ func TestLocateSlowly(t *testing.T) {
 	want := p.known(t, "s").Seen.Clone()
 	named := &clock.Clock{}
 	n := 0
-	for f, err := range p.store.Locate(bg, []byte("s"), want) {
+	for f, err := range p.store.Replica().Locate(bg, []byte("s"), want) {
 		must(t, err, "locate")
 		if n++; n == 2 { // all that has not been shown yet, and more
 			p.all(t, "s", keyscheme.OpRemove, elementNames(1500, 4000), bigset.NoSync)
@@ -294,12 +294,12 @@ func TestUnresolvedKeysAreNotCopied(t *testing.T) {
 	}
 	p.checkLocated(t, "s", resolved, p.located(t, "s", resolved))
 	var err error
-	for _, err = range p.store.Locate(bg, []byte("s"), p.known(t, "s").Seen) {
+	for _, err = range p.store.Replica().Locate(bg, []byte("s"), p.known(t, "s").Seen) {
 	}
 	if !errors.Is(err, bigset.ErrUnresolved) {
 		t.Errorf("locate: %v", err)
 	}
-	if _, err := p.store.DotStatus(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrUnresolved) {
+	if _, err := p.store.Replica().DotStatus(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrUnresolved) {
 		t.Errorf("status of dots: %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func (n *node) open(t *rapid.T) {
 		}
 	})
 	n.pair.open(t)
-	actor := n.store.Actor()
+	actor := n.store.Replica().Actor()
 	if n.undo != nil && !n.store.InDoubt() {
 		n.undo()
 	}
@@ -212,7 +212,7 @@ func (n *node) noteChanged(set string) {
 // noteMarked notes that the store has written: something of ours, or what it found out by itself.
 func (n *node) noteMarked() {
 	if n.store.Marked() {
-		n.marked, n.clean, n.actor = true, false, n.store.Actor()
+		n.marked, n.clean, n.actor = true, false, n.store.Replica().Actor()
 		n.actors[n.actor] = true
 	}
 }

@@ -49,10 +49,10 @@ func TestApplyDeltas(t *testing.T) {
 	all[1].Items[0].Context = []clock.Dot{{Actor: "F1", Counter: 1}} // kills what comes before it in the same batch
 	all[1].Items[0].Element = all[0].Items[0].Element
 	all[2].Set = []byte("other")
-	all[4] = bigset.Delta{Set: []byte("s"), Actor: many.Actor(), First: 9, Items: all[4].Items} // it has issued no such dot
+	all[4] = bigset.Delta{Set: []byte("s"), Actor: many.Replica().Actor(), First: 9, Items: all[4].Items} // it has issued no such dot
 	all[5].Items = append(all[5].Items, bigset.Item{Kind: keyscheme.OpRemove, Element: []byte("f000004"), Context: []clock.Dot{{Actor: "F1", Counter: 4}}})
 	before := syncs
-	errs := many.ApplyDeltas(bg, []byte("s"), all, bigset.ApplyOptions{Durability: bigset.Sync})
+	errs := many.Replica().ApplyDeltas(bg, []byte("s"), all, bigset.ApplyOptions{Durability: bigset.Sync})
 	if syncs != before+1 {
 		t.Errorf("%d syncs, want 1", syncs-before)
 	}
@@ -61,7 +61,7 @@ func TestApplyDeltas(t *testing.T) {
 			t.Errorf("delta %d: %v", i, errs[i])
 		}
 		if i != 2 && i != 4 {
-			must(t, each.ApplyDelta(bg, all[i], bigset.ApplyOptions{Durability: bigset.Sync}), "apply")
+			must(t, each.Replica().ApplyDelta(bg, all[i], bigset.ApplyOptions{Durability: bigset.Sync}), "apply")
 		}
 	}
 	var elements [][]byte
@@ -75,7 +75,7 @@ func TestApplyDeltas(t *testing.T) {
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
 		t.Errorf("together %s, one by one %s", g, w)
 	}
-	if errs := many.ApplyDeltas(bg, []byte("s"), all[:2], bigset.ApplyOptions{Durability: bigset.Sync}); errs != nil {
+	if errs := many.Replica().ApplyDeltas(bg, []byte("s"), all[:2], bigset.ApplyOptions{Durability: bigset.Sync}); errs != nil {
 		t.Errorf("the same again: %v", errs)
 	}
 	_, err = many.Verify(bg, engine.VerifyOptions{})
@@ -92,7 +92,7 @@ func TestApplyDeltasAmongWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	for b := range batches {
 		wg.Go(func() {
-			if errs := s.ApplyDeltas(bg, []byte("s"), foreign("s", uint64(b*each+1), each), bigset.ApplyOptions{Durability: bigset.Sync}); errs != nil {
+			if errs := s.Replica().ApplyDeltas(bg, []byte("s"), foreign("s", uint64(b*each+1), each), bigset.ApplyOptions{Durability: bigset.Sync}); errs != nil {
 				t.Errorf("%v", errors.Join(errs...))
 			}
 		})
@@ -120,7 +120,7 @@ func TestApplyDeltasFails(t *testing.T) {
 	log := holdLog(p.disk)
 	done := make(chan []error)
 	go func() {
-		done <- p.store.ApplyDeltas(bg, []byte("s"), foreign("s", 1, 3), bigset.ApplyOptions{Durability: bigset.Sync})
+		done <- p.store.Replica().ApplyDeltas(bg, []byte("s"), foreign("s", 1, 3), bigset.ApplyOptions{Durability: bigset.Sync})
 	}()
 	log.let(errors.New("no sync"))
 	for i, err := range <-done {
@@ -128,7 +128,7 @@ func TestApplyDeltasFails(t *testing.T) {
 			t.Errorf("delta %d: %v", i, err)
 		}
 	}
-	errs := p.store.ApplyDeltas(bg, []byte("s"), foreign("s", 4, 2), bigset.ApplyOptions{Durability: bigset.Sync})
+	errs := p.store.Replica().ApplyDeltas(bg, []byte("s"), foreign("s", 4, 2), bigset.ApplyOptions{Durability: bigset.Sync})
 	if len(errs) != 2 || errs[0] == nil || errs[1] == nil {
 		t.Errorf("on a store that has failed: %v", errs)
 	}

@@ -273,7 +273,7 @@ func (m *metaRun) step(i int, s metaStep) {
 		m.write(p, i, s, d)
 	case "deliver":
 		if delta := m.deltas[s.from]; !delta.Empty() {
-			must(m.t, p.store.ApplyDelta(bg, delta, bigset.ApplyOptions{Durability: d}), "deliver")
+			must(m.t, p.store.Replica().ApplyDelta(bg, delta, bigset.ApplyOptions{Durability: d}), "deliver")
 		}
 	case "drop":
 		delta, err := p.store.Drop(bg, []byte(s.set), bigset.DropOptions{Durability: d})

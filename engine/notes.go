@@ -50,7 +50,7 @@ func noteKey(number uint16) []byte { return binary.BigEndian.AppendUint16([]byte
 // SetNote stores a value under a name, and forgets it when DropRange drops any part of the slots from first to last,
 // both included. It replaces the previous value of the name; nil deletes the name. If a note is on disk after a
 // crash, so is everything that was written before it. The note is as durable as asked for.
-func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
+func (r Replica) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
 	switch {
 	case len(name) == 0 || first > last:
 		return fmt.Errorf("%w: note %q of slots %08x to %08x", bigset.ErrRequest, name, first, last)
@@ -59,14 +59,14 @@ func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.
 	case len(value) > NoteBytesMax:
 		return &bigset.LimitError{What: "bytes of a note", Got: len(value), Max: NoteBytesMax}
 	}
-	if err := s.db.Enter(); err != nil {
+	if err := r.s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.db.Leave()
-	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
+	defer r.s.db.Leave()
+	if err := errors.Join(ctx.Err(), r.s.db.Writable()); err != nil {
 		return err
 	}
-	wait, err := s.setNote(name, slotRange{first, last}, value, d == bigset.Sync || d == bigset.DefaultDurability && s.opt.Durability == bigset.Sync)
+	wait, err := r.s.setNote(name, slotRange{first, last}, value, d == bigset.Sync || d == bigset.DefaultDurability && r.s.opt.Durability == bigset.Sync)
 	if err != nil {
 		return fmt.Errorf("engine: note %q: %w", name, lsm.DiskError(err))
 	}
@@ -114,22 +114,22 @@ func (s *Store) setNote(name string, slots slotRange, value []byte, sync bool) (
 }
 
 // Note returns the value of a name, or nil.
-func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
-	if err := s.db.Enter(); err != nil {
+func (r Replica) Note(ctx context.Context, name string) ([]byte, error) {
+	if err := r.s.db.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.db.Leave()
-	n := &s.notes
+	defer r.s.db.Leave()
+	n := &r.s.notes
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := errors.Join(ctx.Err(), s.loadNotes()); err != nil {
+	if err := errors.Join(ctx.Err(), r.s.loadNotes()); err != nil {
 		return nil, err
 	}
 	at, ok := n.byName[name]
 	if !ok {
 		return nil, nil
 	}
-	value, _, err := s.db.Get(noteKey(at.number))
+	value, _, err := r.s.db.Get(noteKey(at.number))
 	if err != nil {
 		return nil, lsm.DiskError(err)
 	}

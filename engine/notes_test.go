@@ -30,7 +30,7 @@ func TestNotes(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for _, name := range []string{"low", "middle", "high", "wide", "gone", "never"} {
-			value, err := s.Note(bg, name)
+			value, err := s.Replica().Note(bg, name)
 			must(t, err, name)
 			if has, ok := want[name]; string(value) != has || (value != nil) != ok {
 				t.Fatalf("note %s is %q, want %q, %v", name, value, has, ok)
@@ -39,7 +39,7 @@ func TestNotes(t *testing.T) {
 	}
 	set := func(name string, first, last keyscheme.Slot, value string, d bigset.Durability) {
 		t.Helper()
-		must(t, s.SetNote(bg, name, first, last, []byte(value), d), name)
+		must(t, s.Replica().SetNote(bg, name, first, last, []byte(value), d), name)
 		want[name] = value
 	}
 	check()
@@ -48,13 +48,13 @@ func TestNotes(t *testing.T) {
 	set("high", 200, keyscheme.SlotMax, "three", bigset.Sync)
 	set("gone", 0, 0, "four", bigset.Sync)
 	set("low", 0, 99, "two", bigset.Sync)
-	must(t, s.SetNote(bg, "gone", 0, 0, nil, bigset.Sync), "take away")
-	must(t, s.SetNote(bg, "never", 0, 0, nil, bigset.Sync), "take away what was not there")
+	must(t, s.Replica().SetNote(bg, "gone", 0, 0, nil, bigset.Sync), "take away")
+	must(t, s.Replica().SetNote(bg, "never", 0, 0, nil, bigset.Sync), "take away what was not there")
 	delete(want, "gone")
 	check()
 
 	// What was not synced is lost in a crash. What was is not.
-	must(t, s.SetNote(bg, "middle", 100, 199, []byte("lost"), bigset.NoSync), "unsynced")
+	must(t, s.Replica().SetNote(bg, "middle", 100, 199, []byte("lost"), bigset.NoSync), "unsynced")
 	crashed := disk.CrashClone(0, 1)
 	must(t, s.Close(), "close")
 	disk = crashed
@@ -65,7 +65,7 @@ func TestNotes(t *testing.T) {
 	s = open()
 	check()
 
-	must(t, s.DropRange(bg, 120, 130), "drop")
+	must(t, s.Replica().DropRange(bg, 120, 130), "drop")
 	delete(want, "middle")
 	delete(want, "wide")
 	check()
@@ -77,15 +77,15 @@ func TestNotes(t *testing.T) {
 	defer s.Close()
 
 	for name, err := range map[string]error{
-		"no name":  s.SetNote(bg, "", 0, 1, nil, bigset.Sync),
-		"no range": s.SetNote(bg, "x", 2, 1, nil, bigset.Sync),
+		"no name":  s.Replica().SetNote(bg, "", 0, 1, nil, bigset.Sync),
+		"no range": s.Replica().SetNote(bg, "x", 2, 1, nil, bigset.Sync),
 	} {
 		if !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for i := 0; ; i++ {
-		if err := s.SetNote(bg, fmt.Sprint("many", i), 0, 1, []byte{1}, bigset.NoSync); err != nil {
+		if err := s.Replica().SetNote(bg, fmt.Sprint("many", i), 0, 1, []byte{1}, bigset.NoSync); err != nil {
 			if !errors.Is(err, bigset.ErrLimit) || i+3 != engine.NotesMax {
 				t.Fatalf("after %d: %v", i, err)
 			}
@@ -105,12 +105,12 @@ func TestNotesOfACopy(t *testing.T) {
 	}
 	note := func(s *engine.Store, want string) {
 		t.Helper()
-		if got, err := s.Note(bg, "n"); err != nil || string(got) != want {
+		if got, err := s.Replica().Note(bg, "n"); err != nil || string(got) != want {
 			t.Errorf("note %q, %v, want %q", got, err, want)
 		}
 	}
 	s := open(disk, "db")
-	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("up to here"), bigset.Sync), "note")
+	must(t, s.Replica().SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("up to here"), bigset.Sync), "note")
 	must(t, s.Checkpoint(bg, "checkpoint"), "checkpoint")
 	crashed := open(disk.CrashClone(0, 1), "db")
 	note(crashed, "up to here")
@@ -121,12 +121,12 @@ func TestNotesOfACopy(t *testing.T) {
 	for _, dir := range []string{"checkpoint", "restored"} {
 		s := open(disk, dir)
 		note(s, "")
-		must(t, s.SetNote(bg, "other", 0, 1, []byte("new"), bigset.Sync), "note")
+		must(t, s.Replica().SetNote(bg, "other", 0, 1, []byte("new"), bigset.Sync), "note")
 		note(s, "")
 		must(t, s.Close(), "close")
 		s = open(disk, dir)
 		note(s, "")
-		if got, err := s.Note(bg, "other"); err != nil || string(got) != "new" {
+		if got, err := s.Replica().Note(bg, "other"); err != nil || string(got) != "new" {
 			t.Errorf("%s: the new note is %q, %v", dir, got, err)
 		}
 		must(t, s.Close(), "close")
@@ -145,12 +145,12 @@ func TestNoteWhileRangeIsDropped(t *testing.T) {
 		var marking atomic.Bool
 		disk.SetHook("marking", func(op errorfs.Op) error {
 			if testkit.IsWrite(op) && strings.Contains(op.Path, "IDENTITY") && marking.CompareAndSwap(false, true) {
-				go func() { done <- s.SetNote(bg, "n", 0, 1, []byte{1}, bigset.Sync) }()
+				go func() { done <- s.Replica().SetNote(bg, "n", 0, 1, []byte{1}, bigset.Sync) }()
 				time.Sleep(10 * time.Millisecond) // it gets as far as it can
 			}
 			return nil
 		})
-		go func() { done <- s.DropRange(bg, 5, 6) }()
+		go func() { done <- s.Replica().DropRange(bg, 5, 6) }()
 		for range 2 {
 			select {
 			case err := <-done:
@@ -173,16 +173,16 @@ func TestNotesGoBeforeTheRange(t *testing.T) {
 	must(t, err, "open")
 	_, err = s.Write(bg, []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, bigset.WriteOptions{Durability: bigset.Sync})
 	must(t, err, "write")
-	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("s is here"), bigset.Sync), "note")
+	must(t, s.Replica().SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("s is here"), bigset.Sync), "note")
 	taken := disk.CrashEverywhere(0, 100)
-	must(t, s.DropRange(bg, 0, keyscheme.SlotMax), "drop")
+	must(t, s.Replica().DropRange(bg, 0, keyscheme.SlotMax), "drop")
 	with, without := 0, 0
 	for i, d := range taken() {
 		s2, err := engine.Open("db", &engine.Options{FS: d, BackgroundInterval: -1})
 		must(t, err, "open a crash clone")
-		note, err := s2.Note(bg, "n")
+		note, err := s2.Replica().Note(bg, "n")
 		must(t, err, "note")
-		_, err = s2.State(bg, []byte("s"))
+		_, err = s2.Replica().State(bg, []byte("s"))
 		if note != nil && err != nil {
 			t.Errorf("clone %d: a note, and the range is gone: %v", i, err)
 		}

@@ -107,7 +107,7 @@ func TestCopiedFolder(t *testing.T) {
 		}
 		minted[r.Dots[0]] = element
 		must(t, s.Close(), "close")
-		return s.Actor()
+		return s.Replica().Actor()
 	}
 	first := use(at("a"), "1")
 	if again := use(at("a"), "2"); again != first {
@@ -277,7 +277,7 @@ func childWrites(t *testing.T, dir, part, nth string) {
 	opt.Tune(testkit.SmallTables)
 	s, err := engine.Open(dir, &opt)
 	must(t, err, "open")
-	fmt.Printf("actor %x\n", string(s.Actor()))
+	fmt.Printf("actor %x\n", string(s.Replica().Actor()))
 	armed.Store(true)
 	for i := range 20000 {
 		if part == "kill" && int64(i) == n {
@@ -339,7 +339,7 @@ func processEnds(t *testing.T, part string, n int) {
 			t.Fatalf("%q was acknowledged: %v, %v", e, got, err)
 		}
 	}
-	if fmt.Sprintf("%x", string(s.Actor())) == actor && len(acked) > 0 {
+	if fmt.Sprintf("%x", string(s.Replica().Actor())) == actor && len(acked) > 0 {
 		t.Errorf("actor %s again", actor)
 	}
 	p.verify(t)

@@ -111,7 +111,7 @@ func (p *pair) write(t rapid.TB, set string, ops []bigset.Op, o bigset.WriteOpti
 	p.absorb(t, set)
 	changes := p.model.Set(set).Changes(ops, o.Policy)
 	got, err := p.store.Write(bg, []byte(set), ops, o)
-	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.ActorOf([]byte(set)), ops, o.Policy)
+	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.Replica().ActorOf([]byte(set)), ops, o.Policy)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 		t.Fatalf("%s: write %q: error %v, want %v", p.label, set, err, wantErr)
 	}
@@ -155,7 +155,7 @@ func (p *pair) all(t rapid.TB, set string, kind keyscheme.Op, elements []string,
 // apply applies a delta of another store, or of this one's past.
 func (p *pair) apply(t rapid.TB, d bigset.Delta, sync bigset.Durability) {
 	t.Helper()
-	if err := p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: sync}); err != nil {
+	if err := p.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: sync}); err != nil {
 		t.Fatalf("%s: apply %+v: %v", p.label, d, err)
 	}
 	if p.model.Apply(d) {

@@ -20,7 +20,7 @@ const portionBytesDefault = 8 << 20
 // bytesMax bytes (0 is 8 MiB) or a second has passed. The portion is of one moment of the set. ExportPortion returns
 // bigset.ErrNotFound if the store does not know the set, and bigset.ErrUnresolved for a key with an unresolved
 // context.
-func (s *Store) ExportPortion(ctx context.Context, name, after []byte, bytesMax int) (portion *bigset.Portion, err error) {
+func (r Replica) ExportPortion(ctx context.Context, name, after []byte, bytesMax int) (portion *bigset.Portion, err error) {
 	if bytesMax == 0 {
 		bytesMax = portionBytesDefault
 	}
@@ -30,9 +30,9 @@ func (s *Store) ExportPortion(ctx context.Context, name, after []byte, bytesMax 
 	if err := bigset.CheckElement(after); err != nil {
 		return nil, err
 	}
-	err = s.withSet(ctx, name, func(st *set) error {
+	err = r.s.withSet(ctx, name, func(st *set) error {
 		b := boundsOf(st.prefix, bigset.ReadOptions{After: after})
-		if portion, err = s.exportPortion(ctx, st, b, bytesMax); err != nil {
+		if portion, err = r.s.exportPortion(ctx, st, b, bytesMax); err != nil {
 			return fmt.Errorf("engine: export a portion of %q: %w", st.name, lsm.DiskError(err))
 		}
 		return nil

@@ -26,7 +26,7 @@ func (p *pair) portions(t rapid.TB, set string, bytesMax int) (all []*bigset.Por
 	var after []byte
 	keys := map[clock.Dot]string{}
 	for {
-		s, err := p.store.ExportPortion(bg, []byte(set), after, bytesMax)
+		s, err := p.store.Replica().ExportPortion(bg, []byte(set), after, bytesMax)
 		must(t, err, p.label+": export")
 		f, err := engine.PortionFacts(s)
 		must(t, err, p.label+": unpack")
@@ -61,7 +61,7 @@ func (p *pair) ingest(t rapid.TB, s *bigset.Portion) bigset.FactsResult {
 	p.absorb(t, string(s.Set))
 	f, err := engine.PortionFacts(s)
 	must(t, err, "unpack")
-	got, err := p.store.IngestPortion(bg, s)
+	got, err := p.store.Replica().IngestPortion(bg, s)
 	must(t, err, p.label+": ingest")
 	if want := p.model.ApplyFacts(f); got != want {
 		t.Fatalf("%s: the portion changed %+v, want %+v", p.label, got, want)
@@ -176,7 +176,7 @@ func TestIngestWhileWritten(t *testing.T) {
 	go func() {
 		done <- func() error {
 			for _, i := range rand.Perm(len(*deltas)) {
-				if err := b.store.ApplyDelta(bg, (*deltas)[i], bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+				if err := b.store.Replica().ApplyDelta(bg, (*deltas)[i], bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 					return err
 				}
 				if _, err := readAll(b.store, "s", bigset.ReadOptions{}); err != nil {
@@ -187,7 +187,7 @@ func TestIngestWhileWritten(t *testing.T) {
 		}()
 	}()
 	for _, i := range rand.Perm(len(portions)) {
-		_, err := b.store.IngestPortion(bg, portions[i])
+		_, err := b.store.Replica().IngestPortion(bg, portions[i])
 		must(t, err, "ingest")
 	}
 	must(t, <-done, "deltas")
@@ -257,7 +257,7 @@ func TestPortionsRefused(t *testing.T) {
 	defer b.close(t)
 	b.all(t, "s", keyscheme.OpAdd, []string{"own"}, bigset.NoSync)
 	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
-	a.apply(t, bigset.Delta{Set: []byte("s"), Actor: b.store.Actor(), First: 2, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("n010")}}}, bigset.NoSync)
+	a.apply(t, bigset.Delta{Set: []byte("s"), Actor: b.store.Replica().Actor(), First: 2, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("n010")}}}, bigset.NoSync)
 	future := a.portions(t, "s", 0)[0]
 	good := *future
 	var err error
@@ -277,7 +277,7 @@ func TestPortionsRefused(t *testing.T) {
 		want    error
 	}{
 		"our future":          {future, bigset.ErrFacts},
-		"a death of our own":  {with(func(s *bigset.Portion) { s.Dead = dotsOf(b.store.Actor(), 2, 2) }), bigset.ErrFacts},
+		"a death of our own":  {with(func(s *bigset.Portion) { s.Dead = dotsOf(b.store.Replica().Actor(), 2, 2) }), bigset.ErrFacts},
 		"no name":             {with(func(s *bigset.Portion) { s.Set = nil }), bigset.ErrRequest},
 		"a long name":         {with(func(s *bigset.Portion) { s.Set = make([]byte, bigset.SetNameBytesMax+1) }), bigset.ErrLimit},
 		"another count":       {with(func(s *bigset.Portion) { s.Count++ }), bigset.ErrFacts},
@@ -289,15 +289,15 @@ func TestPortionsRefused(t *testing.T) {
 		"an actor of 0 bytes": {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), bigset.ErrFacts},
 		"counter 0":           {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), bigset.ErrFacts},
 	} {
-		if _, err = b.store.IngestPortion(bg, c.portion); !errors.Is(err, c.want) {
+		if _, err = b.store.Replica().IngestPortion(bg, c.portion); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 		b.check(t)
 	}
-	if _, err := b.store.ExportPortion(bg, []byte("s"), nil, bigset.PortionBytesMax+1); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := b.store.Replica().ExportPortion(bg, []byte("s"), nil, bigset.PortionBytesMax+1); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := b.store.ExportPortion(bg, []byte("never"), nil, 0); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := b.store.Replica().ExportPortion(bg, []byte("never"), nil, 0); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("never: %v", err)
 	}
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
@@ -309,7 +309,7 @@ func TestPortionsRefused(t *testing.T) {
 				s.Keys[r.IntN(len(s.Keys))] ^= byte(1 << r.IntN(8))
 			}
 		})
-		if _, err = b.store.IngestPortion(bg, s); err == nil {
+		if _, err = b.store.Replica().IngestPortion(bg, s); err == nil {
 			taken++
 		} else if !errors.Is(err, bigset.ErrFacts) && !errors.Is(err, bigset.ErrLimit) {
 			t.Fatalf("%x: %v", s.Keys, err)
@@ -322,7 +322,7 @@ func TestPortionsRefused(t *testing.T) {
 	p := openPair(t, "open")
 	defer p.close(t)
 	p.one(t, keyscheme.OpAdd, "a", bigset.SawAll(clock.Of()))
-	if _, err := p.store.ExportPortion(bg, []byte("s"), nil, 0); !errors.Is(err, bigset.ErrUnresolved) {
+	if _, err := p.store.Replica().ExportPortion(bg, []byte("s"), nil, 0); !errors.Is(err, bigset.ErrUnresolved) {
 		t.Errorf("an unresolved key: %v", err)
 	}
 }
@@ -374,7 +374,7 @@ func TestIngestAndPass(t *testing.T) {
 	b.flush(t)
 	s, done := a.portions(t, "s", 0)[0], make(chan error, 1)
 	stop := b.whileCopied(func() {
-		go func() { _, err := b.store.IngestPortion(bg, s); done <- err }()
+		go func() { _, err := b.store.Replica().IngestPortion(bg, s); done <- err }()
 		<-settled(b)
 	})
 	rewriteAll(t, b)

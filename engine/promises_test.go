@@ -73,7 +73,7 @@ func (p promising) crash(t *testing.T, machine bool) promising {
 
 func (p promising) want(t *testing.T, sets, filters bool) {
 	t.Helper()
-	if s, f := p.MayLack(); s != sets || f != filters {
+	if s, f := p.Replica().MayLack(); s != sets || f != filters {
 		t.Errorf("may lack sets %v, filters %v; want %v and %v", s, f, sets, filters)
 	}
 }
@@ -98,18 +98,18 @@ func TestPromises(t *testing.T) {
 		{"one after a synced one", func(t *testing.T, p promising) { p.add(t, bigset.Sync); p.add(t, bigset.NoSync) }, false, true, false},
 		{"what another replica tells", func(t *testing.T, p promising) {
 			f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("told"), Dots: []clock.Dot{{Actor: "another", Counter: 1}}}}}
-			if _, err := p.ApplyFacts(t.Context(), f, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+			if _, err := p.Replica().ApplyFacts(t.Context(), f, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 		}, true, false, false},
 		{"what another replica tells, and then writes", func(t *testing.T, p promising) {
 			dot := clock.Dot{Actor: "another", Counter: 1}
 			f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("told"), Dots: []clock.Dot{dot}}}}
-			if _, err := p.ApplyFacts(t.Context(), f, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+			if _, err := p.Replica().ApplyFacts(t.Context(), f, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 			d := bigset.Delta{Set: []byte("s"), Actor: dot.Actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("told")}}}
-			if err := p.ApplyDelta(t.Context(), d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+			if err := p.Replica().ApplyDelta(t.Context(), d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 		}, true, true, false},
@@ -136,7 +136,7 @@ func TestPromises(t *testing.T) {
 			p.add(t, bigset.Sync)
 			p = p.crash(t, false) // it is reported until it was made good
 			p.want(t, c.sets, c.filters)
-			if err := p.MadeGood(true, true); err != nil {
+			if err := p.Replica().MadeGood(true, true); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.Close(); err != nil {
@@ -227,7 +227,7 @@ func TestSyncSets(t *testing.T) {
 			}
 		}
 		p = p.crash(t, true)
-		if _, err := p.State(context.Background(), []byte("s")); synced != (err == nil) {
+		if _, err := p.Replica().State(context.Background(), []byte("s")); synced != (err == nil) {
 			t.Errorf("synced %v: %v", synced, err)
 		}
 		if err := p.Close(); err != nil {
@@ -248,7 +248,7 @@ func TestSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = p.crash(t, true)
-	if st, err := p.State(ctx, []byte("s")); err != nil || st.Seen.Len() != 1 {
+	if st, err := p.Replica().State(ctx, []byte("s")); err != nil || st.Seen.Len() != 1 {
 		t.Errorf("the set has %v, %v", st.Seen, err)
 	}
 	for _, name := range []string{"f", "g"} {

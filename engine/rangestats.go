@@ -27,18 +27,18 @@ type RangeStats struct {
 // that cross the ends. (The first table of a store has the metadata before slot 0, so it always crosses one.) Dead
 // keys, and records that newer ones replace, count until they are reclaimed. A table names the sets that have most
 // keys in it, and none with fewer than 64, so Sets is a lower bound.
-func (s *Store) RangeStats(ctx context.Context, first, last keyscheme.Slot) (RangeStats, error) {
+func (r Replica) RangeStats(ctx context.Context, first, last keyscheme.Slot) (RangeStats, error) {
 	if first > last {
 		return RangeStats{}, fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last)
 	}
-	if err := s.db.Enter(); err != nil {
+	if err := r.s.db.Enter(); err != nil {
 		return RangeStats{}, err
 	}
-	defer s.db.Leave()
+	defer r.s.db.Leave()
 	if err := ctx.Err(); err != nil {
 		return RangeStats{}, err
 	}
-	out, err := s.rangeStats(keyscheme.SlotRange(first, last))
+	out, err := r.s.rangeStats(keyscheme.SlotRange(first, last))
 	if err != nil {
 		return RangeStats{}, fmt.Errorf("engine: figures of slots %08x to %08x: %w", first, last, lsm.DiskError(err))
 	}

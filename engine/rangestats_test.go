@@ -25,7 +25,7 @@ func TestRangeStats(t *testing.T) {
 	names := slotsOf(40) // many in a table
 	stats := func(first, last keyscheme.Slot) (n struct{ bytes, keys, sets uint64 }) {
 		t.Helper()
-		r, err := p.store.RangeStats(bg, first, last)
+		r, err := p.store.Replica().RangeStats(bg, first, last)
 		must(t, err, "range stats")
 		n.bytes, n.keys, n.sets = r.Bytes, r.Keys, r.Sets
 		return n
@@ -91,11 +91,11 @@ func TestRangeStats(t *testing.T) {
 	if r := stats(at, at); r.bytes < 1000 || r.sets != 0 { // keys of the table that it shares may be counted for it
 		t.Errorf("a filter of 2,000 keys has %+v", r)
 	}
-	if _, err := p.store.RangeStats(bg, 2, 1); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := p.store.Replica().RangeStats(bg, 2, 1); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no range: %v", err)
 	}
 	p.close(t)
-	if _, err := p.store.RangeStats(bg, 1, 2); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := p.store.Replica().RangeStats(bg, 1, 2); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -25,7 +25,7 @@ const recentBytesMax = 4 << 20
 // KeepRecent starts to keep in memory the keys that the store writes last, up to 8 MiB of them, so that Locate finds
 // young keys without a scan. It is for a store that is one of several replicas; the first Locate calls it, too. It
 // may be called at any time.
-func (s *Store) KeepRecent() { s.recent.on.Store(true) }
+func (r Replica) KeepRecent() { r.s.recent.on.Store(true) }
 
 // appendRecent appends a key to those to be added. It leaves out the rest of a batch larger than the log.
 func appendRecent(dst, key []byte) []byte {

@@ -77,7 +77,7 @@ func (m *pagedMachine) delta(t *rapid.T) {
 		}
 		d.Items = append(d.Items, it)
 	}
-	must(t, m.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+	must(t, m.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 	m.did(d)
 }
 
@@ -86,7 +86,7 @@ func (m *pagedMachine) clear(t *rapid.T) {
 	from, to, k := drawDot(t), drawCounter(t), &clock.Clock{}
 	k.AddRange(from.Actor, min(from.Counter, to), max(from.Counter, to))
 	d := bigset.Delta{Set: pagedSet, Clear: k}
-	must(t, m.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "clear")
+	must(t, m.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "clear")
 	m.did(d)
 	if rapid.Bool().Draw(t, "excised") {
 		must(t, m.store.RunnerTick(bg), "tick")

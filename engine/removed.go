@@ -11,18 +11,18 @@ import (
 
 // KeepRemoved has the store keep in memory, from now on, which elements the dots had that died last: up to 8 MiB of them, of all sets, as
 // KeepRecent does for keys. A store that nobody follows keeps none. It may be called at any time.
-func (s *Store) KeepRemoved() { s.removed.on.Store(true) }
+func (r Replica) KeepRemoved() { r.s.removed.on.Store(true) }
 
 // Removed returns the elements that some dead dots of a set had, as far as that is known: as far as KeepRemoved reaches back, of dots that died by an
 // operation on their element. Of the others nothing is said. It belongs to the caller, and is in no order.
-func (s *Store) Removed(ctx context.Context, name []byte, dots *clock.Clock) (found []fold.Element, err error) {
-	s.KeepRemoved()
+func (r Replica) Removed(ctx context.Context, name []byte, dots *clock.Clock) (found []fold.Element, err error) {
+	r.KeepRemoved()
 	if dots.Empty() {
 		return nil, nil
 	}
-	err = s.usingSet(ctx, name, func(st *set) error {
+	err = r.s.usingSet(ctx, name, func(st *set) error {
 		at, prefixLen := map[string]int{}, len(st.prefix)
-		for key := range s.removed.of(st.prefix) {
+		for key := range r.s.removed.of(st.prefix) {
 			element, actor, counter, _, ok := keyscheme.DecodeElement(prefixLen, key)
 			if !ok || !dots.ContainsBytes(actor, counter) {
 				continue

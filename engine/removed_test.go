@@ -15,7 +15,7 @@ import (
 // removedNames asks for the elements of dead dots, as "element:counter" in order.
 func removedNames(t *testing.T, s *engine.Store, set string, dots *clock.Clock) (all []string) {
 	t.Helper()
-	found, err := s.Removed(bg, []byte(set), dots)
+	found, err := s.Replica().Removed(bg, []byte(set), dots)
 	must(t, err, "removed")
 	for _, e := range found {
 		for _, d := range e.Dots {
@@ -33,7 +33,7 @@ func TestRemoved(t *testing.T) {
 	write := func(kind func(...string) []bigset.Op, elements ...string) bigset.Result {
 		r, err := s.Write(bg, []byte("set"), kind(elements...), bigset.WriteOptions{})
 		must(t, err, "write")
-		must(t, other.ApplyDelta(bg, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+		must(t, other.Replica().ApplyDelta(bg, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 		return r
 	}
 	adds := func(es ...string) (ops []bigset.Op) {
@@ -50,7 +50,7 @@ func TestRemoved(t *testing.T) {
 	}
 	write(adds, "old")    // 1
 	write(removes, "old") // 2, and nobody asked before
-	all := dotsOf(s.Actor(), 1, 100)
+	all := dotsOf(s.Replica().Actor(), 1, 100)
 	for _, st := range []*engine.Store{s, other} {
 		if got := removedNames(t, st, "set", all); len(got) > 0 {
 			t.Fatalf("names of what died before anybody asked: %q", got)
@@ -59,7 +59,7 @@ func TestRemoved(t *testing.T) {
 	write(adds, "a", "b", "c", "d") // 3 to 6
 	write(removes, "a")             // 7
 	write(adds, "b")                // 8 replaces 4
-	_, err := s.ApplyFacts(bg, bigset.Facts{Set: []byte("set"), Dead: dotsOf(s.Actor(), 5, 5)}, bigset.ApplyOptions{Durability: bigset.NoSync})
+	_, err := s.Replica().ApplyFacts(bg, bigset.Facts{Set: []byte("set"), Dead: dotsOf(s.Replica().Actor(), 5, 5)}, bigset.ApplyOptions{Durability: bigset.NoSync})
 	must(t, err, "facts")
 	_, err = s.Write(bg, []byte("set2"), adds("d"), bigset.WriteOptions{})
 	must(t, err, "write")
@@ -69,7 +69,7 @@ func TestRemoved(t *testing.T) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	}
-	if got := removedNames(t, s, "set", dotsOf(s.Actor(), 4, 4)); !slices.Equal(got, want[1:]) {
+	if got := removedNames(t, s, "set", dotsOf(s.Replica().Actor(), 4, 4)); !slices.Equal(got, want[1:]) {
 		t.Fatalf("%q of dot 4", got)
 	}
 	if got := removedNames(t, s, "set2", all); len(got) > 0 {
@@ -82,7 +82,7 @@ func TestRemoved(t *testing.T) {
 		t.Fatalf("%q after a drop, want %q", got, want)
 	}
 	must(t, s.Close(), "close")
-	if _, err := s.Removed(bg, []byte("set"), all); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := s.Replica().Removed(bg, []byte("set"), all); !errors.Is(err, bigset.ErrClosed) {
 		t.Fatal(err)
 	}
 }
@@ -98,7 +98,7 @@ func TestRemovedForgets(t *testing.T) {
 		_, err = s.Write(bg, []byte("set"), []bigset.Op{bigset.Remove(name(i), bigset.Saw(r.Dots...))}, bigset.WriteOptions{Durability: bigset.NoSync})
 		must(t, err, "remove")
 	}
-	found, err := s.Removed(bg, []byte("set"), dotsOf(s.Actor(), 1, 600))
+	found, err := s.Replica().Removed(bg, []byte("set"), dotsOf(s.Replica().Actor(), 1, 600))
 	must(t, err, "removed")
 	bytes := 0
 	for _, e := range found {

@@ -11,11 +11,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// What replicas ask each other: what has been seen, and the state of single dots. Nothing here changes the store.
+// Replica is a store in its other role: one of the replicas of its sets, and the disk on which a server keeps its own
+// records. Its methods apply what other replicas did, report what this one knows, compare, copy, repair and drop
+// ranges, and keep what a server must not lose. A program that uses one store needs none of them. A Replica is a cheap
+// value that lives as long as its store; its methods may be called by any number of goroutines.
+type Replica struct{ s *Store }
+
+// Replica returns the store as a replica.
+func (s *Store) Replica() Replica { return Replica{s} }
+
+// Below is what replicas ask each other: what has been seen, and the state of single dots. Nothing here changes the store.
 
 // State returns what this store knows of a set, or bigset.ErrNotFound if it does not know the set.
-func (s *Store) State(ctx context.Context, name []byte) (state bigset.State, err error) {
-	err = s.withSet(ctx, name, func(st *set) error {
+func (r Replica) State(ctx context.Context, name []byte) (state bigset.State, err error) {
+	err = r.s.withSet(ctx, name, func(st *set) error {
 		_, state = st.state()
 		return nil
 	})
@@ -33,7 +42,7 @@ func (st *set) state() (*view, bigset.State) {
 // DotStatus returns the status of each given dot of an element, and the dots by which the element is present, all of
 // one moment. In a set that the store does not know, every dot is NotSeen. An element with an unresolved key is
 // refused with bigset.ErrUnresolved.
-func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.DotStatuses, error) {
+func (r Replica) DotStatus(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.DotStatuses, error) {
 	if err := bigset.CheckElement(element); err != nil {
 		return bigset.DotStatuses{}, err
 	}
@@ -41,20 +50,20 @@ func (s *Store) DotStatus(ctx context.Context, name, element []byte, dots []cloc
 		return bigset.DotStatuses{}, err
 	}
 	found := bigset.DotStatuses{Statuses: make([]bigset.DotStatus, len(dots))}
-	err := s.usingSet(ctx, name, func(st *set) error {
+	err := r.s.usingSet(ctx, name, func(st *set) error {
 		for try := 1; ; try++ {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			var same bool
 			look := func() (err error) {
-				same, err = s.dotStatus(st, element, dots, &found)
+				same, err = r.s.dotStatus(st, element, dots, &found)
 				return err
 			}
 			hold := try > lookUpTries // in the last try nobody writes the set
 			var err error
 			if hold {
-				err = s.holding(st, look)
+				err = r.s.holding(st, look)
 			} else {
 				err = look()
 			}

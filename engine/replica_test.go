@@ -25,7 +25,7 @@ import (
 func (p *pair) facts(t rapid.TB, f bigset.Facts, sync bigset.Durability) bigset.FactsResult {
 	t.Helper()
 	p.absorb(t, string(f.Set))
-	got, err := p.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: sync})
+	got, err := p.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: sync})
 	must(t, err, p.label+": apply facts")
 	want := p.model.ApplyFacts(f)
 	if got != want {
@@ -52,7 +52,7 @@ func dotsOf(actor clock.Actor, first, last uint64) *clock.Clock {
 
 func (p *pair) known(t rapid.TB, set string) bigset.State {
 	t.Helper()
-	st, err := p.store.State(bg, []byte(set))
+	st, err := p.store.Replica().State(bg, []byte(set))
 	if errors.Is(err, bigset.ErrNotFound) {
 		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
@@ -68,7 +68,7 @@ func TestApplyFacts(t *testing.T) {
 		p := newPair("store")
 		p.open(t)
 		p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, sync)
-		own := clock.Dot{Actor: p.store.Actor(), Counter: 1}
+		own := clock.Dot{Actor: p.store.Replica().Actor(), Counter: 1}
 		for _, f := range []bigset.Facts{
 			{},
 			{Keys: []fold.Element{element("b", x(1)), element("c", x(2), x(3))}},
@@ -111,7 +111,7 @@ func TestFactsAndWrites(t *testing.T) {
 	must(t, p.store.HoldingWriters([]byte("s"), func() error { // both queue up behind
 		f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: 1})}}
 		go func() {
-			_, err := p.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
+			_, err := p.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 			results <- err
 		}()
 		<-settled(p)
@@ -134,7 +134,7 @@ func TestFactsRefused(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
-	ahead, x := clock.Dot{Actor: p.store.Actor(), Counter: 2}, clock.Dot{Actor: "x", Counter: 1}
+	ahead, x := clock.Dot{Actor: p.store.Replica().Actor(), Counter: 2}, clock.Dot{Actor: "x", Counter: 1}
 	many := make([]fold.Element, bigset.BatchOpsMax+1)
 	for i := range many {
 		many[i] = element("e", clock.Dot{Actor: "x", Counter: uint64(i + 1)})
@@ -166,7 +166,7 @@ func TestFactsRefused(t *testing.T) {
 		if c.want == bigset.ErrRequest {
 			d = 9
 		}
-		if _, err := p.store.ApplyFacts(bg, c.f, bigset.ApplyOptions{Durability: d}); !errors.Is(err, c.want) {
+		if _, err := p.store.Replica().ApplyFacts(bg, c.f, bigset.ApplyOptions{Durability: d}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 		p.check(t)
@@ -179,7 +179,7 @@ func TestFactsRefused(t *testing.T) {
 		t.Errorf("%d sets, want the one", sets)
 	}
 	p.close(t)
-	if _, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set}, bigset.ApplyOptions{Durability: bigset.Sync}); !errors.Is(err, bigset.ErrClosed) {
+	if _, err := p.store.Replica().ApplyFacts(bg, bigset.Facts{Set: set}, bigset.ApplyOptions{Durability: bigset.Sync}); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestDotStatus(t *testing.T) {
 	dots := []clock.Dot{first[0], second[0], first[1], {Actor: "x", Counter: 1}}
 	statuses := func(set string, want ...bigset.DotStatus) {
 		t.Helper()
-		got, err := p.store.DotStatus(bg, []byte(set), []byte("a"), dots)
+		got, err := p.store.Replica().DotStatus(bg, []byte(set), []byte("a"), dots)
 		if err != nil || !slices.Equal(got.Statuses, want) {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
@@ -205,7 +205,7 @@ func TestDotStatus(t *testing.T) {
 			}
 		}
 		for _, asked := range [][]clock.Dot{dots, nil} { // those that nobody asks about are named, too
-			if got, err := p.store.DotStatus(bg, []byte(set), []byte("a"), asked); err != nil || !slices.Equal(got.Live, live) {
+			if got, err := p.store.Replica().DotStatus(bg, []byte(set), []byte("a"), asked); err != nil || !slices.Equal(got.Live, live) {
 				t.Errorf("live by %v, %v, want %v", got.Live, err, live)
 			}
 		}
@@ -217,13 +217,13 @@ func TestDotStatus(t *testing.T) {
 	_, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
 	statuses("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
-	if _, err := p.store.DotStatus(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, bigset.ErrContext) {
+	if _, err := p.store.Replica().DotStatus(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, bigset.ErrContext) {
 		t.Errorf("a zero dot: %v", err)
 	}
-	if _, err := p.store.DotStatus(bg, nil, []byte("a"), nil); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := p.store.Replica().DotStatus(bg, nil, []byte("a"), nil); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := p.store.DotStatus(bg, []byte("s"), make([]byte, bigset.ElementBytesMax+1), nil); !errors.Is(err, bigset.ErrLimit) {
+	if _, err := p.store.Replica().DotStatus(bg, []byte("s"), make([]byte, bigset.ElementBytesMax+1), nil); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("a long element: %v", err)
 	}
 }
@@ -266,8 +266,8 @@ func TestDotStatusMeanwhile(t *testing.T) {
 		if n < 3 {
 			continue
 		}
-		dots := []clock.Dot{{Actor: p.store.Actor(), Counter: n - 1}, {Actor: p.store.Actor(), Counter: n}}
-		got, err := p.store.DotStatus(bg, set, name, dots)
+		dots := []clock.Dot{{Actor: p.store.Replica().Actor(), Counter: n - 1}, {Actor: p.store.Replica().Actor(), Counter: n}}
+		got, err := p.store.Replica().DotStatus(bg, set, name, dots)
 		must(t, err, "status of dots")
 		for i, v := range got.Statuses {
 			if v != bigset.Live && v != bigset.Dead || (v == bigset.Live) != slices.Contains(got.Live, dots[i]) {
@@ -284,7 +284,7 @@ func TestDotStatusMeanwhile(t *testing.T) {
 func digests(t rapid.TB, s *engine.Store, first, last keyscheme.Slot) map[string][16]byte {
 	t.Helper()
 	all, before := map[string][16]byte{}, bigset.SetDigest{}
-	for d, err := range s.Digests(bg, first, last) {
+	for d, err := range s.Replica().Digests(bg, first, last) {
 		must(t, err, "digests")
 		if d.Slot != keyscheme.SetSlot(d.Name) || d.Slot < first || d.Slot > last {
 			t.Fatalf("set %q in slot %08x of %08x to %08x", d.Name, d.Slot, first, last)
@@ -335,7 +335,7 @@ func TestDigests(t *testing.T) {
 	same(true)
 	ranges := func(s *engine.Store, first, last keyscheme.Slot, parts int) (sum []bigset.RangeDigest) {
 		t.Helper()
-		all, err := s.RangeDigests(bg, first, last, parts)
+		all, err := s.Replica().RangeDigests(bg, first, last, parts)
 		must(t, err, "digests of ranges")
 		for _, r := range all { // each has the sets that are in its slots
 			if n := len(digests(t, s, r.First, r.Last)); uint64(n) != r.Sets || (n == 0) != (r.Sum == [16]byte{}) {
@@ -365,11 +365,11 @@ func TestDigests(t *testing.T) {
 		t.Errorf("the range of one slot: %+v", r)
 	}
 	for _, parts := range []int{0, bigset.RangePartsMax + 1} {
-		if _, err := a.store.RangeDigests(bg, 0, 9, parts); !errors.Is(err, bigset.ErrRequest) {
+		if _, err := a.store.Replica().RangeDigests(bg, 0, 9, parts); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%d parts: %v", parts, err)
 		}
 	}
-	if _, err := a.store.RangeDigests(bg, 2, 1, 3); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := a.store.Replica().RangeDigests(bg, 2, 1, 3); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no range: %v", err)
 	}
 	half := keyscheme.SlotMax / 2
@@ -386,7 +386,7 @@ func TestDigests(t *testing.T) {
 	same(false) // the other knows that it is dead
 	a.facts(t, bigset.Facts{Set: []byte("s"), Dead: clock.Of(x)}, bigset.NoSync)
 	same(true)
-	for _, err := range a.store.Digests(bg, 2, 1) {
+	for _, err := range a.store.Replica().Digests(bg, 2, 1) {
 		if !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("no range: %v", err)
 		}

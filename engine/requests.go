@@ -193,19 +193,19 @@ func (s *Store) checkRequest(o bigset.WriteOptions) error {
 // would be answered with the events that the request became, or be refused because the id belongs to another request.
 // Writes of the set that were queued before are done when it returns. It changes nothing; what it found need not be
 // durable yet. Its errors are those with which any Write with that id would be refused, including bigset.ErrFailed.
-func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, err error) {
-	if err := s.checkRequest(bigset.WriteOptions{Request: id}); err != nil {
+func (r Replica) KnowsRequest(ctx context.Context, name, id []byte) (known bool, err error) {
+	if err := r.s.checkRequest(bigset.WriteOptions{Request: id}); err != nil {
 		return false, err
 	}
-	err = s.usingSet(ctx, name, func(st *set) error {
+	err = r.s.usingSet(ctx, name, func(st *set) error {
 		if len(id) == 0 {
 			return nil
 		}
-		return s.holding(st, func() error {
-			if err := s.db.Writable(); err != nil {
+		return r.s.holding(st, func() error {
+			if err := r.s.db.Writable(); err != nil {
 				return err
 			}
-			kept, err := s.recall(st, id)
+			kept, err := r.s.recall(st, id)
 			if err != nil {
 				return fmt.Errorf("engine: look for a request to %q: %w", name, lsm.DiskError(err))
 			}

@@ -69,12 +69,12 @@ func TestRequestComesAgain(t *testing.T) {
 	if st := a.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
 		t.Errorf("again: %+v, was %+v", st, was)
 	}
-	must(t, b.store.ApplyDelta(bg, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+	must(t, b.store.Replica().ApplyDelta(bg, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 	rm, err := b.store.Remove(bg, []byte("s"), [][]byte{[]byte("x")}, bigset.WriteOptions{})
 	must(t, err, "remove")
 	sameResult(t, b.asked(t, "id", bigset.NoSync, ops...), first)
 	b.has(t, "x", false)
-	must(t, a.store.ApplyDelta(bg, rm.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+	must(t, a.store.Replica().ApplyDelta(bg, rm.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 	sameResult(t, a.asked(t, "id", bigset.NoSync, ops...), first)
 	a.has(t, "x", false)
 	a.asked(t, "another", bigset.NoSync, addOp("x"))
@@ -99,12 +99,12 @@ func TestKnowsRequest(t *testing.T) {
 	}
 	knows := func(p *pair, set, id string, want bool, wantErr error) {
 		t.Helper()
-		if got, err := p.store.KnowsRequest(bg, []byte(set), []byte(id)); got != want || !errors.Is(err, wantErr) {
+		if got, err := p.store.Replica().KnowsRequest(bg, []byte(set), []byte(id)); got != want || !errors.Is(err, wantErr) {
 			t.Errorf("%s knows %q to %.10q: %v, %v, want %v, %v", p.label, id, set, got, err, want, wantErr)
 		}
 	}
 	knows(a, "s", "id", false, nil)
-	if _, err := a.store.State(bg, []byte("s")); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := a.store.Replica().State(bg, []byte("s")); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("asking has made a set: %v", err)
 	}
 	first := a.asked(t, "id", bigset.NoSync, addOp("x"))
@@ -115,7 +115,7 @@ func TestKnowsRequest(t *testing.T) {
 	}
 	knows(a, "other", "id", false, nil)
 	knows(b, "s", "id", false, nil)
-	must(t, b.store.ApplyDelta(bg, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
+	must(t, b.store.Replica().ApplyDelta(bg, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "apply")
 	knows(b, "s", "id", true, nil)
 	knows(a, "", "id", false, bigset.ErrRequest)
 	knows(a, strings.Repeat("s", bigset.SetNameBytesMax+1), "id", false, bigset.ErrLimit)
@@ -130,7 +130,7 @@ func TestKnowsRequest(t *testing.T) {
 		}()
 		<-settled(a)
 		go func() {
-			known, err := a.store.KnowsRequest(bg, []byte("s"), []byte("queued"))
+			known, err := a.store.Replica().KnowsRequest(bg, []byte("s"), []byte("queued"))
 			answer <- known && err == nil
 		}()
 		<-settled(a)
@@ -215,11 +215,11 @@ func TestRequestsRefused(t *testing.T) {
 		}
 	}
 	d := bigset.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd}}, Request: long}
-	if err := p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrLimit) {
+	if err := p.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("delta: %v", err)
 	}
 	d.Request, d.Items[0].Wide = long[:1], clock.Of()
-	if err := p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrDelta) {
+	if err := p.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrDelta) {
 		t.Errorf("delta with a wide context: %v", err)
 	}
 	if st := p.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {

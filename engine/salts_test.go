@@ -103,7 +103,7 @@ func (m *minter) open(t rapid.TB) {
 func (w *minters) actorsOf(m *minter) map[string]clock.Actor {
 	actors := map[string]clock.Actor{}
 	for _, name := range w.names {
-		actors[name] = m.store.ActorOf([]byte(name))
+		actors[name] = m.store.Replica().ActorOf([]byte(name))
 	}
 	return actors
 }
@@ -158,7 +158,7 @@ func (w *minters) write(t *rapid.T) {
 		w.minted[id] = true
 	}
 	w.deltas = append(w.deltas, r.Delta)
-	must(t, w.replica.ApplyDelta(bg, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "the replica applies a delta")
+	must(t, w.replica.Replica().ApplyDelta(bg, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}), "the replica applies a delta")
 }
 
 // drop drops the range of some sets.
@@ -182,7 +182,7 @@ func (w *minters) dropRange(t *rapid.T, m *minter, first, last int) {
 		percent, seed := drawSurvival(t)
 		crash = m.disk.CrashAt(rapid.Int64Range(0, 20).Draw(t, "at disk operation"), percent, seed)
 	}
-	must(t, m.store.DropRange(bg, keyscheme.SetSlot([]byte(w.names[first])), keyscheme.SetSlot([]byte(w.names[last]))), m.label+": drop range")
+	must(t, m.store.Replica().DropRange(bg, keyscheme.SetSlot([]byte(w.names[first])), keyscheme.SetSlot([]byte(w.names[last]))), m.label+": drop range")
 	w.drops++
 	if crash != nil {
 		if left := crash(); left != nil {
@@ -192,7 +192,7 @@ func (w *minters) dropRange(t *rapid.T, m *minter, first, last int) {
 	}
 	w.expect(t, m, w.names[first:last+1])
 	for _, name := range w.names[first : last+1] {
-		if _, err := m.store.State(bg, []byte(name)); !errors.Is(err, bigset.ErrNotFound) {
+		if _, err := m.store.Replica().State(bg, []byte(name)); !errors.Is(err, bigset.ErrNotFound) {
 			t.Fatalf("%s: %q was dropped: %v", m.label, name, err)
 		}
 	}
@@ -212,9 +212,9 @@ func (w *minters) copyTo(t rapid.TB, m *minter, set string, bytesMax int) {
 	}
 	must(t, err, "read the replica")
 	for after, done := []byte(nil), false; !done; {
-		s, err := w.replica.ExportPortion(bg, []byte(set), after, bytesMax)
+		s, err := w.replica.Replica().ExportPortion(bg, []byte(set), after, bytesMax)
 		must(t, err, "export")
-		_, err = m.store.IngestPortion(bg, s)
+		_, err = m.store.Replica().IngestPortion(bg, s)
 		must(t, err, m.label+": ingest")
 		after, done = s.Bound, s.Done
 	}
@@ -231,7 +231,7 @@ func (w *minters) deliver(t *rapid.T) {
 		t.Skip("no delta yet")
 	}
 	m := w.store(t)
-	must(t, m.store.ApplyDelta(bg, rapid.SampledFrom(w.deltas).Draw(t, "delta"), bigset.ApplyOptions{Durability: drawDurability(t)}), m.label+": apply")
+	must(t, m.store.Replica().ApplyDelta(bg, rapid.SampledFrom(w.deltas).Draw(t, "delta"), bigset.ApplyOptions{Durability: drawDurability(t)}), m.label+": apply")
 }
 
 // close closes a store in order and opens it again.
@@ -301,12 +301,12 @@ func TestOwnDotsAfterDrop(t *testing.T) {
 	for _, name := range [][]byte{set, other} {
 		p.all(t, string(name), keyscheme.OpAdd, elementNames(0, 40), bigset.NoSync)
 	}
-	former, slot := p.store.ActorOf(set), keyscheme.SetSlot(set)
+	former, slot := p.store.Replica().ActorOf(set), keyscheme.SetSlot(set)
 	p.dropRange(t, slot, slot)
 	p.dropRange(t, slot+1, slot+1) // the newest actor is another set's
-	own := p.store.ActorOf(set)
-	if own == former || p.store.ActorOf(other) != former || p.store.Actor() == own {
-		t.Fatalf("actors %x after %x, %x, newest %x", string(own), string(former), string(p.store.ActorOf(other)), string(p.store.Actor()))
+	own := p.store.Replica().ActorOf(set)
+	if own == former || p.store.Replica().ActorOf(other) != former || p.store.Replica().Actor() == own {
+		t.Fatalf("actors %x after %x, %x, newest %x", string(own), string(former), string(p.store.Replica().ActorOf(other)), string(p.store.Replica().Actor()))
 	}
 	p.all(t, "s", keyscheme.OpAdd, []string{"mine"}, bigset.NoSync)
 	portion := func(a clock.Actor, first uint64, keys int) *bigset.Portion {
@@ -337,22 +337,22 @@ func TestOwnDotsAfterDrop(t *testing.T) {
 			return err
 		}},
 		{"a delta", bigset.ErrDelta, func(a clock.Actor, n uint64) error {
-			return p.store.ApplyDelta(bg, bigset.Delta{Set: set, Actor: a, First: n, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("d")}}}, bigset.ApplyOptions{Durability: bigset.NoSync})
+			return p.store.Replica().ApplyDelta(bg, bigset.Delta{Set: set, Actor: a, First: n, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("d")}}}, bigset.ApplyOptions{Durability: bigset.NoSync})
 		}},
 		{"facts", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Keys: []fold.Element{element("f", clock.Dot{Actor: a, Counter: n})}}, bigset.ApplyOptions{Durability: bigset.NoSync})
+			_, err := p.store.Replica().ApplyFacts(bg, bigset.Facts{Set: set, Keys: []fold.Element{element("f", clock.Dot{Actor: a, Counter: n})}}, bigset.ApplyOptions{Durability: bigset.NoSync})
 			return err
 		}},
 		{"a death", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: a, Counter: n})}, bigset.ApplyOptions{Durability: bigset.NoSync})
+			_, err := p.store.Replica().ApplyFacts(bg, bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: a, Counter: n})}, bigset.ApplyOptions{Durability: bigset.NoSync})
 			return err
 		}},
 		{"a portion of few keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.IngestPortion(bg, portion(a, n, 1))
+			_, err := p.store.Replica().IngestPortion(bg, portion(a, n, 1))
 			return err
 		}},
 		{"a portion of many keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.IngestPortion(bg, portion(a, n, 30))
+			_, err := p.store.Replica().IngestPortion(bg, portion(a, n, 30))
 			return err
 		}},
 	} {

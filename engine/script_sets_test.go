@@ -124,7 +124,7 @@ func (p *scriptStore) dropRangeCmd(l *scriptLine) string {
 		first = keyscheme.SetSlot([]byte(set))
 		last = first
 	}
-	if err := p.DropRange(bg, first, last); err != nil {
+	if err := p.Replica().DropRange(bg, first, last); err != nil {
 		return p.failedBy(err)
 	}
 	p.know()
@@ -137,7 +137,7 @@ func (p *scriptStore) applyCmd(l *scriptLine) string {
 		l.fatal("no such delta")
 	}
 	before := p.state(d.Set)
-	if err := p.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: oneOf(l, "durability", scriptDurabilities)}); err != nil {
+	if err := p.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: oneOf(l, "durability", scriptDurabilities)}); err != nil {
 		return p.failedBy(err)
 	}
 	return p.sc.grownText(before, p.state(d.Set))
@@ -145,7 +145,7 @@ func (p *scriptStore) applyCmd(l *scriptLine) string {
 
 // state is what a store knows of a set; of one that it has never heard of it knows nothing.
 func (p *scriptStore) state(set []byte) bigset.State {
-	s, err := p.State(bg, set)
+	s, err := p.Replica().State(bg, set)
 	if err != nil {
 		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
@@ -159,12 +159,12 @@ func (p *scriptStore) learnCmd(l *scriptLine) string {
 		l.fatal("from whom")
 	}
 	var out strings.Builder
-	for f, err := range from.Locate(bg, set, lacking(p.state(set), from.state(set))) {
+	for f, err := range from.Replica().Locate(bg, set, lacking(p.state(set), from.state(set))) {
 		if err != nil {
 			return p.failedBy(err)
 		}
 		fmt.Fprintf(&out, "keys %s dead %s\n", p.sc.elementsText(f.Keys), p.sc.clockText(f.Dead))
-		res, err := p.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.Sync})
+		res, err := p.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.Sync})
 		if err != nil {
 			return out.String() + p.failedBy(err)
 		}
@@ -185,11 +185,11 @@ func (p *scriptStore) copyCmd(l *scriptLine) string {
 	return p.during(l, func() string {
 		out := ""
 		for after, done := []byte(nil), false; !done; {
-			portion, err := from.ExportPortion(bg, set, after, 1<<20)
+			portion, err := from.Replica().ExportPortion(bg, set, after, 1<<20)
 			if err != nil {
 				return out + p.failedBy(err)
 			}
-			res, err := p.IngestPortion(bg, portion)
+			res, err := p.Replica().IngestPortion(bg, portion)
 			if err != nil {
 				return out + p.failedBy(err)
 			}
@@ -222,16 +222,16 @@ func (p *scriptStore) healCmd(l *scriptLine) string {
 		l.fatal("from whom")
 	}
 	return p.during(l, func() string {
-		lost, err := p.Lost(bg, set)
+		lost, err := p.Replica().Lost(bg, set)
 		if err != nil {
 			return p.failedBy(err)
 		}
 		out := "lost: " + p.sc.clockText(lost) + "\n"
-		for f, err := range from.Locate(bg, set, lost) {
+		for f, err := range from.Replica().Locate(bg, set, lost) {
 			if err != nil {
 				return out + p.failedBy(err)
 			}
-			r, err := p.Heal(bg, f, nil)
+			r, err := p.Replica().Heal(bg, f, nil)
 			if err != nil {
 				return out + p.failedBy(err)
 			}
@@ -320,7 +320,7 @@ func (p *scriptStore) setsCmd(l *scriptLine) string {
 }
 
 func (p *scriptStore) knowsCmd(l *scriptLine) string {
-	known, err := p.KnowsRequest(bg, []byte(l.need("a set")), []byte(l.need("an id")))
+	known, err := p.Replica().KnowsRequest(bg, []byte(l.need("a set")), []byte(l.need("an id")))
 	if err != nil {
 		return p.failedBy(err)
 	}

@@ -24,7 +24,7 @@ import (
 
 // know gives the store's actor a name, if it is new: that of the store, with one ' for each actor that it had before.
 func (p *scriptStore) know() {
-	a := p.Actor()
+	a := p.Replica().Actor()
 	if p.sc.actors[a] != "" {
 		return
 	}

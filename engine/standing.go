@@ -4,34 +4,29 @@ import (
 	"context"
 	"fmt"
 
+	"bigset/clock"
 	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
 )
 
 // Identity returns the identity of the disk. It survives stops, clean or not, and DropRange. A folder that was
 // copied, restored, or replaced by an older copy has another one. It is not the actor that mints dots (Actor), which
 // changes with each unclean stop. It is on disk after the first write. The caller must not change it.
-func (s *Store) Identity() []byte { return s.db.DiskID() }
+func (r Replica) Identity() []byte { return r.s.db.DiskID() }
 
-// FormatNewest is the format of a new store, and of one that was upgraded.
-const FormatNewest = lsm.FormatNewest
+// Actor returns the newest actor under which this store mints dots. It changes after each DropRange, and after an
+// open of a store that was not closed cleanly or whose folder is a copy. Sets outside of dropped ranges mint under an
+// older one: see ActorOf.
+func (r Replica) Actor() clock.Actor { return r.s.db.Actor() }
 
-// Format returns the number of the store's format: FormatNewest, or the previous one if an older program created the
-// store.
-func (s *Store) Format() int { return s.db.Format() }
+// ActorOf returns the actor under which this store mints the dots of a set until the store is closed or the set is dropped with its range.
+func (r Replica) ActorOf(name []byte) clock.Actor { return r.s.db.ActorAt(keyscheme.SetSlot(name)) }
 
-// Upgrade brings a store of an older format to the newest one, which is on disk when Upgrade returns. Programs that
-// do not know that format refuse the store from then on. Until then the program that created the store can open and
-// write it. A crash, or an error, leaves a store of one format or of the other, and Upgrade may be called again.
-func (s *Store) Upgrade(ctx context.Context) error {
-	if err := s.db.Enter(); err != nil {
-		return err
-	}
-	defer s.db.Leave()
-	if err := s.db.Upgrade(ctx); err != nil {
-		return fmt.Errorf("engine: upgrade: %w", lsm.DiskError(err))
-	}
-	return nil
-}
+// KeepsContexts reports whether the store was opened with Options.KeepContexts.
+func (r Replica) KeepsContexts() bool { return r.s.opt.KeepContexts }
+
+// Keyring returns the keys that seal this store's context tokens. They are created with the store and live as long.
+func (r Replica) Keyring() keyscheme.Keyring { return r.s.db.Keyring() }
 
 // Promise is a kind of acknowledgement that a crash may take back.
 type Promise byte
@@ -51,18 +46,18 @@ const (
 // (PromiseFiltersMemory) or log (PromiseFiltersLog). Filters that exist only in memory promise nothing. The first
 // call after an open costs a synced write, each later one an atomic load. A close that wrote everything from memory
 // ends all promises.
-func (s *Store) Promise(p Promise) error { return s.db.Promise(lsm.Promise(p)) }
+func (r Replica) Promise(p Promise) error { return r.s.db.Promise(lsm.Promise(p)) }
 
 // MayLack reports whether acknowledged changes of sets, or of filters, may be missing because of a crash. It stays
 // true until MadeGood is called. A store that syncs what it acknowledges never lacks anything.
-func (s *Store) MayLack() (sets, filters bool) {
-	lacks := s.db.Lacks()
+func (r Replica) MayLack() (sets, filters bool) {
+	lacks := r.s.db.Lacks()
 	return lacks&lsm.PromiseSets != 0, lacks&(lsm.PromiseFiltersMemory|lsm.PromiseFiltersLog) != 0
 }
 
 // MadeGood records on disk that nothing is missing any more, of sets or of filters, because other replicas have sent
 // it.
-func (s *Store) MadeGood(sets, filters bool) error {
+func (r Replica) MadeGood(sets, filters bool) error {
 	var p lsm.Promise
 	if sets {
 		p |= lsm.PromiseSets
@@ -70,7 +65,7 @@ func (s *Store) MadeGood(sets, filters bool) error {
 	if filters {
 		p |= lsm.PromiseFiltersMemory | lsm.PromiseFiltersLog
 	}
-	return s.db.MadeGood(p)
+	return r.s.db.MadeGood(p)
 }
 
 // Meta names a value that the store keeps for its owner, on disk.
@@ -90,12 +85,12 @@ func MetaFiltersPage(page byte) Meta { return MetaFilters + Meta([]byte{page}) }
 // SetMeta stores a value of at most 4 MiB, under a name of 1 or 2 bytes, outside all slots: DropRange leaves it
 // alone, and a checkpoint includes it. It is on disk when SetMeta returns. Restored and copied stores have it too:
 // compare Identity to find out whose it was.
-func (s *Store) SetMeta(ctx context.Context, k Meta, value []byte) error {
-	if err := s.db.SetMeta(ctx, k, value); err != nil {
+func (r Replica) SetMeta(ctx context.Context, k Meta, value []byte) error {
+	if err := r.s.db.SetMeta(ctx, k, value); err != nil {
 		return fmt.Errorf("engine: keep metadata %q: %w", k, lsm.DiskError(err))
 	}
 	return nil
 }
 
 // Meta returns a value, or nil. The result belongs to the caller.
-func (s *Store) Meta(k Meta) ([]byte, error) { return s.db.Meta(k) }
+func (r Replica) Meta(k Meta) ([]byte, error) { return r.s.db.Meta(k) }

@@ -32,20 +32,20 @@ func TestStanding(t *testing.T) {
 	}
 	lacks := func(s *Store, sets, filters bool) {
 		t.Helper()
-		if gotSets, gotFilters := s.MayLack(); gotSets != sets || gotFilters != filters {
+		if gotSets, gotFilters := s.Replica().MayLack(); gotSets != sets || gotFilters != filters {
 			t.Errorf("may lack %v %v, want %v %v", gotSets, gotFilters, sets, filters)
 		}
 	}
 	s := open(disk)
-	id, actor := bytes.Clone(s.Identity()), s.Actor()
-	if err := s.SetMeta(ctx, MetaCluster, []byte("map")); err != nil {
+	id, actor := bytes.Clone(s.Replica().Identity()), s.Replica().Actor()
+	if err := s.Replica().SetMeta(ctx, MetaCluster, []byte("map")); err != nil {
 		t.Fatal(err)
 	}
 	add(s)
 	crash := func(promises ...Promise) *Store {
 		t.Helper()
 		for _, p := range promises {
-			if err := s.Promise(p); err != nil {
+			if err := s.Replica().Promise(p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -58,17 +58,17 @@ func TestStanding(t *testing.T) {
 	}
 	s = crash()
 	lacks(s, false, false)
-	if !bytes.Equal(s.Identity(), id) || s.Actor() == actor {
-		t.Errorf("after a crash: identity %x of %x, actor %x of %x", s.Identity(), id, string(s.Actor()), string(actor))
+	if !bytes.Equal(s.Replica().Identity(), id) || s.Replica().Actor() == actor {
+		t.Errorf("after a crash: identity %x of %x, actor %x of %x", s.Replica().Identity(), id, string(s.Replica().Actor()), string(actor))
 	}
-	if v, err := s.Meta(MetaCluster); err != nil || string(v) != "map" {
+	if v, err := s.Replica().Meta(MetaCluster); err != nil || string(v) != "map" {
 		t.Errorf("metadata after a crash: %q, %v", v, err)
 	}
-	if err := s.DropRange(ctx, 0, keyscheme.SlotMax); err != nil {
+	if err := s.Replica().DropRange(ctx, 0, keyscheme.SlotMax); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := s.Meta(MetaCluster); err != nil || string(v) != "map" || !bytes.Equal(s.Identity(), id) {
-		t.Errorf("after a drop of all: %q, %v, identity %x", v, err, s.Identity())
+	if v, err := s.Replica().Meta(MetaCluster); err != nil || string(v) != "map" || !bytes.Equal(s.Replica().Identity(), id) {
+		t.Errorf("after a drop of all: %q, %v, identity %x", v, err, s.Replica().Identity())
 	}
 	s = crash(PromiseFiltersLog) // the machine was not started again
 	lacks(s, false, false)
@@ -81,17 +81,17 @@ func TestStanding(t *testing.T) {
 	}
 	s = open(disk)
 	lacks(s, true, true)
-	if err := s.MadeGood(true, false); err != nil {
+	if err := s.Replica().MadeGood(true, false); err != nil {
 		t.Fatal(err)
 	}
 	s = crash()
 	lacks(s, false, true)
-	if err := s.MadeGood(true, true); err != nil {
+	if err := s.Replica().MadeGood(true, true); err != nil {
 		t.Fatal(err)
 	}
 	s = crash()
 	lacks(s, false, false)
-	if err := s.Promise(PromiseSets); err != nil {
+	if err := s.Replica().Promise(PromiseSets); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil { // in order: nothing is lost
@@ -122,11 +122,11 @@ func TestStandingOfCopy(t *testing.T) {
 		return s
 	}
 	s := open("db")
-	id := bytes.Clone(s.Identity())
-	if err := s.SetNote(ctx, "note", 0, keyscheme.SlotMax, []byte("kept"), bigset.Sync); err != nil {
+	id := bytes.Clone(s.Replica().Identity())
+	if err := s.Replica().SetNote(ctx, "note", 0, keyscheme.SlotMax, []byte("kept"), bigset.Sync); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetMeta(ctx, MetaCluster, []byte("map")); err != nil {
+	if err := s.Replica().SetMeta(ctx, MetaCluster, []byte("map")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -136,24 +136,24 @@ func TestStandingOfCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open("copy")
-	other := bytes.Clone(s.Identity())
+	other := bytes.Clone(s.Replica().Identity())
 	if bytes.Equal(other, id) {
 		t.Errorf("a restored store is the disk %x, which it was copied from", id)
 	}
-	if err := s.SetMeta(ctx, MetaFilled, []byte("now")); err != nil {
+	if err := s.Replica().SetMeta(ctx, MetaFilled, []byte("now")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = open("copy")
-	if !bytes.Equal(s.Identity(), other) {
-		t.Errorf("identity %x after a close in order, it was %x", s.Identity(), other)
+	if !bytes.Equal(s.Replica().Identity(), other) {
+		t.Errorf("identity %x after a close in order, it was %x", s.Replica().Identity(), other)
 	}
-	if v, err := s.Meta(MetaCluster); err != nil || string(v) != "map" {
+	if v, err := s.Replica().Meta(MetaCluster); err != nil || string(v) != "map" {
 		t.Errorf("metadata of a restored store: %q, %v", v, err)
 	}
-	if v, err := s.Note(ctx, "note"); err != nil || v != nil {
+	if v, err := s.Replica().Note(ctx, "note"); err != nil || v != nil {
 		t.Errorf("a note was copied: %q, %v", v, err)
 	}
 	if err := s.Close(); err != nil {
@@ -175,10 +175,10 @@ func TestMetaBounds(t *testing.T) {
 		bytes int
 		want  error
 	}{{"", 1, bigset.ErrRequest}, {"abc", 1, bigset.ErrLimit}, {"c", 4<<20 + 1, bigset.ErrLimit}, {"ab", 4 << 20, nil}, {MetaFiltersPage(255), 0, nil}} {
-		if err := s.SetMeta(ctx, tt.name, make([]byte, tt.bytes)); !errors.Is(err, tt.want) {
+		if err := s.Replica().SetMeta(ctx, tt.name, make([]byte, tt.bytes)); !errors.Is(err, tt.want) {
 			t.Errorf("%d bytes under %q: %v, want %v", tt.bytes, tt.name, err, tt.want)
 		}
-		if value, err := s.Meta(tt.name); err != nil || tt.want == nil && len(value) != tt.bytes || tt.want != nil && value != nil {
+		if value, err := s.Replica().Meta(tt.name); err != nil || tt.want == nil && len(value) != tt.bytes || tt.want != nil && value != nil {
 			t.Errorf("under %q are %d bytes, %v", tt.name, len(value), err)
 		}
 	}

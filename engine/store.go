@@ -13,10 +13,10 @@ import (
 	"bigset/engine/filters"
 	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
-	"bigset/keyscheme"
 )
 
-// Store keeps sets in a folder. All its methods may be called by any number of goroutines.
+// Store keeps sets in a folder. All its methods may be called by any number of goroutines. What replicas and servers
+// need besides is in Replica, bloom filters are in Filters, and tokens for clients in Tokens.
 type Store struct {
 	opt      *Options
 	record   compaction.Record
@@ -182,14 +182,6 @@ func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 // failure, but what they show of the last writes may be gone after the next open.
 func (s *Store) Failed() error { return s.db.Writable() }
 
-// Actor returns the newest actor under which this store mints dots. It changes after each DropRange, and after an
-// open of a store that was not closed cleanly or whose folder is a copy. Sets outside of dropped ranges mint under an
-// older one: see ActorOf.
-func (s *Store) Actor() clock.Actor { return s.db.Actor() }
-
-// ActorOf returns the actor under which this store mints the dots of a set until the store is closed or the set is dropped with its range.
-func (s *Store) ActorOf(name []byte) clock.Actor { return s.db.ActorAt(keyscheme.SetSlot(name)) }
-
 // actorOf returns the actor under which this store mints the dots of a set.
 func (s *Store) actorOf(st *set) clock.Actor { return s.db.ActorAt(st.prefix.Slot()) }
 
@@ -199,15 +191,30 @@ func (s *Store) Record() compaction.Record { return s.record }
 // Strategy returns how dead keys leave the disk.
 func (s *Store) Strategy() compaction.Strategy { return s.strategy }
 
-// KeepsContexts reports whether the store was opened with Options.KeepContexts.
-func (s *Store) KeepsContexts() bool { return s.opt.KeepContexts }
-
 // Tokens creates and opens the context tokens of a set. They are sealed with keys of this store; only this store
 // accepts them, for as long as it lives. A Tokens is for one goroutine, and cheap: create one for each request.
 func (s *Store) Tokens(set []byte) *bigset.Tokens { return bigset.NewTokens(s.db.Keyring(), set) }
 
-// Keyring returns the keys that seal this store's context tokens. They are created with the store and live as long.
-func (s *Store) Keyring() keyscheme.Keyring { return s.db.Keyring() }
+// FormatNewest is the format of a new store, and of one that was upgraded.
+const FormatNewest = lsm.FormatNewest
+
+// Format returns the number of the store's format: FormatNewest, or the previous one if an older program created the
+// store.
+func (s *Store) Format() int { return s.db.Format() }
+
+// Upgrade brings a store of an older format to the newest one, which is on disk when Upgrade returns. Programs that
+// do not know that format refuse the store from then on. Until then the program that created the store can open and
+// write it. A crash, or an error, leaves a store of one format or of the other, and Upgrade may be called again.
+func (s *Store) Upgrade(ctx context.Context) error {
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
+	if err := s.db.Upgrade(ctx); err != nil {
+		return fmt.Errorf("engine: upgrade: %w", lsm.DiskError(err))
+	}
+	return nil
+}
 
 // Dir returns the store's folder.
 func (s *Store) Dir() string { return s.db.Dir() }

@@ -233,12 +233,12 @@ func (p *pair) survivor(t *testing.T, label string, left *testkit.Disk) int {
 func TestIncarnation(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	first := p.store.Actor()
+	first := p.store.Replica().Actor()
 	r := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.NoSync)
 	if n := p.lose(t, p.disk.CrashClone(0, 0)); n != 1 {
 		t.Fatalf("%d batches lost, want the one", n)
 	}
-	second := p.store.Actor()
+	second := p.store.Replica().Actor()
 	if second == first {
 		t.Fatalf("actor %x again after a crash", string(first))
 	}
@@ -247,8 +247,8 @@ func TestIncarnation(t *testing.T) {
 	p.check(t)
 	p.close(t)
 	p.open(t)
-	if p.store.Actor() != second {
-		t.Fatalf("actor %x after a clean close of %x", string(p.store.Actor()), string(second))
+	if p.store.Replica().Actor() != second {
+		t.Fatalf("actor %x after a clean close of %x", string(p.store.Replica().Actor()), string(second))
 	}
 	got := p.all(t, "s", keyscheme.OpAdd, []string{"c"}, bigset.Sync)
 	if want := (clock.Dot{Actor: second, Counter: 2}); got.Dots[0] != want {

@@ -45,7 +45,7 @@ func damage(t *testing.T, record compaction.Record, plant func(d *damaged)) *eng
 		_, err = s.Remove(bg, []byte(set), bytes.Fields([]byte("x y")), bigset.WriteOptions{})
 		must(t, err, "remove")
 	}
-	d := &damaged{prefix: keyscheme.NewPrefix([]byte("s")), actor: s.Actor()}
+	d := &damaged{prefix: keyscheme.NewPrefix([]byte("s")), actor: s.Replica().Actor()}
 	d.seen, d.dead, err = s.SeenAndDead([]byte("s"))
 	must(t, err, "clocks")
 	d.seen, d.dead = d.seen.Clone(), d.dead.Clone()

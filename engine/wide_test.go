@@ -224,7 +224,7 @@ func TestWideResolved(t *testing.T) {
 	seen := p.context(t, "s")
 	newest := p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
 	r := p.one(t, keyscheme.OpRemove, "x", bigset.SawAll(seen))
-	if want := []clock.Dot{{Actor: p.store.Actor(), Counter: 1}}; !slices.Equal(r.Delta.Items[0].Context, want) || r.Delta.Items[0].Wide != nil {
+	if want := []clock.Dot{{Actor: p.store.Replica().Actor(), Counter: 1}}; !slices.Equal(r.Delta.Items[0].Context, want) || r.Delta.Items[0].Wide != nil {
 		t.Errorf("resolved to %+v, want %v", r.Delta.Items[0], want)
 	}
 	if r := p.one(t, keyscheme.OpRemove, "z", bigset.SawAll(seen)); !r.Delta.Empty() {
@@ -248,7 +248,7 @@ func TestWideRefused(t *testing.T) {
 	p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
 	wide := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
 	delta := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 2, Items: []bigset.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: wide}}}
-	own := clock.Of(clock.Dot{Actor: p.store.Actor(), Counter: 2})
+	own := clock.Of(clock.Dot{Actor: p.store.Replica().Actor(), Counter: 2})
 	ahead := delta
 	ahead.Items = []bigset.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: own}}
 	huge := &clock.Clock{}
@@ -261,12 +261,12 @@ func TestWideRefused(t *testing.T) {
 	}
 	for what, c := range map[string]struct{ err, want error }{
 		"a dot that was never issued":            {write(own), bigset.ErrContext},
-		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, bigset.ApplyOptions{Durability: bigset.NoSync}), bigset.ErrDelta},
+		"a delta with one":                       {p.store.Replica().ApplyDelta(bg, ahead, bigset.ApplyOptions{Durability: bigset.NoSync}), bigset.ErrDelta},
 		"a huge context":                         {write(huge), bigset.ErrLimit},
 		"a remove that has seen nothing at all":  {write(&clock.Clock{}), nil},
 		"a strategy that deletes by point":       {pointDeletesUnresolved(), compaction.ErrStrategy},
 		"a wide delta where none is to be open":  {resolvedApply(t, delta), bigset.ErrDelta},
-		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, bigset.ApplyOptions{Durability: bigset.NoSync}), nil},
+		"a wide delta where they may, the first": {p.store.Replica().ApplyDelta(bg, delta, bigset.ApplyOptions{Durability: bigset.NoSync}), nil},
 	} {
 		if !errors.Is(c.err, c.want) || (c.err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", what, c.err, c.want)
@@ -284,7 +284,7 @@ func resolvedApply(t *testing.T, d bigset.Delta) error {
 	p := newPair("closed")
 	p.open(t)
 	defer p.close(t)
-	return p.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync})
+	return p.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync})
 }
 
 // TestFoldPassCrashes crashes at every disk operation of a fold pass: the answers are the same after it, and the pass that

@@ -33,7 +33,7 @@ func afterCut(t *testing.T, disk *testkit.Disk, dir, set string, elements ...str
 	for i := range found {
 		has[i] = found[i].Present()
 	}
-	lacks, _ = s.MayLack()
+	lacks, _ = s.Replica().MayLack()
 	return has, lacks
 }
 
@@ -103,7 +103,7 @@ func TestSetDurabilityInCluster(t *testing.T) {
 			epoch := nodes[0].member.Status().Epoch
 			redis(t, nodes[0], "SADD s a b c", ":3\r\n")
 			eventually(t, "all have it", func() bool {
-				s, err := nodes[2].store.Load().State(t.Context(), []byte("s"))
+				s, err := nodes[2].store.Load().Replica().State(t.Context(), []byte("s"))
 				return err == nil && s.Seen.Len() == 3
 			})
 			has, lacks := afterCut(t, disks[2], configs[2].DataDir, "s", "a", "b", "c")
@@ -122,9 +122,9 @@ func TestSetDurabilityInCluster(t *testing.T) {
 			if now := n.member.Status().Epoch; (now > epoch) != (d == SetsNo) {
 				t.Errorf("epoch %d, and before the power cut %d", now, epoch)
 			}
-			s, err := n.store.Load().State(t.Context(), []byte("s"))
+			s, err := n.store.Load().Replica().State(t.Context(), []byte("s"))
 			for end := time.Now().Add(20 * time.Second); (err != nil || s.Seen.Len() < 3) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-				s, err = n.store.Load().State(t.Context(), []byte("s"))
+				s, err = n.store.Load().Replica().State(t.Context(), []byte("s"))
 			}
 			if err != nil || s.Seen.Len() != 3 {
 				t.Errorf("it knows %v events, %v", s.Seen, err)

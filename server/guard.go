@@ -16,10 +16,10 @@ func TokenDisk(s *engine.Store) tokens.Disk { return tokenDisk{s} }
 
 type tokenDisk struct{ store *engine.Store }
 
-func (d tokenDisk) Load() ([]byte, error) { return d.store.Meta(engine.MetaTokens) }
+func (d tokenDisk) Load() ([]byte, error) { return d.store.Replica().Meta(engine.MetaTokens) }
 
 func (d tokenDisk) Save(ctx context.Context, list []byte) error {
-	return d.store.SetMeta(ctx, engine.MetaTokens, list)
+	return d.store.Replica().SetMeta(ctx, engine.MetaTokens, list)
 }
 
 // tokenKeeper returns what changes the list: the member of the cluster, or the node alone.

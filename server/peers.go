@@ -250,7 +250,7 @@ type clusterDisk struct{ store *engine.Store }
 
 var _ cluster.Disk = (*clusterDisk)(nil)
 
-func (d *clusterDisk) Identity() []byte { return d.store.Identity() }
+func (d *clusterDisk) Identity() []byte { return d.store.Replica().Identity() }
 
 func (d *clusterDisk) Failed() error { return d.store.Failed() }
 
@@ -282,7 +282,7 @@ func (d *clusterDisk) Load(key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.store.Meta(k)
+	return d.store.Replica().Meta(k)
 }
 
 func (d *clusterDisk) Save(ctx context.Context, key string, value []byte) error {
@@ -290,13 +290,13 @@ func (d *clusterDisk) Save(ctx context.Context, key string, value []byte) error 
 	if err != nil {
 		return err
 	}
-	return d.store.SetMeta(ctx, k, value)
+	return d.store.Replica().SetMeta(ctx, k, value)
 }
 
-func (d *clusterDisk) MayLack() (sets, filters bool) { return d.store.MayLack() }
+func (d *clusterDisk) MayLack() (sets, filters bool) { return d.store.Replica().MayLack() }
 
 func (d *clusterDisk) Certified(_ context.Context, sets, filters bool) error {
-	return d.store.MadeGood(sets, filters)
+	return d.store.Replica().MadeGood(sets, filters)
 }
 
 // HasData reports whether the store contains a set, possibly empty, or a filter.
@@ -309,7 +309,7 @@ func (d *clusterDisk) HasData(ctx context.Context) (bool, error) {
 }
 
 func (d *clusterDisk) Seal() (key, domain []byte) {
-	k := d.store.Keyring()
+	k := d.store.Replica().Keyring()
 	return k.Current[:], k.Domain[:]
 }
 

@@ -57,7 +57,7 @@ func OpenBigset(ctx context.Context, dir, name string, o Options) (*Bigset, erro
 	if b.store, err = engine.Open(dir, eo); err != nil {
 		return nil, err
 	}
-	b.actor = b.store.Actor()
+	b.actor = b.store.Replica().Actor()
 	b.actors.Store(&[]clock.Actor{b.actor})
 	if old, ok := o.Before.(*Bigset); ok {
 		b.actors.Store(old.actors.Load())

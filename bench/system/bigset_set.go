@@ -46,7 +46,7 @@ func (s *BigsetSet) Receive(replica int, elements [][]byte, dots []uint64) error
 	for i := range dots {
 		dots[i] = first + uint64(i)
 	}
-	return s.sys.store.ApplyDelta(s.sys.ctx, d, bigset.ApplyOptions{Durability: s.sys.durability})
+	return s.sys.store.Replica().ApplyDelta(s.sys.ctx, d, bigset.ApplyOptions{Durability: s.sys.durability})
 }
 
 // TakeFirst implements Set.

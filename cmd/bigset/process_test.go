@@ -256,7 +256,7 @@ func TestClosedStoreNeedsNoIncarnation(t *testing.T) {
 	dir := newDir(t)
 	call(t, "", "--dir", dir, "set", "add", "s", "a").want(t, exitOK)
 	actor := func() (a string) {
-		withEngine(t, dir, func(s *engine.Store) { a = string(s.Actor()) })
+		withEngine(t, dir, func(s *engine.Store) { a = string(s.Replica().Actor()) })
 		return a
 	}
 	was := actor()

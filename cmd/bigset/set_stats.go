@@ -28,7 +28,7 @@ node, stop the node and run "bigset stats SET" on its folder.`,
 				return err
 			}
 			return a.either(cmd, atRest, func() error { return a.statsAway(cmd.Context(), set) }, func(s *engine.Store) error {
-				st, err := s.State(cmd.Context(), set)
+				st, err := s.Replica().State(cmd.Context(), set)
 				if err != nil {
 					return err
 				}

@@ -152,7 +152,7 @@ func (s *engineStore) midway(durable bool, f func() error) error {
 	return err
 }
 
-func (s *engineStore) Actor() clock.Actor { return s.host.Store.Actor() }
+func (s *engineStore) Actor() clock.Actor { return s.host.Store.Replica().Actor() }
 
 // durability returns Sync while the disk fails: what is acknowledged without a sync may be lost with the store.
 func (s *engineStore) durability(d bigset.Durability) bigset.Durability {
@@ -173,20 +173,22 @@ func (s *engineStore) Drop(seen *clock.Clock, d bigset.Durability) (bigset.Delta
 }
 
 func (s *engineStore) ApplyDelta(m bigset.Delta, d bigset.Durability) error {
-	return s.midway(d == bigset.Sync, func() error { return s.host.ApplyDelta(bg, m, bigset.ApplyOptions{Durability: s.durability(d)}) })
+	return s.midway(d == bigset.Sync, func() error {
+		return s.host.Replica().ApplyDelta(bg, m, bigset.ApplyOptions{Durability: s.durability(d)})
+	})
 }
 
 func (s *engineStore) ApplyFacts(m bigset.Facts, d bigset.Durability) error {
 	return s.midway(d == bigset.Sync, func() error {
-		_, err := s.host.ApplyFacts(bg, m, bigset.ApplyOptions{Durability: s.durability(d)})
+		_, err := s.host.Replica().ApplyFacts(bg, m, bigset.ApplyOptions{Durability: s.durability(d)})
 		return err
 	})
 }
 
-func (s *engineStore) State() (bigset.State, error) { return s.host.State(bg, s.set) }
+func (s *engineStore) State() (bigset.State, error) { return s.host.Replica().State(bg, s.set) }
 
 func (s *engineStore) Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
-	return s.host.Locate(bg, s.set, dots)
+	return s.host.Replica().Locate(bg, s.set, dots)
 }
 
 func (s *engineStore) Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
@@ -194,21 +196,21 @@ func (s *engineStore) Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 }
 
 func (s *engineStore) Export(after []byte, bytesMax int) (*bigset.Portion, error) {
-	return s.host.ExportPortion(bg, s.set, after, bytesMax)
+	return s.host.Replica().ExportPortion(bg, s.set, after, bytesMax)
 }
 
 func (s *engineStore) Ingest(portion *bigset.Portion) error {
 	s.torn = nil
-	_, err := s.host.IngestPortion(bg, portion)
+	_, err := s.host.Replica().IngestPortion(bg, portion)
 	return err
 }
 
 func (s *engineStore) SetNote(name string, value []byte, d bigset.Durability) error {
 	slot := keyscheme.SetSlot(s.set)
-	return s.midway(d == bigset.Sync, func() error { return s.host.SetNote(bg, name, slot, slot, value, s.durability(d)) })
+	return s.midway(d == bigset.Sync, func() error { return s.host.Replica().SetNote(bg, name, slot, slot, value, s.durability(d)) })
 }
 
-func (s *engineStore) Note(name string) ([]byte, error) { return s.host.Note(bg, name) }
+func (s *engineStore) Note(name string) ([]byte, error) { return s.host.Replica().Note(bg, name) }
 
 // errFaulty says that an operation is not tried while the disk fails.
 var errFaulty = errors.New("sim: the disk fails")
@@ -220,7 +222,7 @@ func (s *engineStore) Leave() error {
 	}
 	s.torn = nil
 	slot := keyscheme.SetSlot(s.set)
-	return s.host.DropRange(bg, slot, slot)
+	return s.host.Replica().DropRange(bg, slot, slot)
 }
 
 // Sync makes everything durable, by a synced write, which follows the others in the log, or by a flush.

@@ -96,7 +96,7 @@ func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compa
 		return err
 	}
 	m.store = &engineStore{host: h, set: c.set, rand: c.script.rand(uint64(1000 + len(c.gone))), some: func(string) {}}
-	c.names.met(c.indexOf(m), h.Actor())
+	c.names.met(c.indexOf(m), h.Replica().Actor())
 	state := peer.Normal
 	if m.joining {
 		state = peer.Joining

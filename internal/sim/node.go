@@ -177,8 +177,8 @@ func (c *cluster) mayCrash(m *member, midway bool) bool {
 
 // joins reports whether a member that has come back has to join.
 func (c *cluster) joins(m *member, old *host) bool {
-	sets, filters := m.store.host.MayLack()
-	return sets || filters || !bytes.Equal(m.store.host.Identity(), old.Identity())
+	sets, filters := m.store.host.Replica().MayLack()
+	return sets || filters || !bytes.Equal(m.store.host.Replica().Identity(), old.Replica().Identity())
 }
 
 // settled reports whether all members are whole under the same epoch, know which filters exist, and have no hints for each other.
@@ -398,14 +398,18 @@ func metaOf(key string) engine.Meta {
 	return engine.MetaFiltersPage(byte(page))
 }
 
-func (d memberDisk) Load(key string) ([]byte, error) { return d.Meta(metaOf(key)) }
+func (d memberDisk) Identity() []byte { return d.Replica().Identity() }
+
+func (d memberDisk) MayLack() (sets, filters bool) { return d.Replica().MayLack() }
+
+func (d memberDisk) Load(key string) ([]byte, error) { return d.Replica().Meta(metaOf(key)) }
 
 func (d memberDisk) Save(ctx context.Context, key string, value []byte) error {
-	return d.SetMeta(ctx, metaOf(key), value)
+	return d.Replica().SetMeta(ctx, metaOf(key), value)
 }
 
 func (d memberDisk) Certified(_ context.Context, sets, filters bool) error {
-	return d.MadeGood(sets, filters)
+	return d.Replica().MadeGood(sets, filters)
 }
 
 func (d memberDisk) HasData(ctx context.Context) (bool, error) {
@@ -417,7 +421,7 @@ func (d memberDisk) HasData(ctx context.Context) (bool, error) {
 }
 
 func (d memberDisk) Seal() (key, domain []byte) {
-	k := d.Keyring()
+	k := d.Replica().Keyring()
 	return k.Current[:], k.Domain[:]
 }
 

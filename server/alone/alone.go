@@ -56,7 +56,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		return door.Written{}, err
 	}
 	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
-	if b.store.KeepsContexts() {
+	if b.store.Replica().KeepsContexts() {
 		if w.Retry {
 			return door.Written{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
 		}
@@ -244,7 +244,7 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 	if err := replicas(r); err != nil {
 		return door.Stats{}, err
 	}
-	s, err := b.store.State(ctx, set)
+	s, err := b.store.Replica().State(ctx, set)
 	if err != nil {
 		return door.Stats{}, failure(err, 0)
 	}
@@ -263,7 +263,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	}
 	left := uint64(0)
 	if seen != nil {
-		s, err := b.store.State(ctx, d.Set)
+		s, err := b.store.Replica().State(ctx, d.Set)
 		switch {
 		case err == nil:
 			left = d.Leaves(&s, seen)

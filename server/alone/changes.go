@@ -17,14 +17,14 @@ import (
 // Changes implements door.Backend. A store with unresolved contexts is refused with bigset.ErrUnresolved: there an element can be removed while its dot is not dead.
 func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Changed, error] {
 	err := replicas(q.R)
-	if err == nil && b.store.KeepsContexts() {
+	if err == nil && b.store.Replica().KeepsContexts() {
 		err = fmt.Errorf("%w: a store with unresolved contexts reports no changes of %.64q", bigset.ErrUnresolved, q.Set)
 	}
 	if err != nil {
 		return func(yield func(door.Changed, error) bool) { yield(door.Changed{}, err) }
 	}
-	b.store.KeepRecent()
-	b.store.KeepRemoved()
+	b.store.Replica().KeepRecent()
+	b.store.Replica().KeepRemoved()
 	return func(yield func(door.Changed, error) bool) {
 		for part, err := range b.kept.Changes(ctx, b.source(q.Set), b.store.Tokens(q.Set), q) {
 			if err != nil {
@@ -46,7 +46,7 @@ const pollTime = 25 * time.Millisecond
 // source is what this store knows of a set.
 func (b *Backend) source(set []byte) follow.Source {
 	state := func(ctx context.Context) (bigset.State, error) {
-		s, err := b.store.State(ctx, set)
+		s, err := b.store.Replica().State(ctx, set)
 		if errors.Is(err, bigset.ErrNotFound) {
 			err = nil
 		}
@@ -59,7 +59,7 @@ func (b *Backend) source(set []byte) follow.Source {
 			return s, true, err
 		},
 		Locate: func(ctx context.Context, dots *clock.Clock, f func(bigset.Facts) error) error {
-			for facts, err := range b.store.Locate(ctx, set, dots) {
+			for facts, err := range b.store.Replica().Locate(ctx, set, dots) {
 				if err == nil {
 					err = f(facts)
 				}
@@ -81,7 +81,7 @@ func (b *Backend) source(set []byte) follow.Source {
 			return nil
 		},
 		Names: func(ctx context.Context, dots *clock.Clock) ([]fold.Element, error) {
-			return b.store.Removed(ctx, set, dots)
+			return b.store.Replica().Removed(ctx, set, dots)
 		},
 		Changed: func(ctx context.Context, was *bigset.State) error {
 			t := time.NewTicker(pollTime)

@@ -159,21 +159,21 @@ func (w *world) exchange(t *rapid.T) {
 		to, from = from, to
 	}
 	if len(w.deltas) > 0 && rapid.Bool().Draw(t, "delta") {
-		if err := to.ApplyDelta(context.Background(), w.deltas[rapid.IntRange(0, len(w.deltas)-1).Draw(t, "which")], bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil && !errors.Is(err, bigset.ErrDelta) {
+		if err := to.Replica().ApplyDelta(context.Background(), w.deltas[rapid.IntRange(0, len(w.deltas)-1).Draw(t, "which")], bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil && !errors.Is(err, bigset.ErrDelta) {
 			t.Fatal(err)
 		}
 		return
 	}
-	has, err := from.State(context.Background(), []byte("set"))
+	has, err := from.Replica().State(context.Background(), []byte("set"))
 	if errors.Is(err, bigset.ErrNotFound) {
 		return
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, err := range from.Locate(context.Background(), []byte("set"), has.Seen) {
+	for f, err := range from.Replica().Locate(context.Background(), []byte("set"), has.Seen) {
 		if err == nil {
-			_, err = to.ApplyFacts(context.Background(), f, bigset.ApplyOptions{Durability: bigset.NoSync})
+			_, err = to.Replica().ApplyFacts(context.Background(), f, bigset.ApplyOptions{Durability: bigset.NoSync})
 		}
 		if err != nil && !errors.Is(err, bigset.ErrFacts) {
 			t.Fatal(err)

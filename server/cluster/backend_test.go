@@ -302,7 +302,7 @@ func TestBackendLargeClock(t *testing.T) {
 		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})
 	}
 	for _, p := range w.procs[1:] {
-		_, err := p.store.ApplyFacts(ctx, bigset.Facts{Set: set, Dead: gaps, Keys: []fold.Element{{Name: []byte("a"), Dots: []clock.Dot{{Actor: "one", Counter: 1}}}}}, bigset.ApplyOptions{Durability: bigset.NoSync})
+		_, err := p.store.Replica().ApplyFacts(ctx, bigset.Facts{Set: set, Dead: gaps, Keys: []fold.Element{{Name: []byte("a"), Dots: []clock.Dot{{Actor: "one", Counter: 1}}}}}, bigset.ApplyOptions{Durability: bigset.NoSync})
 		must(t, err)
 	}
 	for _, read := range []door.Read{{Set: set}, {Set: set, R: 3}} {
@@ -346,7 +346,7 @@ func BenchmarkBackendCount(b *testing.B) {
 		r, err := w.procs[0].store.Write(ctx, set, ops, bigset.WriteOptions{Durability: bigset.NoSync})
 		must(b, err)
 		for _, p := range w.procs[1:] {
-			must(b, p.store.ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}))
+			must(b, p.store.Replica().ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}))
 		}
 	}
 	var counting, reading time.Duration

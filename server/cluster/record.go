@@ -45,7 +45,7 @@ func (h *Hex) UnmarshalText(b []byte) error {
 // Entry is one member in a record.
 type Entry struct {
 	ID string `json:"id"`
-	// Incarnation is the identity of the disk that is this member: engine.Store.Identity.
+	// Incarnation is the identity of the disk that is this member: engine.Replica.Identity.
 	Incarnation Hex `json:"incarnation"`
 	// Sets and Filters are the epochs under which the member joined for sets and for filters: writes that it has acknowledged before may be
 	// lost. It answers reads again after it has been filled under this epoch or a later one, which it records by itself. 0 means a member

@@ -55,7 +55,7 @@ func TestRetryAfterRefill(t *testing.T) {
 		w.start(i)
 		until(t, "a member that lost its disk", w.whole)
 		for id, of := range requests {
-			if known, err := w.procs[i].store.KnowsRequest(ctx, of.Set, []byte(id)); !known || err != nil {
+			if known, err := w.procs[i].store.Replica().KnowsRequest(ctx, of.Set, []byte(id)); !known || err != nil {
 				t.Errorf("node %d does not know request %q: %v", i, id, err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestRefillGoesOn(t *testing.T) {
 		w.start(2)
 		until(t, "a member that lost its disk", w.whole)
 		for _, id := range []string{"of a", "of b"} {
-			if known, err := w.procs[2].store.KnowsRequest(ctx, set, []byte(id)); !known || err != nil {
+			if known, err := w.procs[2].store.Replica().KnowsRequest(ctx, set, []byte(id)); !known || err != nil {
 				t.Errorf("%v: request %q is known: %v, %v", failure, id, known, err)
 			}
 		}

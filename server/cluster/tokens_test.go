@@ -17,10 +17,10 @@ import (
 // tokenDisk is a store as a list of tokens is kept in it.
 type tokenDisk struct{ store *engine.Store }
 
-func (d tokenDisk) Load() ([]byte, error) { return d.store.Meta(engine.MetaTokens) }
+func (d tokenDisk) Load() ([]byte, error) { return d.store.Replica().Meta(engine.MetaTokens) }
 
 func (d tokenDisk) Save(ctx context.Context, b []byte) error {
-	return d.store.SetMeta(ctx, engine.MetaTokens, b)
+	return d.store.Replica().SetMeta(ctx, engine.MetaTokens, b)
 }
 
 // grant asks a member what a secret permits.

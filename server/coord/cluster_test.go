@@ -194,7 +194,7 @@ func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.S
 
 // state returns what a store knows of the set; nothing when it has never heard of it.
 func (l *link) state() bigset.State {
-	s, err := l.store.State(context.Background(), set)
+	s, err := l.store.Replica().State(context.Background(), set)
 	if errors.Is(err, bigset.ErrNotFound) {
 		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
@@ -211,7 +211,7 @@ func (l *link) durable() bool {
 		l.c.t.Fatal(err)
 	}
 	defer store.Close()
-	_, err = store.State(context.Background(), set)
+	_, err = store.Replica().State(context.Background(), set)
 	return err == nil
 }
 

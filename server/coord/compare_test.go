@@ -279,7 +279,7 @@ func TestCompareUnreadable(t *testing.T) {
 func TestCompareUnreadableLeft(t *testing.T) {
 	s, c, co := compared(t, 6000)
 	c.links[1].spoils()
-	lost, err := c.links[1].store.Lost(ctx, set)
+	lost, err := c.links[1].store.Replica().Lost(ctx, set)
 	if err != nil || lost.Len() < 10 {
 		t.Fatal(lost, err)
 	}
@@ -298,7 +298,7 @@ func TestCompareUnreadableLeft(t *testing.T) {
 			t.Errorf("%d healed, %v left, %v", n, left, err)
 		}
 	})
-	if again, err := c.links[1].store.Lost(ctx, set); err != nil || !again.Equal(lost) {
+	if again, err := c.links[1].store.Replica().Lost(ctx, set); err != nil || !again.Equal(lost) {
 		t.Errorf("lost %v, then %v, %v", lost, again, err)
 	}
 	c.links[2].down = false

@@ -20,7 +20,7 @@ import (
 func (c *cluster) everywhere(d bigset.Delta, links ...*link) {
 	c.t.Helper()
 	for _, l := range links {
-		if err := l.store.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := l.store.Replica().ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			c.t.Fatal(err)
 		}
 	}

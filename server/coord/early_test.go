@@ -52,7 +52,7 @@ func TestReadEarlyChunk(t *testing.T) {
 	c := newCluster(t, newSched(1), 2)
 	added, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, bigset.WriteOptions{})
 	if err == nil {
-		err = c.links[1].store.ApplyDelta(ctx, added.Delta, bigset.ApplyOptions{Durability: bigset.NoSync})
+		err = c.links[1].store.Replica().ApplyDelta(ctx, added.Delta, bigset.ApplyOptions{Durability: bigset.NoSync})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func replaced(t *testing.T, s *sched, third bool) *cluster {
 		t.Fatal(err)
 	}
 	for _, l := range c.links[1:] {
-		if err := l.store.ApplyDelta(ctx, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := l.store.Replica().ApplyDelta(ctx, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +35,7 @@ func replaced(t *testing.T, s *sched, third bool) *cluster {
 		t.Fatal(err)
 	}
 	if third {
-		if err := c.links[2].store.ApplyDelta(ctx, second.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := c.links[2].store.Replica().ApplyDelta(ctx, second.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,10 +196,10 @@ func TestExchangeOfDeathsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := c.links[1].store.Replica().ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[0].store.ApplyDelta(ctx, bigset.Delta{Set: set, Clear: c.links[0].state().Seen.Clone()}, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := c.links[0].store.Replica().ApplyDelta(ctx, bigset.Delta{Set: set, Clear: c.links[0].state().Seen.Clone()}, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
 		s.run(t, minute, func() {
@@ -250,7 +250,7 @@ func TestKeysBeforeDeathsOfContexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[2].store.ApplyDelta(ctx, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := c.links[2].store.Replica().ApplyDelta(ctx, first.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.links[1].store.Write(ctx, set, add("z"), bigset.WriteOptions{}); err != nil {

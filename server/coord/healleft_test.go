@@ -21,7 +21,7 @@ func TestHealNobodyHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range c.links[1:] {
-		if err := l.store.ApplyDelta(ctx, a.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := l.store.Replica().ApplyDelta(ctx, a.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
 	}

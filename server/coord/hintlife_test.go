@@ -20,7 +20,7 @@ func TestHintGoesWhenDurable(t *testing.T) {
 	if err := to.store.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.store.ApplyDelta(ctx, bigset.Delta(d), bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+	if err := to.store.Replica().ApplyDelta(ctx, bigset.Delta(d), bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 		t.Fatal(err)
 	}
 	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{})

@@ -88,7 +88,7 @@ func scattered(t *testing.T, s *sched, elements int) (*cluster, *testkit.Set) {
 				if k == by || k == misses {
 					continue
 				}
-				if err := l.store.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+				if err := l.store.Replica().ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 					t.Fatal(err)
 				}
 			}

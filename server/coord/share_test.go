@@ -183,7 +183,7 @@ func TestSharesHeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.links[2].store.ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
+	if err := c.links[2].store.Replica().ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
 		t.Fatal(err)
 	}
 	c.links[0].loses("b")

@@ -111,7 +111,7 @@ func twins(t *testing.T, sets int) (a, b *counting, stores [2]*engine.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+		if err := c.links[1].store.Replica().ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestTrafficOfOneSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stores[1].ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
+	if err := stores[1].Replica().ApplyDelta(ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.NoSync}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := stores[0].Remove(ctx, set, elements[100:110], bigset.WriteOptions{}); err != nil {

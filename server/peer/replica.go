@@ -92,7 +92,7 @@ type Replica interface {
 	// replica returns ErrJoining.
 	Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, Member, error)
 
-	// CountParts counts the elements of a range that are present, as engine.Store.CountParts does: in a bounded number of parts and a short
+	// CountParts counts the elements of a range that are present, as engine.Replica.CountParts does: in a bounded number of parts and a short
 	// time; the next call continues after the last part. Two replicas that show the same elements by the same dots answer the same, part by
 	// part, wherever both end a part. An answer is of one moment, including its clock if that was requested. A Joining replica returns
 	// ErrJoining. The error is bigset.ErrNotFound for a set of which this replica has never heard.

@@ -382,7 +382,7 @@ func TestAddIsAlwaysAnEvent(t *testing.T) {
 	p := dial()
 	first, err := stores[1].Add(t.Context(), []byte("k"), [][]byte{[]byte("e")}, bigset.WriteOptions{})
 	if err == nil {
-		err = stores[0].ApplyDelta(t.Context(), first.Delta, bigset.ApplyOptions{Durability: bigset.Sync})
+		err = stores[0].Replica().ApplyDelta(t.Context(), first.Delta, bigset.ApplyOptions{Durability: bigset.Sync})
 	}
 	removed, err2 := stores[1].Remove(t.Context(), []byte("k"), [][]byte{[]byte("e")}, bigset.WriteOptions{})
 	if err != nil || err2 != nil {
@@ -391,7 +391,7 @@ func TestAddIsAlwaysAnEvent(t *testing.T) {
 	if got := p.do(t, "SADD", "k", "e"); got != ":0" {
 		t.Errorf("an element that is there: %s", got)
 	}
-	if err := stores[0].ApplyDelta(t.Context(), removed.Delta, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
+	if err := stores[0].Replica().ApplyDelta(t.Context(), removed.Delta, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.do(t, "SISMEMBER", "k", "e"); got != ":1" {

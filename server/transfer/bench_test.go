@@ -50,7 +50,7 @@ func fill(b testing.TB, n *node, count int) {
 		for k := i; k < i+batch; k++ {
 			f.Keys = append(f.Keys, fold.Element{Name: fmt.Appendf(nil, "element-%08d", k*7919%count), Dots: []clock.Dot{{Actor: "somebody-else", Counter: uint64(k + 1)}}})
 		}
-		_, err := n.store.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
+		_, err := n.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 		must(b, err, "facts")
 	}
 	must(b, n.store.Flush(bg), "flush")

@@ -186,7 +186,7 @@ func TestCopySlicesAfterDrop(t *testing.T) {
 		_, err := copyAll(a, b, transfer.Options{})
 		must(t, err, "copy")
 		sameSlices(t, a.SliceReplica, b.SliceReplica, "copied")
-		must(t, b.node.store.DropRange(bg, whole.First, whole.Last), "drop")
+		must(t, b.node.store.Replica().DropRange(bg, whole.First, whole.Last), "drop")
 	}
 }
 

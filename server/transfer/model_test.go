@@ -115,7 +115,7 @@ func (w *world) client() {
 }
 
 func (w *world) apply(n *node, o *op) {
-	must(w.t, n.store.ApplyDelta(bg, o.d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
+	must(w.t, n.store.Replica().ApplyDelta(bg, o.d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	n.wait = append(n.wait, o)
 }
 
@@ -165,7 +165,7 @@ func (w *world) start(from, to int) {
 func (w *world) seenAt(i int) map[string]*clock.Clock {
 	seen := map[string]*clock.Clock{}
 	for _, set := range []string{"s", "t"} {
-		if s, err := w.nodes[i].store.State(bg, []byte(set)); err == nil {
+		if s, err := w.nodes[i].store.Replica().State(bg, []byte(set)); err == nil {
 			seen[set] = s.Seen.Clone()
 		}
 	}
@@ -192,7 +192,7 @@ func (w *world) copyStep() {
 	w.copies = append(w.copies[:i], w.copies[i+1:]...)
 	w.stats["copies"]++
 	for set, seen := range u.seen {
-		s, err := w.nodes[u.to].store.State(bg, []byte(set))
+		s, err := w.nodes[u.to].store.Replica().State(bg, []byte(set))
 		if u.c.Report().Restarts == 0 && (err != nil || !s.Seen.Descends(seen)) {
 			w.t.Fatalf("the copy from %d to %d of %s is called complete, and lacks dots of %v: %v, %v", u.from, u.to, set, seen, s.Seen, err)
 		}
@@ -203,7 +203,7 @@ func (w *world) copyStep() {
 func (w *world) check() {
 	for _, n := range w.nodes {
 		for _, set := range []string{"s", "t"} {
-			s, err := n.store.State(bg, []byte(set))
+			s, err := n.store.Replica().State(bg, []byte(set))
 			if err != nil {
 				continue
 			}

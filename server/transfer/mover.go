@@ -44,7 +44,7 @@ type Receiver interface {
 	ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error)
 	// Ingest applies a chunk of a copy by the rules of ApplyFacts. The chunk is durable when Ingest returns.
 	Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error)
-	// SetNote and Note store progress: see engine.Store.SetNote.
+	// SetNote and Note store progress: see engine.Replica.SetNote.
 	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error
 	Note(ctx context.Context, name string) ([]byte, error)
 }

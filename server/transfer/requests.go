@@ -17,7 +17,7 @@ import (
 // peer.RequestLister, no records are kept.
 type RequestReceiver interface {
 	// KeepRequests takes the sender's records of requests to one set, except those with events that the receiver has not all seen: see
-	// engine.Store.KeepRequests.
+	// engine.Replica.KeepRequests.
 	KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, m peer.Member, err error)
 }
 

@@ -31,7 +31,7 @@ func (n *node) ask(t testing.TB, set, id, element string) bigset.Result {
 
 func (n *node) knows(t testing.TB, set, id string) bool {
 	t.Helper()
-	known, err := n.store.KnowsRequest(bg, []byte(set), []byte(id))
+	known, err := n.store.Replica().KnowsRequest(bg, []byte(set), []byte(id))
 	must(t, err, n.name+": knows")
 	return known
 }
@@ -48,7 +48,7 @@ func TestRequestsMove(t *testing.T) {
 	}
 	early := first["set 3 id 3"].Delta
 	early.Request = nil
-	must(t, b.store.ApplyDelta(bg, early, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta") // its keys are here, by anti-entropy say
+	must(t, b.store.Replica().ApplyDelta(bg, early, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta") // its keys are here, by anti-entropy say
 	c := start(t, a.local, b, transfer.Options{ChunkBytes: 1})
 	finish(t, c, func() {
 		if r := c.Report(); r.Sets < 7 && r.Requests > 0 {

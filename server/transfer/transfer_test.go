@@ -83,7 +83,7 @@ func finish(t testing.TB, c *transfer.Copy, f func()) {
 func TestElementsStayPresent(t *testing.T) {
 	a, b := newNode(t, "a"), newNode(t, "b")
 	names := []string{"c", "d", "e", "f", "g", "h"}
-	must(t, b.store.ApplyDelta(bg, a.add(t, names...), bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
+	must(t, b.store.Replica().ApplyDelta(bg, a.add(t, names...), bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	a.add(t, "h") // which replaces the dot that b knows
 	c := start(t, a.local, b, transfer.Options{ChunkBytes: 1})
 	for step := 0; ; step++ {
@@ -223,7 +223,7 @@ func TestRefusedAnswers(t *testing.T) {
 		m    moving
 		want error
 	}{
-		{"another node", moving{member: peer.Member{Node: "c", Incarnation: a.store.Actor(), State: peer.Normal}}, peer.ErrSender},
+		{"another node", moving{member: peer.Member{Node: "c", Incarnation: a.store.Replica().Actor(), State: peer.Normal}}, peer.ErrSender},
 		{"another incarnation", moving{member: peer.Member{Node: "a", Incarnation: "older", State: peer.Normal}}, peer.ErrSender},
 		{"another set", moving{portion: func(s *bigset.Portion) { s.Set = []byte("other") }}, handoff.ErrOrder},
 		{"no clock", moving{portion: func(s *bigset.Portion) { s.Seen = nil }}, handoff.ErrOrder},
@@ -236,7 +236,7 @@ func TestRefusedAnswers(t *testing.T) {
 		if _, err := m.Copy(bg, &c.m, whole); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
-		if _, err := b.store.State(bg, set); !errors.Is(err, bigset.ErrNotFound) {
+		if _, err := b.store.Replica().State(bg, set); !errors.Is(err, bigset.ErrNotFound) {
 			t.Fatalf("%s: the receiver has changed: %v", c.name, err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestRefusedAnswers(t *testing.T) {
 // TestIncomplete copies from a sender that has lost a key: the set is not called complete until another sender has brought it.
 func TestIncomplete(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
-	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
+	must(t, c.store.Replica().ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	damaged := &moving{Replica: a.local, locate: func(bigset.Facts) bigset.Facts { return bigset.Facts{Set: set} }}
 	damaged.portion = func(s *bigset.Portion) {
 		f, err := s.Facts()
@@ -289,7 +289,7 @@ func TestDroppedReceiver(t *testing.T) {
 		_, err := c.Step(bg)
 		must(t, err, "step")
 	}
-	must(t, b.store.DropRange(bg, 0, keyscheme.SlotMax), "drop")
+	must(t, b.store.Replica().DropRange(bg, 0, keyscheme.SlotMax), "drop")
 	if _, err := c.Step(bg); !errors.Is(err, transfer.ErrReceiver) {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestTwoSendersAtOnce(t *testing.T) {
 			names = append(names, fmt.Sprintf("e%05d", k*20+i))
 		}
 		d := a.add(t, names...)
-		must(t, b.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
+		must(t, b.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 		deltas = append(deltas, d)
 	}
 	b.add(t, "only b has it")
@@ -326,7 +326,7 @@ func TestTwoSendersAtOnce(t *testing.T) {
 		})
 	}
 	for _, d := range deltas[10:] {
-		must(t, c.store.ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
+		must(t, c.store.Replica().ApplyDelta(bg, d, bigset.ApplyOptions{Durability: bigset.NoSync}), "delta")
 	}
 	wg.Wait()
 	_, err = c.store.Compact(bg, engine.CompactOptions{})

@@ -19,6 +19,7 @@ import (
 // Replica is the replica in this process: it answers from an engine.Store, which it does not own.
 type Replica struct {
 	store   *engine.Store
+	replica engine.Replica // of the store
 	node    string
 	state   atomic.Uint32 // of sets
 	filters atomic.Uint32 // of filters
@@ -37,11 +38,12 @@ var (
 // owns, which other nodes have. Until it has pulled those slices it must neither fill its layers nor deny a key. New refuses a store that
 // keeps wide contexts unresolved, with peer.ErrUnresolvedContexts.
 func New(node string, store *engine.Store, state peer.MemberState) (*Replica, error) {
-	if store.KeepsContexts() {
+	replica := store.Replica()
+	if replica.KeepsContexts() {
 		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
 	}
-	store.KeepRecent()
-	l := &Replica{store: store, node: node}
+	replica.KeepRecent()
+	l := &Replica{store: store, replica: replica, node: node}
 	l.SetState(state)
 	return l, l.Member().Check()
 }
@@ -80,7 +82,7 @@ func (l *Replica) seat(spec *bigset.SliceSpec) (bloomslice.Seat, error) {
 
 // Member implements peer.Replica.
 func (l *Replica) Member() peer.Member {
-	return peer.Member{Node: l.node, Incarnation: l.store.Actor(), State: peer.MemberState(l.state.Load())}
+	return peer.Member{Node: l.node, Incarnation: l.replica.Actor(), State: peer.MemberState(l.state.Load())}
 }
 
 // slices returns the member as answers about slices name it.
@@ -136,7 +138,7 @@ func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigs
 
 // Knows implements peer.Replica.
 func (l *Replica) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
-	known, err := l.store.KnowsRequest(ctx, set, request)
+	known, err := l.replica.KnowsRequest(ctx, set, request)
 	return known, l.Member(), err
 }
 
@@ -145,7 +147,7 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: durability}))
+	return l.Member(), l.outcome(l.replica.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: durability}))
 }
 
 // ApplyMany implements peer.ManyDeltas.
@@ -153,7 +155,7 @@ func (l *Replica) ApplyMany(ctx context.Context, all []bigset.Delta, durability 
 	if err := errors.Join(peer.CheckDeltas(all), l.ready()); err != nil {
 		return nil, l.Member(), err
 	}
-	each := l.store.ApplyDeltas(ctx, all[0].Set, all, bigset.ApplyOptions{Durability: durability})
+	each := l.replica.ApplyDeltas(ctx, all[0].Set, all, bigset.ApplyOptions{Durability: durability})
 	for i := range each {
 		each[i] = l.outcome(each[i])
 	}
@@ -165,7 +167,7 @@ func (l *Replica) ApplyFacts(ctx context.Context, f bigset.Facts, durability big
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.store.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: durability})
+	r, err := l.replica.ApplyFacts(ctx, f, bigset.ApplyOptions{Durability: durability})
 	return r, l.Member(), l.outcome(err)
 }
 
@@ -174,26 +176,26 @@ func (l *Replica) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element
 	if err := l.ready(); err != nil {
 		return bigset.HealResult{}, l.Member(), err
 	}
-	r, err := l.store.Heal(ctx, f, wrong)
+	r, err := l.replica.Heal(ctx, f, wrong)
 	return r, l.Member(), err
 }
 
 // Lost implements peer.Replica.
 func (l *Replica) Lost(ctx context.Context, set []byte) (*clock.Clock, peer.Member, error) {
-	lost, err := l.store.Lost(ctx, set)
+	lost, err := l.replica.Lost(ctx, set)
 	return lost, l.Member(), err
 }
 
 // ElementDigests implements peer.Replica.
 func (l *Replica) ElementDigests(ctx context.Context, set []byte, r bigset.ElementRange) (bigset.ElementDigests, peer.Member, error) {
-	d, err := l.store.ElementDigests(ctx, set, r)
+	d, err := l.replica.ElementDigests(ctx, set, r)
 	return d, l.Member(), err
 }
 
 // State implements peer.Replica. The error for a set with unresolved keys, from a time when the store kept them, is
 // peer.ErrUnresolvedContexts.
 func (l *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
-	s, err := l.store.State(ctx, set)
+	s, err := l.replica.State(ctx, set)
 	if err == nil && s.Unresolved > 0 {
 		err = fmt.Errorf("%w: %d keys of %q", peer.ErrUnresolvedContexts, s.Unresolved, set)
 	}
@@ -202,7 +204,7 @@ func (l *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Mem
 
 // Locate implements peer.Replica.
 func (l *Replica) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
-	return l.store.Locate(ctx, set, dots)
+	return l.replica.Locate(ctx, set, dots)
 }
 
 // Read implements peer.Replica.
@@ -233,7 +235,7 @@ func (l *Replica) CountParts(ctx context.Context, set []byte, r bigset.CountRang
 	if err := l.whole(); err != nil {
 		return bigset.PartCounts{}, l.Member(), err
 	}
-	c, err := l.store.CountParts(ctx, set, r)
+	c, err := l.replica.CountParts(ctx, set, r)
 	if err := errors.Join(err, l.whole()); err != nil { // a replica that has begun to join may have lost what was counted
 		return bigset.PartCounts{}, l.Member(), err
 	}
@@ -245,7 +247,7 @@ func (l *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clo
 	if err := l.whole(); err != nil {
 		return bigset.DotStatuses{}, l.Member(), err
 	}
-	j, err := l.store.DotStatus(ctx, set, element, dots)
+	j, err := l.replica.DotStatus(ctx, set, element, dots)
 	return j, l.Member(), err
 }
 
@@ -255,7 +257,7 @@ func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (
 	if err := l.whole(); err != nil {
 		return nil, m, err
 	}
-	portion, err := l.store.ExportPortion(ctx, set, after, bytesMax)
+	portion, err := l.replica.ExportPortion(ctx, set, after, bytesMax)
 	if err != nil {
 		return nil, m, err
 	}
@@ -273,46 +275,46 @@ func (l *Replica) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.F
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.store.IngestPortion(ctx, portion)
+	r, err := l.replica.IngestPortion(ctx, portion)
 	return r, l.Member(), l.outcome(err)
 }
 
 // Requests implements peer.RequestLister.
 func (l *Replica) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
-	return l.store.Requests(ctx, first, last)
+	return l.replica.Requests(ctx, first, last)
 }
 
-// KeepRequests keeps what another replica has recorded of requests to one set, as engine.Store.KeepRequests does.
+// KeepRequests keeps what another replica has recorded of requests to one set, as engine.Replica.KeepRequests does.
 func (l *Replica) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, m peer.Member, err error) {
 	if err := l.ready(); err != nil {
 		return 0, l.Member(), err
 	}
-	taken, err = l.store.KeepRequests(ctx, all, d)
+	taken, err = l.replica.KeepRequests(ctx, all, d)
 	return taken, l.Member(), l.outcome(err)
 }
 
-// SetNote keeps a note about a range with the store: see engine.Store.SetNote.
+// SetNote keeps a note about a range with the store: see engine.Replica.SetNote.
 func (l *Replica) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
-	return l.store.SetNote(ctx, name, first, last, value, d)
+	return l.replica.SetNote(ctx, name, first, last, value, d)
 }
 
 // Note returns the note with a name, or nil.
 func (l *Replica) Note(ctx context.Context, name string) ([]byte, error) {
-	return l.store.Note(ctx, name)
+	return l.replica.Note(ctx, name)
 }
 
 // Digests implements peer.Replica.
 func (l *Replica) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
-	return l.store.Digests(ctx, first, last)
+	return l.replica.Digests(ctx, first, last)
 }
 
 // RangeDigests implements peer.Replica.
 func (l *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
-	d, err := l.store.RangeDigests(ctx, first, last, parts)
+	d, err := l.replica.RangeDigests(ctx, first, last, parts)
 	return d, l.Member(), err
 }
 
-// Removed returns elements that dead dots of a set had, as far as the store remembers them: see engine.Store.Removed.
-func (r *Replica) Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error) {
-	return r.store.Removed(ctx, set, dots)
+// Removed returns elements that dead dots of a set had, as far as the store remembers them: see engine.Replica.Removed.
+func (l *Replica) Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error) {
+	return l.replica.Removed(ctx, set, dots)
 }

@@ -57,7 +57,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%q, %v: %v", name, state, err)
 		}
 	}
-	if m := newReplica(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Actor() || m.State != peer.Normal {
+	if m := newReplica(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Replica().Actor() || m.State != peer.Normal {
 		t.Error(m)
 	}
 }
@@ -195,7 +195,7 @@ func TestWhatHappened(t *testing.T) {
 	if !peer.Refused(err) || errors.Is(err, peer.ErrUnavailable) {
 		t.Error(err)
 	}
-	future := bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: store.Actor(), Counter: 99})}
+	future := bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: store.Replica().Actor(), Counter: 99})}
 	if _, _, err = l.ApplyFacts(ctx, future, bigset.Sync); !peer.Refused(err) {
 		t.Error(err)
 	}

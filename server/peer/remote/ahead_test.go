@@ -111,7 +111,7 @@ func TestOlderWritesOnce(t *testing.T) {
 	}
 	o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result, _ *bigset.Group) { t.Errorf("told %+v", r) }}
 	r, _, err := n.far.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, o)
-	if st, e := n.store.State(ctx, set); err != nil || e != nil || len(r.Dots) != 1 || st.Seen.Len() != 1 {
+	if st, e := n.store.Replica().State(ctx, set); err != nil || e != nil || len(r.Dots) != 1 || st.Seen.Len() != 1 {
 		t.Errorf("%+v, %v; %+v, %v", r, err, st, e)
 	}
 }

@@ -401,7 +401,7 @@ func plain(n *node, v any, err error) string {
 	if err != nil {
 		text = "error: " + strings.ReplaceAll(err.Error(), "there: ", "")
 	}
-	actor := string(n.store.Actor())
+	actor := string(n.store.Replica().Actor())
 	for _, form := range []string{fmt.Sprintf("%x", actor), actor, fmt.Sprintf("%q", actor)} {
 		text = strings.ReplaceAll(text, form, "SELF")
 	}

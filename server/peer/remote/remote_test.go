@@ -142,8 +142,8 @@ func TestRemoteAtRandom(t *testing.T) {
 					return answers{a, by}, err
 				}
 			}
-			got, errGot := do(over.far, over.store.Actor())
-			want, errWant := do(here.local, here.store.Actor())
+			got, errGot := do(over.far, over.store.Replica().Actor())
+			want, errWant := do(here.local, here.store.Replica().Actor())
 			if g, w := plain(over, got, errGot), plain(here, want, errWant); g != w {
 				t.Fatalf("got  %s\nwant %s", g, w)
 			}
