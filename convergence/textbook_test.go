@@ -123,26 +123,36 @@ func TestDeclarationsAreChecked(t *testing.T) {
 func TestFindsAll(t *testing.T) {
 	var mu sync.Mutex
 	var steps []int
+	var took []time.Duration
 	bugs := textbook.Bugs()
 	t.Run("all", func(t *testing.T) {
 		for _, b := range bugs {
 			t.Run(b.Name, func(t *testing.T) {
 				t.Parallel()
-				n := finds(t, b)
+				n, time := finds(t, b)
 				mu.Lock()
 				defer mu.Unlock()
-				steps = append(steps, n)
+				steps, took = append(steps, n), append(took, time)
 			})
 		}
 	})
 	slices.Sort(steps)
-	if len(steps) == len(bugs) && (steps[len(steps)/2] > 6 || steps[len(steps)-1] > 15) {
+	slices.Sort(took)
+	if len(steps) < len(bugs) {
+		return
+	}
+	middle := len(bugs) / 2
+	t.Logf("of %d broken types, median: %v, %d steps", len(bugs), took[middle].Round(time.Millisecond), steps[middle])
+	if steps[middle] > 6 || steps[len(steps)-1] > 15 {
 		t.Errorf("scripts have %v steps", steps)
+	}
+	if limit := tier.Pick(5*time.Second, 500*time.Millisecond, 500*time.Millisecond); took[middle] > limit { // 20 ms on a machine with nothing else to do
+		t.Errorf("they took %v, the median should be below 0.1 s", took)
 	}
 }
 
-// finds returns how many steps are left in the script that shows a bug.
-func finds(t *testing.T, b textbook.Bug) int {
+// finds returns how many steps are left in the script that shows a bug, and how long it took to find and shrink it.
+func finds(t *testing.T, b textbook.Bug) (steps int, took time.Duration) {
 	r := explore(t, b.Broken, convergence.Options{})
 	f := r.Failure
 	if f == nil {
@@ -154,5 +164,5 @@ func finds(t *testing.T, b textbook.Bug) int {
 		t.Errorf("the correct set fails it too: %v, %v\n%v", v, err, s)
 	}
 	t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
-	return len(f.Script.Steps)
+	return len(f.Script.Steps), r.Elapsed
 }

@@ -65,9 +65,6 @@ func drawMembers(seed uint64) *script {
 		d.beside = append(d.beside, "story")
 	}
 	d.draw()
-	if seed%groupsOf == 1 { // writers share syncs
-		return d.s.filter(func(_ int, t *step) bool { return !slices.Contains(endings, t.kind) })
-	}
 	return d.s
 }
 
