@@ -80,7 +80,7 @@ func TestShrinkKeepsTheKind(t *testing.T) {
 		},
 	})
 	want, found := map[string]int{convergence.Phantom: 3, convergence.Panicked: 2}, map[string]int{}
-	for seed := range uint64(60) {
+	for seed := range tier.Pick[uint64](20, 20, 60) {
 		raw := explore(t, sys, convergence.Options{Seed: seed, ShrinkRuns: 1, Shapes: []string{"mixed-all"}}).Failure
 		f := explore(t, sys, convergence.Options{Seed: seed, Shapes: []string{"mixed-all"}}).Failure
 		if raw == nil || f == nil {
@@ -223,7 +223,7 @@ func TestManyElements(t *testing.T) {
 	}})
 	elems := strings.Split("abcdefghijkl", "")
 	for n, found := range map[int]bool{9: false, 12: true} {
-		f := explore(t, sys, convergence.Options{Elements: elems[:n]}).Failure
+		f := explore(t, sys, convergence.Options{Schedules: 250, Elements: elems[:n]}).Failure
 		if (f != nil) != found || found && (f.Violation.Kind != convergence.Lost || len(f.Script.Steps) > 11) {
 			t.Errorf("of %d elements 9 are shown: %v", n, f)
 		}
@@ -290,7 +290,7 @@ func TestSpecifications(t *testing.T) {
 		"add-wins": {convergence.AddWins{}, true}, "default": {nil, true},
 	} {
 		sys.Spec = c.spec
-		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(200, 200, 5000)}); (r.Failure == nil) != c.ok {
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(100, 100, 5000)}); (r.Failure == nil) != c.ok {
 			t.Errorf("%s: got %v, want success %v", name, r.Failure, c.ok)
 		}
 	}

@@ -38,7 +38,7 @@ func TestGenerateIsAFunctionOfItsSeed(t *testing.T) {
 func TestExploreIsAFunctionOfItsSeed(t *testing.T) {
 	var first *convergence.Report
 	for range 2 {
-		r, err := convergence.Explore(t.Context(), model.System(model.Options{}), convergence.Options{Seed: 3, Schedules: 300})
+		r, err := convergence.Explore(t.Context(), model.System(model.Options{}), convergence.Options{Seed: 3, Schedules: 150})
 		if err != nil || r.Failure != nil {
 			t.Fatal(err, r.Failure)
 		}

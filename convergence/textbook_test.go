@@ -16,7 +16,7 @@ import (
 // TestAccusesNone runs sets that do what they declare: nothing must be found.
 func TestAccusesNone(t *testing.T) {
 	schedules := tier.Pick(300, 2000, 100_000)
-	share := tier.ShareOf(t, 6, 6)
+	share := tier.ShareOf(t, 12, 12)
 	for i, sys := range textbook.Correct() {
 		if !share.Has(i) {
 			continue
@@ -119,12 +119,21 @@ func TestDeclarationsAreChecked(t *testing.T) {
 	}
 }
 
-// TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each, with few steps.
+// pages are the broken types of which TestFindsAll runs a sixth at a push: it takes 250 schedules to find one, and the kit finds all of
+// them in the same way.
+var pages = []string{"page-of-100-register", "page-of-100-map", "page-of-100-remove-wins", "page-of-100-lww", "page-of-100-grow-only", "page-of-100-two-phase"}
+
+// TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each, with few
+// steps.
 func TestFindsAll(t *testing.T) {
 	var mu sync.Mutex
 	var steps []int
 	var took []time.Duration
-	bugs := textbook.Bugs()
+	share := tier.ShareOf(t, 6, 6)
+	bugs := slices.DeleteFunc(textbook.Bugs(), func(b textbook.Bug) bool {
+		page := slices.Index(pages, b.Name)
+		return page >= 0 && !share.Has(page)
+	})
 	t.Run("all", func(t *testing.T) {
 		for _, b := range bugs {
 			t.Run(b.Name, func(t *testing.T) {
