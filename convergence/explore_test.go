@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -382,5 +383,26 @@ func TestRun(t *testing.T) {
 	t.Setenv("CONVERGENCE_SCHEDULES", "many")
 	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
 		t.Errorf("it says %s", f.fatal)
+	}
+}
+
+// TestEnvironment: variables override the options. A time replaces a number of schedules, unless there is a number, too.
+func TestEnvironment(t *testing.T) {
+	given := convergence.Options{Seed: 1, Schedules: 50, Workers: 1, Steps: 9}
+	for _, c := range []struct {
+		env  map[string]string
+		want convergence.Options
+	}{
+		{nil, given},
+		{map[string]string{"SEED": "7", "WORKERS": "3"}, convergence.Options{Seed: 7, Schedules: 50, Workers: 3, Steps: 9}},
+		{map[string]string{"SECONDS": "60"}, convergence.Options{Seed: 1, Duration: time.Minute, Workers: 1, Steps: 9}},
+		{map[string]string{"SECONDS": "60", "SCHEDULES": "8"}, convergence.Options{Seed: 1, Schedules: 8, Duration: time.Minute, Workers: 1, Steps: 9}},
+	} {
+		for _, name := range []string{"SEED", "WORKERS", "SECONDS", "SCHEDULES"} {
+			t.Setenv("CONVERGENCE_"+name, c.env[name])
+		}
+		if o, err := given.FromEnv(); err != nil || !reflect.DeepEqual(o, c.want) {
+			t.Errorf("%v: %+v, %v", c.env, o, err)
+		}
 	}
 }
