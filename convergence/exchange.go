@@ -127,6 +127,7 @@ func (w *world) exchangeBy(mode string) error {
 	}
 	if mode == "messages" && w.sys.BestEffort {
 		mode = "repair"
+		w.say("by anti-entropy")
 	}
 	if _, ok := w.living()[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"

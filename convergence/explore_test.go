@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"bigset/convergence"
 	"bigset/convergence/internal/textbook"
@@ -403,6 +404,23 @@ func TestEnvironment(t *testing.T) {
 		}
 		if o, err := given.FromEnv(); err != nil || !reflect.DeepEqual(o, c.want) {
 			t.Errorf("%v: %+v, %v", c.env, o, err)
+		}
+	}
+}
+
+// TestOddElements: if a set loses what is not UTF-8, as one that sends JSON does, the failure says so. Other failures do not.
+func TestOddElements(t *testing.T) {
+	for hinted, lost := range map[bool]func(elem string) bool{
+		true:  func(elem string) bool { return !utf8.ValidString(elem) },
+		false: func(string) bool { return true },
+	} {
+		sys := alter(altered{read: func(_ *altered, v convergence.View) (convergence.View, error) {
+			v.Items = slices.DeleteFunc(v.Items, func(it convergence.Item) bool { return lost(it.Elem) })
+			return v, nil
+		}})
+		f := explore(t, sys, convergence.Options{}).Failure
+		if f == nil || f.Violation.Kind != convergence.Lost || strings.Contains(f.String(), "is not UTF-8") != hinted {
+			t.Errorf("want a hint: %v, got %v", hinted, f)
 		}
 	}
 }

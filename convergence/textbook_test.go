@@ -119,49 +119,44 @@ func TestDeclarationsAreChecked(t *testing.T) {
 	}
 }
 
-// pages are the broken types of which TestFindsAll runs a sixth at a push: it takes 250 schedules to find one, and the kit finds all of
-// them in the same way.
-var pages = []string{"page-of-100-register", "page-of-100-map", "page-of-100-remove-wins", "page-of-100-lww", "page-of-100-grow-only", "page-of-100-two-phase"}
-
 // TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each, with few
 // steps.
 func TestFindsAll(t *testing.T) {
 	var mu sync.Mutex
-	var steps []int
+	var steps, schedules []int
 	var took []time.Duration
-	share := tier.ShareOf(t, 6, 6)
-	bugs := slices.DeleteFunc(textbook.Bugs(), func(b textbook.Bug) bool {
-		page := slices.Index(pages, b.Name)
-		return page >= 0 && !share.Has(page)
-	})
+	share, bugs := tier.ShareOf(t, 3, 3), []textbook.Bug{}
+	for i, b := range textbook.Bugs() {
+		if share.Has(i) {
+			bugs = append(bugs, b)
+		}
+	}
 	t.Run("all", func(t *testing.T) {
 		for _, b := range bugs {
 			t.Run(b.Name, func(t *testing.T) {
 				t.Parallel()
-				n, time := finds(t, b)
+				r := finds(t, b)
 				mu.Lock()
 				defer mu.Unlock()
-				steps, took = append(steps, n), append(took, time)
+				steps, schedules, took = append(steps, len(r.Failure.Script.Steps)), append(schedules, r.Schedules), append(took, r.Elapsed)
 			})
 		}
 	})
-	slices.Sort(steps)
-	slices.Sort(took)
 	if len(steps) < len(bugs) {
 		return
 	}
+	slices.Sort(steps)
+	slices.Sort(schedules)
+	slices.Sort(took)
 	middle := len(bugs) / 2
-	t.Logf("of %d broken types, median: %v, %d steps", len(bugs), took[middle].Round(time.Millisecond), steps[middle])
-	if steps[middle] > 6 || steps[len(steps)-1] > 15 {
-		t.Errorf("scripts have %v steps", steps)
-	}
-	if limit := tier.Pick(5*time.Second, 500*time.Millisecond, 500*time.Millisecond); took[middle] > limit { // 20 ms on a machine with nothing else to do
-		t.Errorf("they took %v, the median should be below 0.1 s", took)
+	t.Logf("%d broken types, in the median found in schedule %d, after %v, by %d steps", len(bugs), schedules[middle], took[middle].Round(time.Millisecond), steps[middle])
+	if steps[middle] > 6 || steps[len(steps)-1] > 15 || schedules[middle] > 100 { // a hundred schedules take about 50 ms
+		t.Errorf("scripts have %v steps, and were found in schedules %v", steps, schedules)
 	}
 }
 
-// finds returns how many steps are left in the script that shows a bug, and how long it took to find and shrink it.
-func finds(t *testing.T, b textbook.Bug) (steps int, took time.Duration) {
+// finds returns what was found of a bug. The script that shows it must pass with the correct type.
+func finds(t *testing.T, b textbook.Bug) *convergence.Report {
 	r := explore(t, b.Broken, convergence.Options{})
 	f := r.Failure
 	if f == nil {
@@ -173,5 +168,5 @@ func finds(t *testing.T, b textbook.Bug) (steps int, took time.Duration) {
 		t.Errorf("the correct set fails it too: %v, %v\n%v", v, err, s)
 	}
 	t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
-	return len(f.Script.Steps), r.Elapsed
+	return r
 }

@@ -17,7 +17,7 @@ type writers struct {
 
 // groupsOf is how many schedules have one in which writers share syncs, and groupTime how long a writer waits for others.
 const (
-	groupsOf  = 4
+	groupsOf  = 3
 	groupTime = 20 * time.Millisecond
 )
 
