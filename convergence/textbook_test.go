@@ -16,7 +16,7 @@ import (
 // TestAccusesNone runs sets that do what they declare: nothing must be found.
 func TestAccusesNone(t *testing.T) {
 	schedules := tier.Pick(300, 2000, 100_000)
-	share := tier.ShareOf(t, 12, 12)
+	share := tier.ShareOf(t, 20, 20)
 	for i, sys := range textbook.Correct() {
 		if !share.Has(i) {
 			continue

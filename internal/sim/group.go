@@ -18,7 +18,7 @@ type writers struct {
 // groupsOf is how many schedules have one in which writers share syncs, and groupTime how long a writer waits for others.
 const (
 	groupsOf  = 3
-	groupTime = 20 * time.Millisecond
+	groupTime = 300 * time.Millisecond
 )
 
 // shares reports whether writers share syncs in a script of members.
