@@ -2,40 +2,70 @@ package convergence_test
 
 import (
 	"bytes"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"bigset/convergence"
+	"bigset/internal/testkit/tier"
 )
 
-// TestCopied copies the package into an empty module, and changes its paths as docs/convergence.md says. It must build there: it
-// imports nothing of this module.
+// sources returns the files of the package and of those below it, without tests.
+func sources(t *testing.T) (all map[string][]byte) {
+	t.Helper()
+	all = map[string][]byte{}
+	err := fs.WalkDir(os.DirFS("."), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata/") {
+			return err
+		}
+		all[path], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil || len(all) == 0 {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestImports: the package and those below it need only the standard library and each other.
+func TestImports(t *testing.T) {
+	for path, text := range sources(t) {
+		f, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			name, _ := strconv.Unquote(i.Path.Value)
+			first, _, _ := strings.Cut(name, "/")
+			if within, ok := strings.CutPrefix(name, "bigset/convergence"); !(ok && (within == "" || within[0] == '/')) && (first == "bigset" || strings.Contains(first, ".")) {
+				t.Errorf("%s imports %s", path, name)
+			}
+		}
+	}
+}
+
+// TestCopied copies the package into an empty module, and changes its paths as docs/convergence.md says. It must build there. Short
+// runs and pushes leave that to TestImports: the same files are compiled in this module.
 func TestCopied(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
+	if !tier.Full() {
 		t.Skip("it runs the go command")
 	}
 	dir := t.TempDir()
-	err := fs.WalkDir(os.DirFS("."), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
+	for path, text := range sources(t) {
 		to := filepath.Join(dir, "convergence", path)
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-			return err
+			t.Fatal(err)
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		if err := os.WriteFile(to, bytes.ReplaceAll(text, []byte(`"bigset/convergence`), []byte(`"example.com/mine/convergence`)), 0o666); err != nil {
+			t.Fatal(err)
 		}
-		return os.WriteFile(to, bytes.ReplaceAll(text, []byte(`"bigset/convergence`), []byte(`"example.com/mine/convergence`)), 0o666)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/mine\n\ngo 1.26\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -45,6 +75,19 @@ func TestCopied(t *testing.T) {
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAdapterLines: a public library is adapted by few lines: one with deltas by 60, one with a network of its own by 150.
+func TestAdapterLines(t *testing.T) {
+	for library, most := range map[string]int{"awset": 60, "go-ds-crdt": 150} {
+		text, err := os.ReadFile(filepath.Join("testdata", "adapters", library, "adapter.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines > most {
+			t.Errorf("%s has %d lines, want at most %d", library, lines, most)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bigset/convergence"
+	"bigset/internal/testkit/tier"
 )
 
 // halfway is a grow-only set that sends everything it has. On a full disk it does in memory as much of an operation as part says,
@@ -109,9 +110,13 @@ func TestFailedOperations(t *testing.T) {
 		"flips":       {part: 100, flips: true, want: convergence.Lost},
 	} {
 		t.Run(name, func(t *testing.T) {
+			o := convergence.Options{}
+			if c.want == "" {
+				o.Schedules = tier.Pick(300, 300, 5000)
+			}
 			r := explore(t, convergence.System{Name: name, BestEffort: true, Open: func(env convergence.Env) (convergence.Replica, error) {
 				return openHalfway(env, c.part, c.flips)
-			}}, convergence.Options{})
+			}}, o)
 			switch f := r.Failure; {
 			case f == nil && c.want == "":
 				if c.part != 0 && r.Sometimes["failed operation was done"] == 0 {

@@ -51,11 +51,11 @@ func (s *TwoPhaseSet) Close() error { return nil }
 // A 2P-set keeps its own specification. Held to AddWins it can't add again what was removed.
 func Example_twoPhase() {
 	sys := convergence.System{Name: "2p-set", Open: OpenTwoPhaseSet, Spec: convergence.TwoPhase{}}
-	report(sys, 1000)
+	report(sys, 300)
 	sys.Spec = convergence.AddWins{}
 	report(sys, 1000)
 	// Output:
-	// 2p-set: 1000 schedules, no violation
+	// 2p-set: 300 schedules, no violation
 	// 2p-set: lost at step 52: replica A: "a" is not shown, although its add of step 52 was acknowledged and not removed
 	// shrunk from 54 to 3 steps
 	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing

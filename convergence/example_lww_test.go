@@ -70,11 +70,11 @@ func (s *LWWSet) Close() error { return nil }
 // them.
 func Example_lastWriterWins() {
 	sys := convergence.System{Name: "lww-set", Open: OpenLWWSet, Spec: convergence.LastWriterWins{}}
-	report(sys, 1000)
+	report(sys, 300)
 	sys.Spec = convergence.AddWins{}
 	report(sys, 1000)
 	// Output:
-	// lww-set: 1000 schedules, no violation
+	// lww-set: 300 schedules, no violation
 	// lww-set: lost at step 18: replica B: "a" is not shown, although its add of step 11 was acknowledged and not removed
 	// shrunk from 80 to 3 steps
 	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing

@@ -80,9 +80,9 @@ func (s *ORSet) Close() error { return nil }
 // An observed-remove set keeps what the specification AddWins asks for.
 func Example() {
 	sys := convergence.System{Name: "or-set", Open: OpenORSet, Spec: convergence.AddWins{}}
-	report(sys, 1000)
+	report(sys, 300)
 	// Output:
-	// or-set: 1000 schedules, no violation
+	// or-set: 300 schedules, no violation
 }
 
 // forgetful is an ORSet with a mistake: it remembers the removal of an add only if it has the add.

@@ -127,6 +127,7 @@ func (w *world) exchangeBy(mode string) error {
 	}
 	if mode == "messages" && w.sys.BestEffort {
 		mode = "repair"
+		w.say("by anti-entropy")
 	}
 	if _, ok := w.living()[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"
@@ -156,11 +157,15 @@ func (w *world) exchangeBy(mode string) error {
 	return nil
 }
 
-// deliverAll delivers every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
+// deliverAll delivers every message of an operation to every replica, oldest first, or newest first at every other replica, or in the
+// order of System.CausalNet.
 // Replicas may send more messages by themselves when they receive these, so it repeats, as often as anti-entropy does.
 func (w *world) deliverAll() error {
-	backwards := w.rand.IntN(2) == 0
+	backwards := w.rand.IntN(2) == 0 && !w.sys.CausalNet
 	given := 0
+	if backwards && len(w.broadcasts()) > 1 {
+		w.say("newest message first at %s", everyOther(w.living()))
+	}
 	for range len(w.nodes) + 2 {
 		all := w.broadcasts()[given:]
 		if len(all) == 0 {
@@ -168,7 +173,7 @@ func (w *world) deliverAll() error {
 		}
 		given += len(all)
 		for _, n := range w.living() {
-			if backwards && !w.sys.CausalNet {
+			if backwards { // at every other replica
 				slices.Reverse(all)
 			}
 			if err := w.deliverList(all, n); err != nil {
@@ -177,6 +182,15 @@ func (w *world) deliverAll() error {
 		}
 	}
 	return nil
+}
+
+// everyOther returns the letters of every other replica, beginning with the first.
+func everyOther(nodes []*node) string {
+	var set uint32
+	for i := 0; i < len(nodes); i += 2 {
+		set |= 1 << nodes[i].id
+	}
+	return letters(set)
 }
 
 // broadcasts returns all messages that are for every replica, in the order in which they were sent.

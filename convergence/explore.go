@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Options says how much is tried. The zero value is a good start.
@@ -127,7 +128,7 @@ func (f *Failure) String() string {
 	if f.Cut {
 		s += "shrinking was ended early: the script may be longer than necessary\n"
 	}
-	s += f.rests() + "\n" + f.Script.String()
+	s += f.rests() + f.odd() + "\n" + f.Script.String()
 	if f.Violation.Stack != "" {
 		s += "\n" + f.Violation.Stack + "\n"
 	}
@@ -146,6 +147,18 @@ func (f *Failure) rests() (s string) {
 		s += fmt.Sprintf("if the system promises less, declare that; accepted: %s\n", strings.Join(f.Others, ", or "))
 	}
 	return s
+}
+
+// odd says what may be wrong if the script needs an element that is not text.
+func (f *Failure) odd() string {
+	for i := range f.Script.Steps {
+		for _, o := range f.Script.Steps[i].Ops {
+			if !utf8.ValidString(o.Op.Elem) {
+				return fmt.Sprintf("%s is not UTF-8, and encoding/json changes such strings: a type that takes only text returns ErrRefused for it, or Options.Elements names others\n", show(o.Op.Elem))
+			}
+		}
+	}
+	return ""
 }
 
 // Explore runs generated schedules until one violates the specification, or the options or ctx end it. A violation is not an error:

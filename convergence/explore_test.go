@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"bigset/convergence"
 	"bigset/convergence/internal/textbook"
@@ -80,7 +82,7 @@ func TestShrinkKeepsTheKind(t *testing.T) {
 		},
 	})
 	want, found := map[string]int{convergence.Phantom: 3, convergence.Panicked: 2}, map[string]int{}
-	for seed := range uint64(60) {
+	for seed := range tier.Pick[uint64](20, 20, 60) {
 		raw := explore(t, sys, convergence.Options{Seed: seed, ShrinkRuns: 1, Shapes: []string{"mixed-all"}}).Failure
 		f := explore(t, sys, convergence.Options{Seed: seed, Shapes: []string{"mixed-all"}}).Failure
 		if raw == nil || f == nil {
@@ -223,7 +225,7 @@ func TestManyElements(t *testing.T) {
 	}})
 	elems := strings.Split("abcdefghijkl", "")
 	for n, found := range map[int]bool{9: false, 12: true} {
-		f := explore(t, sys, convergence.Options{Elements: elems[:n]}).Failure
+		f := explore(t, sys, convergence.Options{Schedules: 250, Elements: elems[:n]}).Failure
 		if (f != nil) != found || found && (f.Violation.Kind != convergence.Lost || len(f.Script.Steps) > 11) {
 			t.Errorf("of %d elements 9 are shown: %v", n, f)
 		}
@@ -290,7 +292,7 @@ func TestSpecifications(t *testing.T) {
 		"add-wins": {convergence.AddWins{}, true}, "default": {nil, true},
 	} {
 		sys.Spec = c.spec
-		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(200, 200, 5000)}); (r.Failure == nil) != c.ok {
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(100, 100, 5000)}); (r.Failure == nil) != c.ok {
 			t.Errorf("%s: got %v, want success %v", name, r.Failure, c.ok)
 		}
 	}
@@ -382,5 +384,43 @@ func TestRun(t *testing.T) {
 	t.Setenv("CONVERGENCE_SCHEDULES", "many")
 	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
 		t.Errorf("it says %s", f.fatal)
+	}
+}
+
+// TestEnvironment: variables override the options. A time replaces a number of schedules, unless there is a number, too.
+func TestEnvironment(t *testing.T) {
+	given := convergence.Options{Seed: 1, Schedules: 50, Workers: 1, Steps: 9}
+	for _, c := range []struct {
+		env  map[string]string
+		want convergence.Options
+	}{
+		{nil, given},
+		{map[string]string{"SEED": "7", "WORKERS": "3"}, convergence.Options{Seed: 7, Schedules: 50, Workers: 3, Steps: 9}},
+		{map[string]string{"SECONDS": "60"}, convergence.Options{Seed: 1, Duration: time.Minute, Workers: 1, Steps: 9}},
+		{map[string]string{"SECONDS": "60", "SCHEDULES": "8"}, convergence.Options{Seed: 1, Schedules: 8, Duration: time.Minute, Workers: 1, Steps: 9}},
+	} {
+		for _, name := range []string{"SEED", "WORKERS", "SECONDS", "SCHEDULES"} {
+			t.Setenv("CONVERGENCE_"+name, c.env[name])
+		}
+		if o, err := given.FromEnv(); err != nil || !reflect.DeepEqual(o, c.want) {
+			t.Errorf("%v: %+v, %v", c.env, o, err)
+		}
+	}
+}
+
+// TestOddElements: if a set loses what is not UTF-8, as one that sends JSON does, the failure says so. Other failures do not.
+func TestOddElements(t *testing.T) {
+	for hinted, lost := range map[bool]func(elem string) bool{
+		true:  func(elem string) bool { return !utf8.ValidString(elem) },
+		false: func(string) bool { return true },
+	} {
+		sys := alter(altered{read: func(_ *altered, v convergence.View) (convergence.View, error) {
+			v.Items = slices.DeleteFunc(v.Items, func(it convergence.Item) bool { return lost(it.Elem) })
+			return v, nil
+		}})
+		f := explore(t, sys, convergence.Options{}).Failure
+		if f == nil || f.Violation.Kind != convergence.Lost || strings.Contains(f.String(), "is not UTF-8") != hinted {
+			t.Errorf("want a hint: %v, got %v", hinted, f)
+		}
 	}
 }

@@ -22,3 +22,9 @@ func Shrink(sys System, s *Script) (*Script, *Violation) {
 
 // RunReplay replays a file, as Run does.
 func RunReplay(t T, sys System, o Options, file string) { runReplay(t, sys, o, file) }
+
+// FromEnv overrides options as Run does.
+func (o Options) FromEnv() (Options, error) {
+	err := o.fromEnv()
+	return o, err
+}

@@ -51,7 +51,7 @@ func TestJoins(t *testing.T) {
 		t.Errorf("opened %v, %v", opened, v)
 	}
 	wantLines(t, script, "2 deliver 1.0 C # skipped: it is not there", "3 join C # C shows {}", "4 deliver 1.0 C # C shows {a[0-1]}", "6 join C # skipped: it has joined",
-		"9 join C # skipped: it has joined, or has left", "10 exchange messages # A shows {a[0-1] b[2-1]}; B shows {a[0-1] b[2-1]}")
+		"9 join C # skipped: it has joined, or has left", "10 exchange messages # newest message first at A; A shows {a[0-1] b[2-1]}; B shows {a[0-1] b[2-1]}")
 }
 
 // TestGone: a replica that has left for good is closed once, receives nothing, and takes no part in the exchange. Two stay.

@@ -38,7 +38,7 @@ func TestGenerateIsAFunctionOfItsSeed(t *testing.T) {
 func TestExploreIsAFunctionOfItsSeed(t *testing.T) {
 	var first *convergence.Report
 	for range 2 {
-		r, err := convergence.Explore(t.Context(), model.System(model.Options{}), convergence.Options{Seed: 3, Schedules: 300})
+		r, err := convergence.Explore(t.Context(), model.System(model.Options{}), convergence.Options{Seed: 3, Schedules: 150})
 		if err != nil || r.Failure != nil {
 			t.Fatal(err, r.Failure)
 		}
@@ -50,8 +50,8 @@ func TestExploreIsAFunctionOfItsSeed(t *testing.T) {
 	}
 }
 
-// TestScriptsReadBack writes and reads schedules of every shape.
-func TestScriptsReadBack(t *testing.T) {
+// TestShapesReadBack writes and reads schedules of every shape.
+func TestShapesReadBack(t *testing.T) {
 	for _, shape := range convergence.ShapeNames() {
 		for n := range 20 {
 			s, err := convergence.Generate(model.System(model.Options{}), convergence.Options{Shapes: []string{shape}, Replicas: 3}, n)
@@ -69,8 +69,8 @@ func TestScriptsReadBack(t *testing.T) {
 	}
 }
 
-// TestScriptsKeepOddNames has elements and kinds that are no plain words.
-func TestScriptsKeepOddNames(t *testing.T) {
+// TestOddNamesReadBack has elements and kinds that are no plain words.
+func TestOddNamesReadBack(t *testing.T) {
 	s := &convergence.Script{System: "x", Replicas: 1, Steps: []convergence.Step{{N: 1, Kind: "do", Ops: []convergence.ScriptOp{
 		{Op: convergence.Op{Kind: "in sert", Elem: "a b;#\n=", Arg: []byte{0, 255}}}, {Op: convergence.Op{Kind: "add", Elem: "hex:61"}},
 	}}}}
@@ -85,7 +85,7 @@ func TestScriptsKeepOddNames(t *testing.T) {
 
 const scriptHeading = "convergence script 1\nsystem x\nseed 1\nreplicas 2\n"
 
-func TestMalformedScripts(t *testing.T) {
+func TestMalformed(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "number of replicas",
 		"convergence script 2\n":              "line 1: want \"convergence script 1\"",

@@ -15,6 +15,7 @@ import (
 
 	"bigset/convergence"
 	"bigset/convergence/internal/textbook"
+	"bigset/internal/testkit/tier"
 )
 
 // trap is a set whose second add does something bad.
@@ -204,7 +205,7 @@ func TestWorkers(t *testing.T) {
 	for _, sys := range []convergence.System{textbook.Correct()[0], textbook.Bugs()[7].Broken, textbook.Bugs()[23].Broken} {
 		var first *convergence.Report
 		for _, workers := range []int{1, 3} {
-			r := explore(t, sys, convergence.Options{Seed: 5, Schedules: 200, Workers: workers})
+			r := explore(t, sys, convergence.Options{Seed: 5, Schedules: tier.Pick(60, 200, 200), Workers: workers})
 			if first == nil {
 				first = r
 			} else if !reflect.DeepEqual(first.Stats, r.Stats) || !reflect.DeepEqual(first.Failure, r.Failure) {

@@ -13,13 +13,14 @@ import (
 
 	"bigset/convergence"
 	"bigset/convergence/crashfs"
+	"bigset/internal/testkit/tier"
 )
 
 // TestSlips makes a log-structured replica forget one thing at a time.
 func TestSlips(t *testing.T) {
 	for _, slip := range []string{"", "sync", "truncate", "sync before rename", "directory sync", "torn write", "failed sync"} {
 		t.Run(slip, func(t *testing.T) {
-			r, err := convergence.Explore(t.Context(), logSets(slip), convergence.Options{Schedules: 2000})
+			r, err := convergence.Explore(t.Context(), logSets(slip), convergence.Options{Schedules: tier.Pick(400, 400, 2000)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -247,7 +247,7 @@ func TestNeverAccused(t *testing.T) {
 	}
 }
 
-func histories() int { return tier.Pick(200, 1000, 50_000) }
+func histories() int { return tier.Pick(200, 400, 50_000) }
 
 // drawn makes many histories of a model.
 func drawn(t *testing.T, f fault) iter.Seq2[int, *Recorder] {

@@ -26,7 +26,7 @@ const (
 	rounds         = 10 // each client does an operation in each
 	exchangesMost  = 8  // rounds until replicas must be equal
 	operationLimit = 10 * time.Second
-	hedgeTime      = 137 * time.Millisecond // of some coordinators; no other wait is a multiple of it
+	hedgeTime      = 137 * time.Millisecond // of some coordinators
 	copyLimit      = time.Minute
 	copyPause      = 300 * time.Millisecond // between two steps of a copy, so that reads and crashes come in between
 )
@@ -228,7 +228,7 @@ func (c *cluster) start(p *process, i int) (err error) {
 	n, drawn := len(c.members), c.script.rand(uint64(200+i))
 	hedge := []time.Duration{0, hedgeTime}[drawn.IntN(2)]
 	p.Coordinator, err = coord.New(coord.Options{Place: coord.List(place), Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
-		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, Runner: skewed{c.turns, p.clock, hedge}, Events: event})
+		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, Runner: skewed{c.turns, p.clock}, Events: event})
 	return err
 }
 

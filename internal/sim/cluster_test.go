@@ -14,7 +14,7 @@ var clusterSeed = flag.Uint64("sim.cluster", 0, "run this schedule of a cluster 
 // TestClusters: nothing is violated, and the interesting states were reached.
 func TestClusters(t *testing.T) {
 	t.Parallel()
-	schedules := tier.Pick[uint64](30, 100, 200)
+	schedules := tier.Pick[uint64](30, 50, 200)
 	first := uint64(1)
 	if *clusterSeed != 0 {
 		first, schedules = *clusterSeed, 1
@@ -39,7 +39,7 @@ func TestClusters(t *testing.T) {
 // out, because the engine's own goroutines determine which writes they hit.
 func TestClusterRepeats(t *testing.T) {
 	timed := []string{"power", "crash", "wipe", "restart", "put-back", "io-error", "disk-full", "outage"}
-	for seed := uint64(1); seed <= tier.Pick[uint64](10, 14, 40); seed++ {
+	for seed := uint64(1); seed <= tier.Pick[uint64](10, 10, 40); seed++ {
 		var did [2]string
 		for i := range did {
 			r := newReport()

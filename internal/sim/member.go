@@ -73,21 +73,9 @@ func (d *dial) Now() time.Time {
 type skewed struct {
 	*turns.Runner
 	clock *dial
-	hedge time.Duration // the wait after which another replica is asked
 }
 
 func (s skewed) Now() time.Time { return s.clock.Now() }
-
-// After counts the waits of callers that then ask another replica.
-func (s skewed) After(d time.Duration, f func()) (stop func()) {
-	if s.hedge == 0 || d%s.hedge > 0 {
-		return s.Runner.After(d, f)
-	}
-	return s.Runner.After(d, func() {
-		s.clock.c.count("hedge")
-		f()
-	})
-}
 
 // up opens a replica's store.
 func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compaction.Strategy) error {

@@ -37,6 +37,7 @@ const (
 // node is a member of package server/cluster over a replica.
 type node struct {
 	*membership.Member
+	own      *own // its replica
 	hints    hintFolder
 	owner    bool // it holds the set
 	unsynced bool // this life has acknowledged what a crash may take back
@@ -97,7 +98,7 @@ func (c *cluster) boot(m *member) {
 	m.process = p
 	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives, shares: c.script.shares(), groups: map[string]*writers{}}
 	var err error
-	m.self.unsynced = false
+	m.self.own, m.self.unsynced = o, false
 	m.self.Member, err = membership.NewMember(membership.Config{Node: m.node, Name: "sim", Peers: c.peers(), Settings: c.script.settings(),
 		Way: func(to membership.Peer) membership.Way {
 			return &way{link: p.links[c.memberOf(to.ID)], from: m.node}
@@ -113,7 +114,7 @@ func (c *cluster) boot(m *member) {
 	life := m.lives
 	c.turns.Go(func() {
 		for !c.quiet && m.lives == life {
-			m.self.Round(context.Background())
+			o.alone(func() { m.self.Round(context.Background()) })
 			if m.lives == life && m.joining && m.whole() {
 				m.joining = false
 				c.count("made whole")
@@ -126,7 +127,7 @@ func (c *cluster) boot(m *member) {
 // background counts what members do in addition to what clients ask for. What they log is counted by its message.
 func (c *cluster) background(e coord.Event) {
 	switch e.Kind {
-	case coord.EventNotSent, coord.EventHintReplayed, coord.EventHintExpired, coord.EventRepaired, coord.EventRepairLeft:
+	case coord.EventNotSent, coord.EventHintReplayed, coord.EventHintExpired, coord.EventRepaired, coord.EventRepairLeft, coord.EventHedged:
 		c.count(string(e.Kind))
 	}
 }
@@ -277,8 +278,11 @@ type own struct {
 	c      *cluster
 	member *member
 	life   int
-	shares bool                // writers share syncs
-	groups map[string]*writers // by set: those that others can join
+
+	shares   bool                // writers share syncs
+	groups   map[string]*writers // by set: those that others can join
+	waiting  int                 // writers that wait for each other
+	changing int                 // calls in progress that may change the epoch
 }
 
 var _ membership.Local = (*own)(nil)
@@ -307,6 +311,10 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 		return r, m, err
 	}
 	told, group := false, o.join(set)
+	if err := o.begin(w.Durability); err != nil { // the process has ended while the writer waited
+		o.leave(set, group)
+		return bigset.Result{}, o.Member(), err
+	}
 	w.Applied = func(r bigset.Result, g *bigset.Group) {
 		told = true
 		o.c.made(r.Delta)

@@ -14,7 +14,7 @@ var memberSeed = flag.Uint64("sim.members", 0, "run this schedule of a cluster o
 // TestMembers: nothing is violated in clusters whose members agree on epochs, and the interesting states were reached.
 func TestMembers(t *testing.T) {
 	t.Parallel()
-	schedules := tier.Pick[uint64](20, 100, 1200)
+	schedules := tier.Pick[uint64](20, 40, 1200)
 	first := uint64(1)
 	if *memberSeed != 0 {
 		first, schedules = *memberSeed, 1
@@ -70,9 +70,13 @@ var stories = map[string]string{
 // TestStories: each story ends well, whichever member plays which part.
 func TestStories(t *testing.T) {
 	t.Parallel()
+	share := tier.ShareOf(t, 2, 2)
 	for name, text := range stories {
 		for _, w := range []int{2, 3} {
-			for seed := range tier.Pick[uint64](1, 2, 10) {
+			for seed := range tier.Pick[uint64](2, 2, 10) {
+				if !share.Has(int(seed)) {
+					continue
+				}
 				for _, p := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 					var names []string
 					for i, who := range []string{"x", "b", "c"} {

@@ -87,7 +87,7 @@ var sights = []sight{
 	{"gate-incarnation", mechanism, []string{"another incarnation"}, [4]float64{0, 0, 0, 80}},
 	{"handoff", mechanism, []string{"made whole"}, [4]float64{0, 0, 390, 3100}},
 	{"handoff-failed", mechanism, []string{"cluster: this member could not be filled, it is tried again"}, [4]float64{0, 0, 0, 15000}},
-	{"hedge", mechanism, nil, [4]float64{0, 0, 2600, 0}},
+	{"hedge", mechanism, []string{"hedged"}, [4]float64{0, 0, 2600, 1300}},
 	{"hint", mechanism, []string{"not-sent"}, [4]float64{0, 0, 11000, 20000}},
 	{"hint-expired", mechanism, nil, [4]float64{0, 0, 50, 0}},
 	{"hint-of-dropped-filter", mechanism, []string{"marks of a dropped filter refused", "cluster: refused"}, [4]float64{0, 0, 0, 50}},

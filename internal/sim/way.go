@@ -72,7 +72,15 @@ var met = map[wire.Verb]string{
 }
 
 // serve lets the current incarnation of the member answer a request that has an address.
-func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([]byte, error) {
+func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) (answer []byte, err error) {
+	if membership.Control(call.Verb) {
+		y.self.own.alone(func() { answer, err = y.answer(address, call, send) })
+		return answer, err
+	}
+	return y.answer(address, call, send)
+}
+
+func (y *way) answer(address uint64, call *wire.Call, send func([]byte) error) ([]byte, error) {
 	now, err := y.address()
 	switch {
 	case err != nil:

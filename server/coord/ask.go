@@ -27,9 +27,9 @@ func askOthers[R interface{ Member() peer.Member }, T any](ctx context.Context, 
 	if c.opt.HedgeTime > 0 && enough-len(have) < first {
 		first = enough - len(have)
 		stop := c.run.After(c.opt.HedgeTime, func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.more(a.enough - len(a.answers))
+			if n := a.hedge(); n > 0 {
+				c.opt.Events(Event{Kind: EventHedged, Set: name, Count: n})
+			}
 		})
 		defer stop()
 	}
@@ -71,6 +71,15 @@ func (a *asking[R, T]) more(n int) {
 		a.left = a.left[1:]
 		a.c.run.Go(func() { a.one(rep) })
 	}
+}
+
+// hedge asks as many more replicas as there are answers missing, and returns how many those are.
+func (a *asking[R, T]) hedge() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := min(a.enough-len(a.answers), len(a.left))
+	a.more(n)
+	return n
 }
 
 // one asks one replica.

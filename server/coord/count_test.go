@@ -213,6 +213,9 @@ func TestCountWaitsOnce(t *testing.T) {
 			t.Errorf("%+v after %v, %v", n, took, err)
 		}
 	})
+	if n := c.saw(coord.EventHedged); n != 1 {
+		t.Errorf("%d events say that another replica was asked, want 1", n)
+	}
 }
 
 // counts answers questions for counts in another way.

@@ -170,6 +170,7 @@ const (
 	EventDamage         EventKind = "damage"          // a replica has seen dots that are not dead and have no key
 	EventHealed         EventKind = "healed"          // keys that a replica had lost were fetched from another and put back
 	EventHealLeft       EventKind = "heal-left"       // keys that a replica has lost could not be put back, at least not all of them
+	EventHedged         EventKind = "hedged"          // a replica took longer than HedgeTime: Count others were asked as well, or instead of Node
 	EventExchanged      EventKind = "exchanged"       // a share was exchanged; Exchanged counts what was new
 	EventExchangeFailed EventKind = "exchange-failed" // a share was not exchanged, at least not all of it; it gets another turn
 )

@@ -220,11 +220,15 @@ func (g *gathering) replace(i int, cause error) error {
 	s.stop()
 	g.errs = append(g.errs, fmt.Errorf("%s: %w", s.rep.Member().Node, cause))
 	g.mu.Lock()
-	if s.hedged && errors.Is(cause, context.DeadlineExceeded) {
+	hedged := s.hedged && errors.Is(cause, context.DeadlineExceeded)
+	if hedged {
 		g.hedges++
 		g.tried[s.rep]-- // being slow is not a failure: it may be asked again
 	}
 	g.mu.Unlock()
+	if hedged {
+		g.c.opt.Events(Event{Kind: EventHedged, Node: s.rep.Member().Node, Set: g.req.Set, Count: 1})
+	}
 	if g.tried[s.rep] < triesMax {
 		g.spare = append(g.spare, s.rep)
 	}

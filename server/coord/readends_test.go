@@ -84,7 +84,7 @@ func TestReadHedged(t *testing.T) {
 			name string
 			most time.Duration
 		}{{"silent", 400 * time.Millisecond}, {"slow", 8 * time.Second}} {
-			mode = m.name
+			mode, c.events = m.name, nil
 			s.run(t, minute, func() {
 				began, elements := s.Now(), 0
 				for part, err := range co.Read(ctx, coord.Read{Set: set}) {
@@ -98,6 +98,9 @@ func TestReadHedged(t *testing.T) {
 					t.Errorf("seed %d: %s: %v for %d elements of %d", seed, m.name, took, elements, len(want.Elements()))
 				}
 			})
+			if c.saw(coord.EventHedged) == 0 {
+				t.Errorf("seed %d: %s: no event says that another replica was asked", seed, m.name)
+			}
 			for _, l := range c.links {
 				l.chunks = 0
 			}
