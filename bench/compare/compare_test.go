@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"bigset/internal/testkit/tier"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write down what comes out")
@@ -89,8 +91,8 @@ func TestAgainstItself(t *testing.T) {
 		looks      []int
 		o          Options
 	}{
-		{"one figure", 1, 2000, []int{6, 7, 8, 9, 12, 20}, Options{Figures: []string{"ops_per_s"}}},
-		{"24 figures", 4, 200, []int{6, 12, 20}, Options{}},
+		{"one figure", 1, tier.Pick(100, 400, 2000), []int{6, 7, 8, 9, 12, 20}, Options{Figures: []string{"ops_per_s"}}},
+		{"24 figures", 4, tier.Pick(20, 60, 200), []int{6, 12, 20}, Options{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -36,7 +36,7 @@ func small(t *testing.T, text string) *spec.Workload {
 const turnover = `
 name: turnover
 about: two turnovers of a small set
-size: 2k
+size: 1k
 systems: [bigset, pebble]
 strategies: [default, point-deletes]
 phases:
@@ -44,7 +44,7 @@ phases:
   - {name: main, ops: 400%, mix: {exchange: 1}, batch: 20, settle: true}
   - {name: read, duration: 200ms, roles: [{name: readers, clients: 2, rate: 400, mix: {hit: 3, range: 1}, limit: 10}]}
 assert:
-  - that: ops(main, bigset) <= 8000
+  - that: ops(main, bigset) <= 4000
     means: as many operations as asked for
   - that: bytes_written(main, bigset) <= 1
     means: hardly anything written
@@ -131,7 +131,7 @@ func testForms(t *testing.T, r *lab.Result) {
 	if err := json.Unmarshal(object.Bytes(), &again); err != nil || len(again.Series) != len(r.Series) || again.Series[0].Len() != r.Series[0].Len() {
 		t.Errorf("series read back: %d, %v", len(again.Series), err)
 	}
-	for _, want := range []string{"turnover/read/readers", "bigset point-deletes", "as many operations as asked for (2,000): 8,000", ": missed: nothing is kept without a log"} {
+	for _, want := range []string{"turnover/read/readers", "bigset point-deletes", "as many operations as asked for (1,000): 4,000", ": missed: nothing is kept without a log"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -262,7 +262,7 @@ func TestOverSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	for sizes, want := range map[int]int{1: 0, 2: 2} {
-		r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Sizes: []int{200, 2000}[:sizes], Dir: t.TempDir()}})
+		r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Sizes: []int{100, 1000}[:sizes], Dir: t.TempDir()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +271,7 @@ func TestOverSize(t *testing.T) {
 			for _, c := range s.Charts {
 				if c.LogX {
 					charts++
-					if len(c.Lines) != 2 || len(c.Lines[0].X) != 2 || c.Lines[0].X[1] != 2000 {
+					if len(c.Lines) != 2 || len(c.Lines[0].X) != 2 || c.Lines[0].X[1] != 1000 {
 						t.Errorf("%s: %+v", c.Title, c.Lines)
 					}
 				}
