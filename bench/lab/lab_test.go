@@ -334,6 +334,9 @@ func TestNoLoad(t *testing.T) {
 		if err := r.WriteText(&text); err != nil || strings.Contains(text.String(), "The run was interrupted") != (what == "early") {
 			t.Errorf("%s: %v\n%s", what, err, text.String())
 		}
+		if strings.Contains(text.String(), "No measured phase was finished") != (len(r.Results) == 0) {
+			t.Errorf("%s: %d rows\n%s", what, len(r.Results), text.String())
+		}
 		if err := r.WritePage(&page); err != nil || strings.Contains(page.String(), "Latency over load") || !strings.Contains(page.String(), "a rate that rises") {
 			t.Errorf("%s: %v, a page of %d bytes", what, err, page.Len())
 		}
