@@ -55,7 +55,7 @@ assert:
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ticks := 0
-	o := lab.Options{Run: run.Options{Rounds: 2, Dir: t.TempDir()}, Every: 20 * time.Millisecond, Watch: func(*sample.Tick) { ticks++ }}
+	o := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 2, Dir: t.TempDir()}, Every: 20 * time.Millisecond, Watch: func(*sample.Tick) { ticks++ }}
 	r, err := lab.Run(t.Context(), []*spec.Workload{small(t, turnover)}, o)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestInterrupted(t *testing.T) {
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := 0
-	o := lab.Options{Run: run.Options{Rounds: 3, Dir: dir}, Out: out, Progress: func(string) {
+	o := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 3, Dir: dir}, Out: out, Progress: func(string) {
 		if begun++; begun == 5 { // in the second round, of three systems each
 			cancel()
 		}
@@ -199,7 +199,7 @@ func TestOtherBuild(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "r.json")
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := 0
-	o := lab.Options{Run: run.Options{Rounds: 2, Dir: t.TempDir()}, Out: out, Progress: func(string) {
+	o := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 2, Dir: t.TempDir()}, Out: out, Progress: func(string) {
 		if begun++; begun == 2 {
 			cancel()
 		}
@@ -238,7 +238,7 @@ func TestPlots(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		list = append(list, small(t, "name: "+name+"\nabout: a plot\nsize: 100\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n"))
 	}
-	r, err := lab.Run(t.Context(), list, lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: time.Millisecond})
+	r, err := lab.Run(t.Context(), list, lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Dir: t.TempDir()}, Every: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestOverSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	for sizes, want := range map[int]int{1: 0, 2: 2} {
-		r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Sizes: []int{100, 1000}[:sizes], Dir: t.TempDir()}})
+		r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Sizes: []int{100, 1000}[:sizes], Dir: t.TempDir()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ phases:
 func TestOverLoad(t *testing.T) {
 	t.Parallel()
 	w := small(t, ramp)
-	r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: 50 * time.Millisecond})
+	r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Dir: t.TempDir()}, Every: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,8 +319,8 @@ func TestNoLoad(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	early := lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: time.Millisecond, Watch: func(*sample.Tick) { cancel() }}
-	brief := lab.Options{Run: run.Options{Rounds: 1, Duration: 20 * time.Millisecond, Dir: t.TempDir()}, Every: time.Minute}
+	early := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Dir: t.TempDir()}, Every: time.Millisecond, Watch: func(*sample.Tick) { cancel() }}
+	brief := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Duration: 20 * time.Millisecond, Dir: t.TempDir()}, Every: time.Minute}
 	for what, c := range map[string]struct {
 		ctx context.Context
 		o   lab.Options

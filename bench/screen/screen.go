@@ -84,7 +84,7 @@ func Cut(line string, width int) string {
 	}
 	letters := []rune(line)
 	end := max(0, width)
-	for at := end; at > end/2; at-- {
+	for at := end; at >= end/2; at-- {
 		if letters[at] == ' ' {
 			end = at
 			break
