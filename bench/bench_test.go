@@ -26,7 +26,7 @@ var rowFields = strings.Fields(`workload system record strategy elements rounds
 
 func TestJSONFields(t *testing.T) {
 	t.Parallel()
-	report := mustRun(t, tiny(t, "insert", "grow", "contains", "reclaim", "drop", "handoff", "bloom-hot", "bloom-fpp"))
+	report := mustRun(t, tiny(t, "insert", "grow", "reclaim", "drop", "handoff", "bloom-hot", "bloom-fpp"))
 	var text bytes.Buffer
 	if err := report.WriteJSON(&text); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"bigset/bench/probe"
 	"bigset/bench/system"
+	"bigset/internal/testkit/tier"
 )
 
 // plainBloomd answers as bloomd does, from maps. deny is a key that it says is not there, silent one that it gives no answer to.
@@ -86,8 +87,8 @@ func (s *plainBloomd) answer(words []string) string {
 }
 
 func tinyBloomd(a string) BloomdConfig {
-	return BloomdConfig{A: BloomdServer{Addr: a, PID: os.Getpid()}, Connections: []int{1, 3}, Depths: []int{1, 16}, Passes: 2,
-		Span: 20 * time.Millisecond, Keys: 10_100}
+	return BloomdConfig{A: BloomdServer{Addr: a, PID: os.Getpid()}, Connections: []int{1, 3}, Depths: tier.Pick([]int{16}, []int{16}, []int{1, 16}),
+		Passes: 2, Span: 20 * time.Millisecond, Keys: 10_100}
 }
 
 func TestRunBloomd(t *testing.T) {
@@ -101,7 +102,8 @@ func TestRunBloomd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 2 * 4 * (2 + 2); len(report.Results) != want {
+	points := len(c.Connections) * len(c.Depths)
+	if want := 2 * points * len(bloomdModes); len(report.Results) != want {
 		t.Errorf("got %d rows, want %d", len(report.Results), want)
 	}
 	for _, r := range report.Results {
@@ -111,7 +113,7 @@ func TestRunBloomd(t *testing.T) {
 	}
 	for _, s := range []*plainBloomd{&a, &b} {
 		// in each of two passes one for each of the loads that write, and one that is asked
-		if s.created != 2*2*4+1 || len(s.filters) != 0 {
+		if s.created != 2*2*points+1 || len(s.filters) != 0 {
 			t.Errorf("%d filters were made, %d are left", s.created, len(s.filters))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func ExampleRun() {
-	report, err := bench.Run(context.Background(), bench.Config{Workloads: []string{"insert"}, Elements: 200, Rounds: 1})
+	report, err := bench.Run(context.Background(), bench.Config{Workloads: []string{"insert"}, Elements: 200, Rounds: 1, MemTableBytes: 1 << 20})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return

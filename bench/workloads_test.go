@@ -49,7 +49,7 @@ func program(args []string) error {
 // tiny is a run that takes seconds.
 func tiny(t *testing.T, workloads ...string) Config {
 	t.Helper()
-	return Config{Workloads: workloads, Elements: 600, Rounds: 1, Dir: t.TempDir(), Seed: 7, MemTableBytes: 4 << 20,
+	return Config{Workloads: workloads, Elements: 600, Rounds: 1, Dir: t.TempDir(), Seed: 7, MemTableBytes: 1 << 20,
 		Program: os.Args[0]}
 }
 
@@ -93,9 +93,9 @@ var wants = map[string][]string{
 	"bloom-big":     {"bloom-big bigset default 600 20000", "bloom-big/heap bigset default 600 816389", "bloom-big pebble  600 20000"},
 }
 
-// Package run runs all files, in tests of its own; these are some of them. A push runs a third of the workloads.
+// Package run runs all files, in tests of its own; these are some of them. A push runs a sixth of the workloads.
 func TestWorkloads(t *testing.T) {
-	share := tier.ShareOf(t, 3, 3)
+	share := tier.ShareOf(t, 6, 6)
 	for place, w := range Workloads() {
 		if w.About == "" {
 			t.Errorf("%s says nothing about itself", w.Name)

@@ -76,6 +76,8 @@ func (f *Figure) ratio() string {
 		return "-"
 	case *f.Ratio > 0 && *f.Ratio < 0.095:
 		return fmt.Sprintf("%.3f", *f.Ratio)
+	case *f.Ratio >= 100: // the column has six characters
+		return fmt.Sprintf("%.0f", *f.Ratio)
 	}
 	return fmt.Sprintf("%.2f", *f.Ratio)
 }

@@ -200,6 +200,8 @@ type Lines struct {
 func (p *Lines) Show(s State) {
 	what, text := "", ""
 	switch {
+	case s.Leg != nil && s.Leg.Phase == "":
+		return // its stores are being opened
 	case s.Leg != nil:
 		what, text = s.Leg.Name+": "+s.Leg.Phase, s.Leg.Name+": "+phaseText(s.Leg)
 		if len(s.Leg.Racers[0].Samples) > 0 {

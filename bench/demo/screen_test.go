@@ -127,6 +127,7 @@ func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	p := &Lines{Out: &out}
 	l := measured()
+	p.Show(State{Leg: &bench.Leg{Name: "settled"}}) // nothing has begun
 	for i := range 10 {
 		p.Show(State{Elapsed: time.Duration(i) * 500 * time.Millisecond, Leg: &l})
 	}
@@ -145,7 +146,8 @@ func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ got, want string }{
 		{(&Figure{}).ratio(), ""}, {(&Figure{SetTombstones: 1}).ratio(), "-"}, {(&Figure{Ratio: new(0.0641)}).ratio(), "0.064"},
-		{(&Figure{Ratio: new(1.238)}).ratio(), "1.24"}, {(&Figure{Ratio: new(0.0)}).ratio(), "0.00"},
+		{(&Figure{Ratio: new(1.238)}).ratio(), "1.24"}, {(&Figure{Ratio: new(99.99)}).ratio(), "99.99"}, {(&Figure{Ratio: new(1234.5)}).ratio(), "1234"},
+		{(&Figure{Ratio: new(0.0)}).ratio(), "0.00"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

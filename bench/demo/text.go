@@ -32,7 +32,9 @@ func (r *Result) WriteText(w io.Writer, s screen.Style) error {
 		say("report   %s", r.Report)
 	}
 	say("again    %s", r.again())
-	say("next     %s", r.next())
+	if next := r.next(); next != r.again() {
+		say("next     %s", next)
+	}
 	return b.Flush()
 }
 
@@ -115,8 +117,14 @@ func (r *Result) drilled(say func(string, ...any)) {
 	f := d.Faults
 	n := func(k int) string { return bench.Thousands(uint64(k)) }
 	say("\nFault drill on three replicas over real engines: %s schedules", n(d.Schedules))
-	say("  %s operations, %s power cuts, %s partitions, %s copies of a range,", n(d.Operations), n(f["crash"]), n(f["partition"]), n(f["copy"]))
-	say("  %s messages lost, %s disk errors; %s states checked", n(f["loss"]), n(f["io-error"]+f["disk-full"]), n(d.Checks))
+	of := func(k int, one string) string {
+		if k == 1 {
+			return "1 " + one
+		}
+		return n(k) + " " + one + "s"
+	}
+	say("  %s, %s, %s, %s copies of a range,", of(d.Operations, "operation"), of(f["crash"], "power cut"), of(f["partition"], "partition"), n(f["copy"]))
+	say("  %s messages lost, %s; %s checked", n(f["loss"]), of(f["io-error"]+f["disk-full"], "disk error"), of(d.Checks, "state"))
 	if !d.Finished && d.broken() == 0 {
 		say("  not finished: %s schedules were planned", bench.Thousands(uint64(d.Planned)))
 	}

@@ -26,3 +26,12 @@ func TestMoments(t *testing.T) {
 		t.Errorf("loads %v, want %v", got, want)
 	}
 }
+
+// TestNumber checks that figures have their significant digits, and no exponent.
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1234.6: "1,235", 999: "999", 999.6: "1,000", 0.00671: "0.00671", 0.0001: "0.0001", 0.000059: "0.0000590", 4.18e-5: "0.0000418"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+}

@@ -136,21 +136,33 @@ func (r *Result) notes() (list []string) {
 	return list
 }
 
+// writeRows writes the table, or that it would be empty.
+func (r *Result) writeRows(w io.Writer) error {
+	if len(r.Results) == 0 {
+		_, err := fmt.Fprintln(w, "No measured phase was finished, so there are no figures.")
+		return err
+	}
+	lines := [][]string{tableHead}
+	for i := range r.Results {
+		lines = append(lines, cells(&r.Results[i]))
+	}
+	return bench.WriteColumns(w, lines, 0, 1, len(tableHead)-1)
+}
+
 // number writes a figure with its significant digits.
 func number(v float64) string {
-	if v >= 1000 {
+	switch {
+	case v >= 999.5:
 		return bench.Thousands(uint64(v + 0.5))
+	case v > 0 && v < 1e-4: // 'g' would write an exponent
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(v))), 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
 // WriteText writes the result for people: a line for each row, then the notes, then the assertions.
 func (r *Result) WriteText(w io.Writer) error {
-	lines := [][]string{tableHead}
-	for i := range r.Results {
-		lines = append(lines, cells(&r.Results[i]))
-	}
-	if err := bench.WriteColumns(w, lines, 0, 1, len(tableHead)-1); err != nil {
+	if err := r.writeRows(w); err != nil {
 		return err
 	}
 	for _, note := range r.notes() {

@@ -35,9 +35,9 @@ func tiny(t *testing.T, w *spec.Workload, o Options) ([]result.Row, error) {
 	return Run(context.Background(), w, o)
 }
 
-// TestReady runs the ready workloads, a third of them at a push: each has all its rows, on each of its systems.
+// TestReady runs the ready workloads, a sixth of them at a push: each has all its rows, on each of its systems.
 func TestReady(t *testing.T) {
-	share := tier.ShareOf(t, 3, 3)
+	share := tier.ShareOf(t, 6, 6)
 	for place, w := range workloads.Ready() {
 		if !share.Has(place) {
 			continue

@@ -77,12 +77,20 @@ func Visible(line string) int {
 	}
 }
 
-// Cut shortens a line without colours.
+// Cut shortens a line without colours: at the end of a word if one ends in the second half, since a number that is cut is another number.
 func Cut(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line
 	}
-	return string([]rune(line)[:max(0, width)])
+	letters := []rune(line)
+	end := max(0, width)
+	for at := end; at >= end/2; at-- {
+		if letters[at] == ' ' {
+			end = at
+			break
+		}
+	}
+	return strings.TrimRight(string(letters[:end]), " ,;")
 }
 
 // Pad pads a text without colours with spaces.

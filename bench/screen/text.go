@@ -30,6 +30,8 @@ func Micros(us float64) string {
 		return "-"
 	case us >= 10_000_000:
 		return fmt.Sprintf("%.0f s", us/1e6)
+	case us >= 999_500:
+		return fmt.Sprintf("%.1f s", us/1e6)
 	case us >= 10_000:
 		return fmt.Sprintf("%.0f ms", us/1000)
 	case us >= 1000:

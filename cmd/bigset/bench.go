@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"bigset/bench"
+	"bigset/bench/spec/workloads"
 )
 
 // benchOutDefault is where a full run stores its growing report.
@@ -39,9 +41,25 @@ figures.
 		help(asked, args)
 	})
 	benchRun(cmd, out, errs, "the core", func() []string { return nil })
+	cmd.Args, cmd.SuggestionsMinimumDistance = benchArgument, 1
 	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
 		benchList(out), benchShow(out), benchCheck(in, out, errs), benchRunFiles(in, out, errs))
 	return cmd
+}
+
+// benchArgument refuses an argument of bench: an unknown command, or a workload, which bench run or a flag names.
+func benchArgument(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	name := args[0]
+	if _, err := workloads.Named(name); err == nil || strings.HasSuffix(name, ".yaml") {
+		return usage(cmd, "no command %q in %q; `bigset bench run %[1]s` runs that workload", name, cmd.CommandPath())
+	}
+	if slices.ContainsFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == name }) {
+		return usage(cmd, "no command %q in %q; `bigset bench --workload %[1]s` runs that workload", name, cmd.CommandPath())
+	}
+	return unknownCommand(cmd, name)
 }
 
 // benchBloom returns the command that measures bloom filters alone.

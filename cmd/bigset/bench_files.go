@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -147,21 +148,38 @@ func readWorkload(name string, in io.Reader) (*spec.Workload, error) {
 	from, label := in, "standard input"
 	if name != "-" {
 		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w%s", name, bare(err), readyInstead(name))
+		}
 		if err != nil {
-			var path *fs.PathError
-			if errors.As(err, &path) {
-				return nil, fmt.Errorf("%s: %w", name, path.Err)
-			}
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, bare(err))
 		}
 		defer f.Close()
 		from, label = f, name
 	}
 	text, err := io.ReadAll(io.LimitReader(from, parser.TextBytesMax+1)) // one more byte, which the parser refuses
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", label, err)
+		return nil, fmt.Errorf("%s: %w", label, bare(err))
 	}
 	return parser.Parse(label, text, parser.Known{Strategies: strategyList()})
+}
+
+// bare returns an error of a file without the operation and the path, which its caller names.
+func bare(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// readyInstead returns a remark on a file that does not exist if its name is that of a built-in workload; otherwise "".
+func readyInstead(file string) string {
+	name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	if _, err := workloads.Named(name); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s is a ready workload: `bigset bench run %[1]s` runs it, `bigset bench show %[1]s` prints its file", name)
 }
 
 // strategyList returns the built-in strategies, with the kinds of record that they support.

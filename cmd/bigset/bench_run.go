@@ -130,6 +130,9 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	if e := o.write(out, r, page); e != nil {
 		return errors.Join(err, e)
 	}
+	if r.Interrupted {
+		return fmt.Errorf("%w: %w", errRunCut, err)
+	}
 	if missed := r.Missed(); err == nil && len(missed) > 0 {
 		return fmt.Errorf("%w: %s", errMissed, strings.Join(missed, "; "))
 	}

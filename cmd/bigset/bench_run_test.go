@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"bigset/bench/compare"
@@ -58,5 +60,27 @@ func TestBenchRun(t *testing.T) {
 	failing := command(t, "bench", "run", file, "--rounds", "1", "--dir", dir, "--quiet")
 	if text, err := failing.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != exitWorse || !bytes.Contains(text, []byte("missed in all rounds: mine: ops(main) <= 1")) {
 		t.Errorf("an assertion that failed: %v: %s", err, text)
+	}
+}
+
+// TestBenchRunInterrupted: an interrupt gives what was done until then and says how to go on, and the stores are gone.
+func TestBenchRunInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "long.yaml"), filepath.Join(dir, "page.html")
+	if err := os.WriteFile(file, []byte("name: long\nabout: an hour\nsize: 50\nphases:\n  - {name: main, duration: 1h, rate: 100, mix: {add: 1}}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	errs := &onWrite{when: "main", then: cancel}
+	code := run(ctx, []string{"bench", "run", file, "--rounds", "1", "--every", "10ms", "--dir", dir, "--report", page}, strings.NewReader(""), &out, errs)
+	if code != exitError || !strings.Contains(out.String(), "No measured phase was finished") || !strings.Contains(out.String(), "The run was interrupted") ||
+		!strings.Contains(errs.String(), "bigset: the run was interrupted: ") || !strings.Contains(errs.String(), "--out FILE") {
+		t.Errorf("status %d, %s\n%s", code, out.String(), errs.String())
+	}
+	if got := files(t, dir); len(got) != 2 {
+		t.Errorf("it left %q", got)
 	}
 }

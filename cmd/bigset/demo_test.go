@@ -81,7 +81,7 @@ func TestDemoInterrupted(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	errs := &onWrite{when: "resting", then: cancel}
-	code := run(ctx, demoArgs(dir, "--scale", "0.05"), strings.NewReader(""), &out, errs)
+	code := run(ctx, demoArgs(dir, "--scale", "0.01"), strings.NewReader(""), &out, errs)
 	if code != exitError || !strings.Contains(out.String(), "\nINTERRUPTED in ") || !strings.Contains(out.String(), "bytes written") || !strings.Contains(errs.String(), "interrupted\nhint: ") {
 		t.Errorf("status %d, %s\n%s", code, out.String(), errs.String())
 	}

@@ -42,6 +42,7 @@ var (
 	errNotVerified = errors.New("not verified")
 	errViolated    = errors.New("a promise was violated")
 	errCutShort    = errors.New("the demonstration was interrupted")
+	errRunCut      = errors.New("the run was interrupted")
 	errWorse       = errors.New("worse than a limit allows")
 	errMissed      = errors.New("missed in all rounds")
 )
@@ -73,6 +74,7 @@ var advices = []advice{
 	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd have another"},
 	{client.ErrAnswer, exitError, "the node may be of another version: compare `bigset version` on both machines"},
 	{api.ErrBody, exitError, "the node may be of another version: compare `bigset version` on both machines"},
+	{errRunCut, exitError, "the figures and the report are of what was done until then; with --out FILE, the same command goes on after the last finished round"},
 	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept, run it again for the rest"},
 	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
 	{errLineBreak, exitError, "use --base64 or --json"},
@@ -136,6 +138,7 @@ var advices = []advice{
 	{keyscheme.ErrNameTooLong, exitError, fmt.Sprintf("an element has at most %d bytes", bigset.ElementBytesMax)},
 
 	{fs.ErrNotExist, exitError, "check the path"},
+	{syscall.EISDIR, exitError, "give the path of a file"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
 	{parser.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},

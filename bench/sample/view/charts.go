@@ -103,6 +103,23 @@ func line(s *sample.Series, name, label string, style int) chart.Line {
 	return l
 }
 
+// bridged returns a line of a stack without its short gaps, of ticks at which the figure was too slow to read: an area would fall to 0 there. A
+// gap is short if it is below a hundredth of the line, or of a tick or two.
+func bridged(l chart.Line, ticks int) chart.Line {
+	if len(l.X) == 0 {
+		return l
+	}
+	short := (l.X[len(l.X)-1] - l.X[0]) * max(0.01, 3.5/float64(ticks))
+	b := chart.Line{Name: l.Name, Style: l.Style}
+	for i, v := range l.Y {
+		if math.IsNaN(v) && i+1 < len(l.X) && l.X[i+1]-l.X[i-1] <= short {
+			continue
+		}
+		b.X, b.Y = append(b.X, l.X[i]), append(b.Y, v)
+	}
+	return b
+}
+
 // stacks returns a chart of areas for each run that has any of them.
 func (c charts) stacks(title string, areas []stacked, unitName string) (list []chart.Chart) {
 	reach := 0.
@@ -116,7 +133,7 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []c
 			if !r.Has(a.name) {
 				continue
 			}
-			l := line(r, a.name, a.label, a.style)
+			l := bridged(line(r, a.name, a.label, a.style), r.Len())
 			drawn.Lines = append(drawn.Lines, chart.Line{Name: l.Name, X: l.X, Y: l.Y, Style: l.Style})
 			if drawn.Unit == "" {
 				drawn.Unit = unit(c.runs, a.name)

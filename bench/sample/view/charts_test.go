@@ -88,3 +88,28 @@ Process and machine:
 		t.Errorf("alone: %+v", alone[1].Charts[0])
 	}
 }
+
+// TestStackGaps: the area of a figure that was not read for a tick or two goes on, and one that was unknown for long has a gap.
+func TestStackGaps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to, gaps, points int }{{8, 8, 0, 19}, {8, 9, 0, 18}, {8, 12, 1, 16}, {19, 19, 1, 20}, {0, 0, 0, 19}} {
+		s := &sample.Series{Name: "a", Columns: []sample.Column{{Name: sample.Level(6, "bytes"), Unit: "B"}}}
+		for i := range 20 {
+			v := 10.0
+			if i >= c.from && i <= c.to {
+				v = math.NaN()
+			}
+			s.Add(float64(i), []float64{v})
+		}
+		l := view.Sections([]*sample.Series{s})[0].Charts[0].Lines[0]
+		gaps := 0
+		for _, v := range l.Y {
+			if math.IsNaN(v) {
+				gaps++
+			}
+		}
+		if gaps != c.gaps || len(l.X) != c.points {
+			t.Errorf("unknown at ticks %d to %d: %d gaps, %d points, want %d and %d", c.from, c.to, gaps, len(l.X), c.gaps, c.points)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 // historyMax is how many ticks a view keeps for each of its rows.
 const historyMax = 256
 
-// Live draws ticks in place on a terminal: what runs, the progress, and the figures. Its method Tell is for Options.Watch. Only one
+// Live draws ticks in place on a terminal: what runs, the progress, and the figures. Its method Show is for Options.Watch. Only one
 // goroutine at a time may use a Live. After Stop has returned, Clear erases it, also after Ctrl-C: it sets no mode of the terminal.
 type Live struct {
 	screen.Screen
@@ -35,7 +35,12 @@ type row struct {
 }
 
 func rate(f func(float64) string) func(float64) string {
-	return func(v float64) string { return f(v) + "/s" }
+	return func(v float64) string {
+		if math.IsNaN(v) {
+			return f(v)
+		}
+		return f(v) + "/s"
+	}
 }
 
 func share(v float64) string {
