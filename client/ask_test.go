@@ -303,12 +303,12 @@ func TestTime(t *testing.T) {
 			cancel()
 		}
 	})
-	_, err := c.Add(ctx, "s", "e")
+	_, err := c.Set("s").Add(ctx, "e")
 	var unknown *client.UnknownError
 	if !errors.As(err, &unknown) || len(unknown.Request) != 16 || !strings.Contains(err.Error(), unknown.RequestText()) || pauses != 5 {
 		t.Errorf("%d pauses, %v", pauses, err)
 	}
-	if _, err := c.Contains(ctx, "s", "e"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) {
+	if _, err := c.Set("s").Contains(ctx, "e"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) {
 		t.Errorf("a look-up whose answer is lost: %v", err)
 	}
 }
