@@ -2,10 +2,10 @@ package bigset
 
 import "fmt"
 
-// LSM tunes the log-structured merge tree below a store: engine.Options.LSM. The zero value means the defaults; a zero field means the
-// default that its comment names. The fields say how much and how large, and may change from one open to the next:
-// data on disk can be read whatever they are, and takes their form when it is written again. MemTableBytes and
-// BlockCacheBytes of engine.Options are the sizes of a memtable and of the cache of blocks.
+// LSM tunes the log-structured merge tree below a store: engine.Options.LSM. The zero value means the defaults; a zero
+// field means the default that its comment names. The fields say how much and how large, and may change from one open
+// to the next: data on disk can be read whatever they are, and takes their form when it is written again. MemTableBytes
+// and BlockCacheBytes of engine.Options are the sizes of a memtable and of the cache of blocks.
 //
 // The rest is fixed, because the store's correctness depends on it. Tables use Pebble's newest row format. Its
 // columnar blocks need prefixes in bytewise order, which those of elements do not have. Separation of values needs

@@ -7,10 +7,10 @@ import (
 	"bigset/keyscheme"
 )
 
-// Set is one set at the nodes, for programs whose names and elements are strings; a string may have any bytes. Its
-// methods use the nodes' defaults. For quorums, ids, contexts of answers, batches that mix adds and removes, ranges and pages, use the
-// methods of Client that take byte slices. A Set is a cheap value, whether or not the nodes have a set of that name. Its methods may be called by
-// any number of goroutines. Package engine has the same type for a store.
+// Set is one set at the nodes, for programs whose names and elements are strings; a string may have any bytes. Its methods use the nodes'
+// defaults. For quorums, ids, contexts of answers, batches that mix adds and removes, ranges and pages, use the methods of Client that take
+// byte slices. A Set is a cheap value, whether or not the nodes have a set of that name. Its methods may be called by any number of
+// goroutines. Package engine has the same type for a store.
 type Set struct {
 	c    *Client
 	name []byte

@@ -20,20 +20,20 @@ func Example() {
 	check(err)
 	defer os.RemoveAll(dir)
 
-	store := must(engine.Open(dir, nil)) // nil: the defaults, every write is synced
+	store := try(engine.Open(dir, nil)) // nil: the defaults, every write is synced
 	defer store.Close()
 
 	friends := store.Set("friends")
-	must(friends.Add(ctx, "paul", "ringo"))
-	seen := must(friends.Look(ctx, "paul"))     // the context of paul: what we have seen of him
-	must(friends.RemoveSeen(ctx, "paul", seen)) // which spares an add that came after the look
+	try(friends.Add(ctx, "paul", "ringo"))
+	seen := try(friends.Look(ctx, "paul"))     // the context of paul: what we have seen of him
+	try(friends.RemoveSeen(ctx, "paul", seen)) // which spares an add that came after the look
 	for name, err := range friends.Elements(ctx) {
-		fmt.Println(must(name, err))
+		fmt.Println(try(name, err))
 	}
 	// Output: ringo
 }
 
-func must[T any](v T, err error) T {
+func try[T any](v T, err error) T {
 	check(err)
 	return v
 }

@@ -9,8 +9,8 @@ import (
 
 // Set is one set of a store, for programs whose names and elements are strings; a string may have any bytes. Its methods
 // use the store's defaults. For other options, batches that mix adds and removes, ranges and pages, use the methods of
-// Store that take byte slices. A Set is a cheap value, whether or not the store has a set of that name. Its methods may be called by any
-// number of goroutines.
+// Store that take byte slices. A Set is a cheap value, whether or not the store has a set of that name. Its methods may
+// be called by any number of goroutines.
 type Set struct {
 	s    *Store
 	name []byte
