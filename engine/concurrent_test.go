@@ -20,12 +20,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// fewer is times, with a third of the count at a push: for tests that keep both cores busy for seconds.
+// fewer is tier.Times with smaller parts: for tests that keep both cores busy for seconds.
 func fewer(n int) int {
 	if *tier.Long {
 		return tier.Times(n)
 	}
-	return tier.Pick(tier.Times(n), max(1, n/3), n)
+	return max(1, tier.Pick(n/24, n/6, n))
 }
 
 // busy returns options of a store whose background never rests.

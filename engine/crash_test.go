@@ -86,7 +86,7 @@ func crashAtEveryOperation(t *testing.T, history int) {
 	p.opt.Strategy = eager(compaction.Default())
 	var acked, written atomic.Int64
 	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
-	stop := testkit.Crashing[crashPoint]{Short: 9, Push: 6, Seed: uint64(history) << 20, Known: known}.On(t, p.disk)
+	stop := testkit.Crashing[crashPoint]{Short: 9, Push: 9, Seed: uint64(history) << 20, Known: known}.On(t, p.disk)
 	crashHistory(t, p, history*crashRounds, func() {
 		acked.Store(int64(p.model.AcknowledgedCount()))
 		written.Store(int64(p.batches()))

@@ -14,10 +14,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// A delta is what another replica did. It may come at any time, any number of times, before or behind those that it refers to.
-
-// ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
-// that the delta is as durable as asked for, also when nothing changed.
+// ApplyDelta applies what another replica did. Deltas may arrive in any order, more than once, or never. A nil error means that the
+// delta is as durable as the options ask, even if it changed nothing.
 func (r Replica) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.ApplyOptions) error {
 	if err := d.Check(); err != nil {
 		return err
@@ -25,8 +23,8 @@ func (r Replica) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.ApplyO
 	return r.s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o.Durability))
 }
 
-// ApplyDeltas is ApplyDelta for several deltas of one set, which share a batch and a sync as far as these take them. It returns the error of each, nil where all
-// were applied; an error of one says what that of ApplyDelta says, and leaves the others alone.
+// ApplyDeltas applies several deltas of one set. They share batches and syncs as far as the limits of a batch allow. It returns nil if all
+// were applied, and otherwise the error of each, as ApplyDelta would return it. A delta that fails does not affect the others.
 func (r Replica) ApplyDeltas(ctx context.Context, name []byte, all []bigset.Delta, o bigset.ApplyOptions) []error {
 	requests := make([]*request, len(all))
 	for i := range all {
@@ -40,7 +38,7 @@ func (r Replica) ApplyDeltas(ctx context.Context, name []byte, all []bigset.Delt
 	return errorsOf(requests)
 }
 
-// errorsOf returns the errors of requests, nil where none has one.
+// errorsOf returns the error of each request, or nil if none has one.
 func errorsOf(all []*request) (errs []error) {
 	for i, r := range all {
 		if r.err != nil {
@@ -53,7 +51,7 @@ func errorsOf(all []*request) (errs []error) {
 	return errs
 }
 
-// delivery is a delta of another replica as work.
+// delivery is a delta of another replica, as the work of a request.
 type delivery bigset.Delta
 
 func (d *delivery) adds() bool {
@@ -77,8 +75,8 @@ func (d *delivery) into(b *builder, _ *request) error {
 	return b.apply((*bigset.Delta)(d))
 }
 
-// apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot
-// is already seen, or already dead, still kills.
+// apply adds another replica's delta to the batch. The contexts of a delta always count: they kill their dots even if the delta's own
+// dot has been seen, or is dead.
 func (b *builder) apply(d *bigset.Delta) error {
 	if err := b.checkDelta(d); err != nil {
 		return err
@@ -110,10 +108,10 @@ func (b *builder) apply(d *bigset.Delta) error {
 	return b.err
 }
 
-// applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
-// context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
-// context must still count. If all that it names is seen it is resolved at once: the fold pass may have resolved the key and
-// taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
+// applyWide adds an event with a wide context to the batch and leaves the context unresolved. The event's dot may be known: the event
+// has arrived before, or a narrow context has named its dot. Then there are three cases. If the store has the event's key, nothing is
+// written. If it has none but has seen all that the context names, the context is resolved now, because the fold pass may have resolved
+// and removed the key. Otherwise no fold pass can have done so, and the context is stored as that of a remove.
 func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 	kind := it.Kind
 	if !b.learn(dot) {
@@ -132,7 +130,7 @@ func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 	}
 }
 
-// holdsKey reports whether a key of that dot is stored, of whatever kind.
+// holdsKey reports whether a key of that dot is stored, of an add or of a remove.
 func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
 	if _, ok := b.unresolvedDots[dot]; ok {
 		return true
@@ -152,7 +150,7 @@ func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
 	return false
 }
 
-// checkDelta refuses dots of this store's own actor that it never issued.
+// checkDelta returns an error if a delta names dots of this store's actor that the store has never issued.
 func (b *builder) checkDelta(d *bigset.Delta) error {
 	last := uint64(0)
 	if d.Actor == b.actor && len(d.Items) > 0 {

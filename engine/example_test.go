@@ -132,7 +132,7 @@ func ExampleStore_Remove() {
 
 // Two replicas that have exchanged their deltas hold the same set, in whatever order they came and how often. An add that
 // is concurrent with a remove wins.
-func ExampleStore_ApplyDelta() {
+func ExampleReplica_ApplyDelta() {
 	ctx := context.Background()
 	here, there := exampleStore(), exampleStore()
 	defer here.Close()

@@ -56,7 +56,7 @@ func TestExciseOverDamage(t *testing.T) {
 	for _, file := range tablesOn(t, p.disk) {
 		file = p.disk.PathJoin("store", file)
 		whole := testkit.ReadFile(t, p.disk, file)
-		for at := 17; at < len(whole); at += tier.Pick(47*4, 47*3, 47*4/tier.Times(4)) {
+		for at := 17; at < len(whole); at += tier.Pick(47*4, 47*6, 47) {
 			q := &pair{label: fmt.Sprintf("%s at %d", file, at), disk: p.disk.CrashClone(0, 0), opt: p.opt, model: p.model.Clone()}
 			data := slices.Clone(whole)
 			data[at] ^= 0x10

@@ -264,7 +264,7 @@ func TestReadFails(t *testing.T) {
 // there after all, and a checkpoint is whole or is none.
 func TestEveryOperationFails(t *testing.T) {
 	t.Parallel()
-	share := tier.ShareOf(t, 41, 6)
+	share := tier.ShareOf(t, 41, 12)
 	for _, kind := range testkit.FaultKinds {
 		t.Run(kind.Name, func(t *testing.T) {
 			n, step := int64(share.First), int64(share.Every)

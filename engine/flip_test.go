@@ -88,7 +88,7 @@ func TestFlips(t *testing.T) {
 	}
 	tier.Count(t, "flips", total.Tried)
 	t.Logf("in all %+v", total)
-	if !testing.Short() && total.Tried < tier.Pick(0, 500, 3000) {
+	if !testing.Short() && total.Tried < tier.Pick(0, 250, 3000) {
 		t.Errorf("only %d flips", total.Tried)
 	}
 }
@@ -125,7 +125,7 @@ func (s flipStore) flips(t *testing.T) (f flips) {
 	} else {
 		p.close(t)
 	}
-	share := tier.ShareOf(t, 16, 6)
+	share := tier.ShareOf(t, 16, 12)
 	names, err := p.disk.List("store")
 	must(t, err, "list")
 	for _, name := range names {

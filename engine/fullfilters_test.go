@@ -16,6 +16,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // TestPagesWithoutRoom: while a flush finds no room, pages of filters that would be stored as a table are refused at once: Pebble would
@@ -91,8 +92,8 @@ func TestMarksOnFullDisk(t *testing.T) {
 			t.Errorf("%s: a key is missing", label)
 		}
 	}
-	over, refused := 0, 0
-	for n := int64(0); ; n += everyNth() {
+	over, refused, share := 0, 0, tier.ShareOf(t, 5, 3)
+	for n := int64(share.First); ; n += int64(share.Every) {
 		p := &pair{label: fmt.Sprintf("full from operation %d on", n), disk: left.CrashClone(100, 0), opt: base.opt}
 		failed := p.disk.FillFor(n, testkit.NotCompacting)
 		must(t, p.openIn(t), p.label)
@@ -134,7 +135,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 		has(p.label+", again", p.disk, nil, 300)
 	}
 	t.Logf("%d opens on a full disk, %d that the store failed by", refused+over, over)
-	if !testing.Short() && refused < 20 {
+	if refused < tier.Pick(1, 6, 20) {
 		t.Error("too few")
 	}
 }

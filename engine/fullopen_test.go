@@ -14,14 +14,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// everyNth is how many operations a test that fails each of them goes on by.
-func everyNth() int64 {
-	if testing.Short() {
-		return 5
-	}
-	return 1
-}
-
 // openIn opens the store, and ends the test if that takes longer than a full disk may.
 func (p *pair) openIn(t *testing.T) (err error) {
 	t.Helper()

@@ -288,7 +288,7 @@ func (p *pair) whole(t *testing.T) {
 // crashes, and the set is as before.
 func TestHoles(t *testing.T) {
 	t.Parallel()
-	share, place := tier.ShareOf(t, 6, 6), 0
+	share, place := tier.ShareOf(t, 9, 9), 0
 	for _, several := range []bool{false, true} {
 		for at := 62; at < 300; at += 26 {
 			if place++; !share.Has(place) {

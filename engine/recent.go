@@ -9,10 +9,9 @@ import (
 	"bigset/engine/internal/lockorder"
 )
 
-// recentKeys holds the element keys that were written last, of all sets, in memory: Locate mostly looks for young
-// keys. It holds between one and two times recentBytesMax bytes of them. Bytes once written are never changed, so
-// they are read without a lock. A store on which Locate was never called keeps none: that saves a twentieth to a
-// tenth of the cost of an add.
+// recentKeys holds in memory the element keys that were written last, of all sets, because Locate mostly looks for young keys. It holds
+// between one and two times recentBytesMax bytes. Its bytes never change once they are written, so they are read without a lock. A store
+// whose Locate was never called keeps none, which saves a twentieth to a tenth of the cost of an add.
 type recentKeys struct {
 	on         atomic.Bool
 	mu         lockorder.Mutex[lockorder.RecentMu]

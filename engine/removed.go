@@ -9,12 +9,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// KeepRemoved has the store keep in memory, from now on, which elements the dots had that died last: up to 8 MiB of them, of all sets, as
-// KeepRecent does for keys. A store that nobody follows keeps none. It may be called at any time.
+// KeepRemoved makes the store remember the elements of the dots that died last, of all sets. They take up to 8 MiB of memory, as the keys
+// of KeepRecent do. A store that nobody follows remembers none. KeepRemoved may be called at any time.
 func (r Replica) KeepRemoved() { r.s.removed.on.Store(true) }
 
-// Removed returns the elements that some dead dots of a set had, as far as that is known: as far as KeepRemoved reaches back, of dots that died by an
-// operation on their element. Of the others nothing is said. It belongs to the caller, and is in no order.
+// Removed returns the elements of dead dots of a set. It knows the dots that KeepRemoved still remembers and that died by an operation on
+// their element, and leaves out the others. The result belongs to the caller and is in no order.
 func (r Replica) Removed(ctx context.Context, name []byte, dots *clock.Clock) (found []fold.Element, err error) {
 	r.KeepRemoved()
 	if dots.Empty() {
@@ -42,7 +42,7 @@ func (r Replica) Removed(ctx context.Context, name []byte, dots *clock.Clock) (f
 	return found, err
 }
 
-// remove notes that a dot of an element dies by the batch.
+// remove records that the batch kills a dot of an element.
 func (b *builder) remove(element []byte, dot clock.Dot) {
 	if !b.s.removed.on.Load() {
 		return

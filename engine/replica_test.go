@@ -77,8 +77,8 @@ func TestApplyFacts(t *testing.T) {
 			{Keys: []fold.Element{element("f", x(9))}, Dead: dotsOf("x", 7, 9)},    // it and what nobody has seen yet
 			{Keys: []fold.Element{element("g", x(8)), element("e", x(6))}},         // dead before it came
 			{Keys: []fold.Element{element("a", own)}, Dead: clock.Of(own)},         // its own dot
-			{Dead: dotsOf("y", 1, 100_000)},                                        // more than are taken one by one
-			{Keys: []fold.Element{element("h", clock.Dot{Actor: "y", Counter: 99})}, Dead: dotsOf("y", 50, 200_000)},
+			{Dead: dotsOf("y", 1, 10_000)},                                         // more than are taken one by one
+			{Keys: []fold.Element{element("h", clock.Dot{Actor: "y", Counter: 99})}, Dead: dotsOf("y", 50, 20_000)},
 			{Keys: []fold.Element{element("h", clock.Dot{Actor: "z", Counter: math.MaxUint64})}},
 		} {
 			f.Set = []byte("s")

@@ -288,7 +288,7 @@ func TestSweepReaders(t *testing.T) {
 		})
 	}
 	swaps := 0
-	for range tier.Pick(25, 12, tier.Times(100)) {
+	for range tier.Pick(4, 6, tier.Times(100)) {
 		rep, err := p.store.Compact(bg, engine.CompactOptions{})
 		if err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // TestLookUpsBesideFlushes has writers of sets, each with elements of its own, that look up what they have done, while memtables are flushed all the time: elements are
@@ -33,10 +34,7 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 		}
 		return nil
 	})
-	rounds := 600
-	if testing.Short() {
-		rounds = 60
-	}
+	rounds := tier.Pick(120, 300, 600)
 	ctx := t.Context()
 	var wg sync.WaitGroup
 	for writer := range 4 {

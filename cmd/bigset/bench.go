@@ -25,15 +25,20 @@ func benchCommand(in io.Reader, out, errs io.Writer) *cobra.Command {
 physical limit, and beside a set serialised into one value. Without flags the core of it runs, small, in a minute or two;
 --workload all runs everything, --full everything at large sizes. docs/bench.md describes the workloads and how to read the
 figures.
-
-Workloads:
-` + benchWorkloads(),
+`,
 		Example: `  bigset bench
   bigset bench --workload insert,contains --elements 1000000 --rounds 5
   bigset bench --gobench > new.txt; benchstat old.txt new.txt
   bigset bench --full --out report.json`,
 	}
-	benchRun(cmd, out, errs, nil)
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(asked *cobra.Command, args []string) { // the list needs the files of all workloads: other commands start without them
+		if asked == cmd {
+			cmd.Long += "\nWorkloads:\n" + benchWorkloads()
+		}
+		help(asked, args)
+	})
+	benchRun(cmd, out, errs, "the core", func() []string { return nil })
 	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
 		benchList(out), benchShow(out), benchCheck(in, out, errs), benchRunFiles(in, out, errs))
 	return cmd
@@ -51,12 +56,12 @@ more, it runs five rounds, of about five minutes each on two cores.`,
   bigset bench bloom --workload bloom-hot --rounds 9
   bigset bench bloom --full --rounds 1`,
 	}
-	benchRun(cmd, out, errs, bench.BloomWorkloads())
+	benchRun(cmd, out, errs, "all that begin with bloom-", bench.BloomWorkloads)
 	return cmd
 }
 
-// benchRun makes a command run workloads: the given ones, unless its flags name others.
-func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
+// benchRun makes a command run workloads: unless the flags name others, the usual ones, which the help describes.
+func benchRun(cmd *cobra.Command, out, errs io.Writer, help string, usual func() []string) {
 	var c bench.Config
 	var asJSON, asGoBench, list, quiet, details bool
 	cmd.Args = takes(0, 0)
@@ -72,7 +77,7 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 			c.Progress = errs
 		}
 		if len(c.Workloads) == 0 {
-			c.Workloads = some
+			c.Workloads = usual()
 		}
 		c.Program, _ = os.Executable() // without it a row is missing
 		report, err := bench.Run(cmd.Context(), c)
@@ -85,7 +90,7 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 		return errors.Join(err, writeBench(out, report, asJSON, asGoBench, details))
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: "+benchDefault(some)+")")
+	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: "+help+")")
 	f.BoolVar(&c.OtherBuild, "other-build", false, otherBuildUsage)
 	f.IntVar(&c.Elements, "elements", 0, "size of the sets (default: each workload's own)")
 	f.IntVar(&c.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
@@ -100,13 +105,6 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 	f.BoolVar(&details, "details", false, "print all rows and all goals, not a line for each workload")
 	f.BoolVar(&list, "list", false, "list the workloads and do nothing")
 	f.BoolVar(&quiet, "quiet", false, "show no progress")
-}
-
-func benchDefault(some []string) string {
-	if some == nil {
-		return "the core"
-	}
-	return "all that begin with bloom-"
 }
 
 // writeBench prints a report in the requested form.

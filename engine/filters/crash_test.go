@@ -128,7 +128,7 @@ func TestFilterCrashes(t *testing.T) {
 	type states struct{ before, after filterStates }
 	var now atomic.Pointer[states]
 	now.Store(&states{})
-	stop := testkit.Crashing[*states]{Short: 7, Push: 6, Rates: []int{0, 60}, Known: now.Load}.On(t, p.disk)
+	stop := testkit.Crashing[*states]{Short: 7, Push: 9, Rates: []int{0, 60}, Known: now.Load}.On(t, p.disk)
 	h := &filterHistory{p: p, now: filterStates{}, step: func(before, after filterStates) { now.Store(&states{before, after}) }}
 	h.run(t)
 	points, operations := stop()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"bigset/internal/ring"
 )
@@ -96,8 +97,16 @@ type dot struct {
 }
 
 func hostMember(id, inc int) ring.Member {
-	return ring.Member{Node: fmt.Sprintf("n%03d", id), Incarnation: fmt.Sprint(inc)}
+	return ring.Member{Node: hostNames[id], Incarnation: strconv.Itoa(inc)}
 }
+
+// hostNames are the names of hosts.
+var hostNames = func() (names [200]string) {
+	for id := range names {
+		names[id] = fmt.Sprintf("n%03d", id)
+	}
+	return names
+}()
 
 func (n *host) me() ring.Member { return hostMember(n.id, n.inc) }
 

@@ -28,7 +28,7 @@ func violated(seed uint64, broken twin, r, w int) (v violation, n map[string]int
 // TestSchedules runs schedules under the unbroken rules. Nothing may be violated, and everything that can happen has to happen.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ r, w, push, full int }{{2, 2, 240, 5000}, {1, 3, 40, 1500}, {3, 1, 40, 1500}} {
+	for _, c := range []struct{ r, w, push, full int }{{2, 2, 240, 5000}, {1, 3, 10, 1500}, {3, 1, 10, 1500}} {
 		sum := map[string]int{}
 		runs := tier.Pick(max(1, c.push/8), c.push, c.full)
 		for seed := range uint64(runs) {

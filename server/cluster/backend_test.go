@@ -298,7 +298,7 @@ func TestBackendLargeClock(t *testing.T) {
 	ctx := context.Background()
 	w := startTrio(t)
 	gaps, set, b := &clock.Clock{}, []byte("s"), w.procs[0].member.Backend()
-	for n := uint64(1); n < 3<<22; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
+	for n := uint64(1); n < 10<<20; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
 		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})
 	}
 	for _, p := range w.procs[1:] {

@@ -60,7 +60,7 @@ func crashing(disk *testkit.Disk, share tier.Share, seed uint64, rates []int, kn
 // without the MANIFEST that it names.
 func TestCrashWhileMade(t *testing.T) {
 	t.Parallel()
-	for seed := range tier.Pick[uint64](3, 12, 40) {
+	for seed := range tier.Pick[uint64](3, 6, 40) {
 		r := newRig("made")
 		stop := crashing(r.disk, tier.Share{Every: 1}, seed<<20, []int{20, 50}, func() int { return 0 })
 		r.open(t)

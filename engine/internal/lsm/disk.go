@@ -49,6 +49,9 @@ type disk struct {
 func (d *disk) watch(db *DB) vfs.FS {
 	d.db, d.inner, d.closer = db, db.opt.FS, func() error { return nil }
 	fs := d.inner
+	if fs == vfs.Default && inMemory(db.dir) {
+		fs = unreserved{fs}
+	}
 	if db.opt.SlowDisk > 0 {
 		healthy, closer := vfs.WithDiskHealthChecks(fs, db.opt.SlowDisk, nil, d.slow)
 		fs, d.closer = healthy, closer.Close

@@ -13,16 +13,15 @@ import (
 
 	"bigset"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // These tests are about an open on a full disk. A running store without room is in noroom_test.go.
 
-// everyNth is the step between the operations that a test fails one after the other: a short test leaves most of them out.
-func everyNth() int64 {
-	if testing.Short() {
-		return 5
-	}
-	return 1
+// nth returns the operations that a test fails one after the other: the first of them, and the step to the next.
+func nth(t *testing.T) (first, step int64) {
+	share := tier.ShareOf(t, 5, 3)
+	return int64(share.First), int64(share.Every)
 }
 
 // openIn opens the store, and fails the test if that takes longer than allowed on a full disk.
@@ -149,8 +148,9 @@ func TestOpenOnFullDisk(t *testing.T) {
 func TestOpenFillsDisk(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", true)
-	n, held := int64(0), 0
-	for ; ; n += everyNth() {
+	n, step := nth(t)
+	held := 0
+	for ; ; n += step {
 		r := base.on(fmt.Sprintf("full from operation %d on", n), base.disk.CrashClone(100, uint64(n)))
 		failed := r.disk.FillFor(n, testkit.NotCompacting)
 		must(t, r.openIn(t), r.label)
@@ -188,7 +188,8 @@ func TestFullAfterOpen(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", false)
 	refused := 0
-	for n := int64(0); ; n += everyNth() {
+	n, step := nth(t)
+	for ; ; n += step {
 		r := base.on(fmt.Sprintf("full from operation %d on", n), base.disk.CrashClone(100, 0))
 		r.open(t)
 		failed := r.disk.FillFor(n, testkit.NotCompacting)
@@ -226,6 +227,7 @@ func TestRoomAgain(t *testing.T) {
 		r.disk.Heal()
 		return r
 	}
+	first, step := nth(t)
 	r := held("crashes")
 	crashes := r.disk.CrashEverywhere(0, 50, 100)
 	r.db.CheckSpace()
@@ -234,7 +236,7 @@ func TestRoomAgain(t *testing.T) {
 		t.Errorf("held %v, %d crashes", r.db.Holds(), len(left))
 	}
 	for i, disk := range left {
-		if i%int(everyNth()) != 0 {
+		if int64(i)%step != first {
 			continue
 		}
 		if lost := r.survivor(t, fmt.Sprintf("crash %d", i), disk); lost != 0 {
@@ -243,7 +245,7 @@ func TestRoomAgain(t *testing.T) {
 	}
 	r.worksAgain(t)
 	again, over := 0, 0
-	for n := int64(0); ; n += everyNth() {
+	for n := first; ; n += step {
 		r := held(fmt.Sprintf("full again from operation %d on", n))
 		failed := r.disk.FillFor(n, testkit.NotCompacting)
 		r.db.CheckSpace()
@@ -280,9 +282,10 @@ func TestRoomTooLate(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", true)
 	over := 0
-	for n := int64(0); ; n += 2 * everyNth() { // when the open finds the disk full
+	first, step := nth(t)
+	for n := first; ; n += 2 * step { // when the open finds the disk full
 		found := int64(0)
-		for m := int64(0); ; m += everyNth() { // and when the end of the hold does
+		for m := first; ; m += step { // and when the end of the hold does
 			r := base.on(fmt.Sprintf("full from operation %d on, full again from %d on", n, m), base.disk.CrashClone(100, 0))
 			first := r.disk.FillFor(n, testkit.NotCompacting)
 			must(t, r.openIn(t), r.label)

@@ -1,7 +1,10 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
+	iofs "io/fs"
+	"path/filepath"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,4 +22,18 @@ func filePlace(fs vfs.FS, path string) string {
 		return ""
 	}
 	return fmt.Sprintf("%d:%d:%d.%09d", st.Dev, st.Ino, st.Ctim.Sec, st.Ctim.Nsec)
+}
+
+// tmpfsMagic is the type of a Linux file system in memory, from linux/magic.h.
+const tmpfsMagic = 0x01021994
+
+// inMemory reports whether a folder, which need not exist yet, is on a file system in memory.
+func inMemory(dir string) bool {
+	var st syscall.Statfs_t
+	err := syscall.Statfs(dir, &st)
+	for errors.Is(err, iofs.ErrNotExist) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		err = syscall.Statfs(dir, &st)
+	}
+	return err == nil && st.Type == tmpfsMagic
 }

@@ -1,11 +1,13 @@
-// Package mangle changes bytes a little, at random: tests give them to a decoder in place of a fuzzer. It imports no other package
-// of the module, so that the tests of any package can use it.
+// Package mangle changes bytes a little, at random: tests give them to a decoder in place of a fuzzer. It imports nothing of the
+// module but tier, so that the tests of any package can use it.
 package mangle
 
 import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"bigset/internal/testkit/tier"
 )
 
 // Samples changes samples at random.
@@ -24,10 +26,7 @@ func New(t *testing.T) Samples {
 
 // Times returns how often a random test should repeat what it does n times in a full run.
 func Times(n int) int {
-	if testing.Short() {
-		return n / 40
-	}
-	return n
+	return tier.Pick(n/40, n/4, n)
 }
 
 // Of returns a copy of one of the samples with up to four bytes flipped, set, removed, doubled or cut off.

@@ -64,15 +64,12 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 0))
 }
 
-// Times shrinks a count for short runs and stretches it for long ones.
+// Times returns n in a full run, a part of it in a short run and at a push, and a multiple with -engine.long.
 func Times(n int) int {
-	switch {
-	case *Long:
+	if *Long {
 		return 40 * n
-	case testing.Short():
-		return max(1, n/8)
 	}
-	return n
+	return max(1, Pick(n/8, n/2, n))
 }
 
 // Share is the part of many places at which a test does its check: each place whose number modulo Every is First.
