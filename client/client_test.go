@@ -417,16 +417,16 @@ func TestTLS(t *testing.T) {
 			_, _, name, err := certs.RoleOf(c.ConnectionState())
 			return wire.RoleClient, name, err
 		}}, conf)
-	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("prod"), Name: "ringo"}).Add(t.Context(), "s", "e"); err != nil {
+	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("prod"), Name: "ringo"}).Set("s").Add(t.Context(), "e"); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-name; got != "paul" {
 		t.Errorf("the node calls the client %q", got)
 	}
-	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("test"), Timeout: time.Hour}).Add(t.Context(), "s", "e"); !errors.Is(err, certs.ErrCluster) {
+	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("test"), Timeout: time.Hour}).Set("s").Add(t.Context(), "e"); !errors.Is(err, certs.ErrCluster) {
 		t.Errorf("a node of another cluster: %v", err)
 	}
-	if _, err := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour}).Add(t.Context(), "s", "e"); !errors.Is(err, client.ErrUnavailable) {
+	if _, err := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour}).Set("s").Add(t.Context(), "e"); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("without TLS: %v", err)
 	}
 }
