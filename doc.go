@@ -8,7 +8,7 @@
 // with its imports.
 //
 // Files: op.go, context.go, token.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and portion.go (replicas), slice.go and
-// filter.go (bloom filters), limits.go and errors.go.
+// filter.go (bloom filters), lsm.go (how a store is tuned), limits.go and errors.go.
 //
 // docs/architecture.md draws the floors, has the glossary (dot, Seen, Dead, context, portion and the rest), and follows a write, a
 // read and a dropped key through them.

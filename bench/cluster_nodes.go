@@ -219,7 +219,7 @@ func (ps *processes) status(ctx context.Context, p *process) (s cluster.Status, 
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if ps.peers == "" {
-		_, err := client.Over(p.link).Contains(ctx, system.SetName, "x")
+		_, err := client.Over(p.link).Set(system.SetName).Contains(ctx, "x")
 		return s, err
 	}
 	b, err := p.link.Do(ctx, wire.Call{Verb: cluster.VerbStatus})

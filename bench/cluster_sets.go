@@ -259,7 +259,9 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 				synced := make(chan error, len(list))
 				spread := func(r bigset.Result, _ *bigset.Group) {
 					for _, to := range list[1:] {
-						late.Go(func() { synced <- to.Store().Replica().ApplyDelta(l.ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.Sync}) })
+						late.Go(func() {
+							synced <- to.Store().Replica().ApplyDelta(l.ctx, r.Delta, bigset.ApplyOptions{Durability: bigset.Sync})
+						})
 					}
 				}
 				o := bigset.WriteOptions{Applied: spread}

@@ -303,12 +303,12 @@ func TestTime(t *testing.T) {
 			cancel()
 		}
 	})
-	_, err := c.Add(ctx, "s", "e")
+	_, err := c.Set("s").Add(ctx, "e")
 	var unknown *client.UnknownError
 	if !errors.As(err, &unknown) || len(unknown.Request) != 16 || !strings.Contains(err.Error(), unknown.RequestText()) || pauses != 5 {
 		t.Errorf("%d pauses, %v", pauses, err)
 	}
-	if _, err := c.Contains(ctx, "s", "e"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) {
+	if _, err := c.Set("s").Contains(ctx, "e"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) {
 		t.Errorf("a look-up whose answer is lost: %v", err)
 	}
 }
@@ -322,7 +322,7 @@ func TestDropOnce(t *testing.T) {
 	var later []wire.Call
 	draws := []int{goesWell, lostAnswer, goesWell} // the context, the drop, the drop again
 	add := func() {
-		if _, err := well.Add(t.Context(), "s", "late"); err != nil {
+		if _, err := well.Set("s").Add(t.Context(), "late"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -331,13 +331,13 @@ func TestDropOnce(t *testing.T) {
 		draws = draws[1:]
 		return d
 	}, &later}).Hasty(add)
-	if _, err := well.Add(t.Context(), "s", "a", "b"); err != nil {
+	if _, err := well.Set("s").Add(t.Context(), "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := c.Drop(t.Context(), client.Drop{Set: []byte("s")}); err != nil || left != 1 {
 		t.Errorf("%d left, %v", left, err)
 	}
-	if has, err := well.Contains(t.Context(), "s", "late"); !has || err != nil {
+	if has, err := well.Set("s").Contains(t.Context(), "late"); !has || err != nil {
 		t.Errorf("late: %v, %v", has, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -417,7 +417,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 		}
 	}
 	for _, body := range [][]byte{nil, api.AppendPresences(nil, nil), api.AppendPresences(nil, make([]client.Presence, 2))} {
-		if _, err := client.Over(&scripted{body: body}).Contains(ctx, "s", "e"); err == nil {
+		if _, err := client.Over(&scripted{body: body}).Set("s").Contains(ctx, "e"); err == nil {
 			t.Errorf("a look-up answered by %x", body)
 		}
 	}

@@ -39,7 +39,7 @@ func TestChanges(t *testing.T) {
 	}
 	add := func(elements ...string) {
 		t.Helper()
-		if _, err := c.Add(ctx, "friends", elements...); err != nil {
+		if _, err := c.Set("friends").Add(ctx, elements...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%+v, %d elements", last, set.Len())
 	}
 	follow(client.Changes{})
-	if _, err := c.Remove(ctx, "friends", "paul"); err != nil {
+	if _, err := c.Set("friends").Remove(ctx, "paul"); err != nil {
 		t.Fatal(err)
 	}
 	add("ringo") // its dot is another one now, and it was there all along

@@ -26,7 +26,7 @@ type Options struct {
 	// sent.
 	Name string
 	// Timeout bounds a call whose context has no deadline, including everything that is sent again; the default is 10 s. It does not bound
-	// Count, Read, Elements and Names, whose answers may take as long as the node is alive.
+	// Count, Read, Elements and Sets, whose answers may take as long as the node is alive.
 	Timeout time.Duration
 }
 

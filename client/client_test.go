@@ -80,14 +80,14 @@ func TestSets(t *testing.T) {
 	t.Parallel()
 	c := open(t, client.Options{Addrs: []string{nobody, serveStore(t, newStore(t))}})
 	ctx := t.Context()
-	if _, err := c.Add(ctx, "friends", "paul", "ringo", "george"); err != nil {
+	if _, err := c.Set("friends").Add(ctx, "paul", "ringo", "george"); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := c.Remove(ctx, "friends", "ringo", "yoko"); err != nil || w.Removed != 1 {
+	if w, err := c.Set("friends").Remove(ctx, "ringo", "yoko"); err != nil || w.Removed != 1 {
 		t.Errorf("remove: %+v, %v", w, err)
 	}
 	for e, want := range map[string]bool{"paul": true, "ringo": false} {
-		if has, err := c.Contains(ctx, "friends", e); err != nil || has != want {
+		if has, err := c.Set("friends").Contains(ctx, e); err != nil || has != want {
 			t.Errorf("%s: %v, %v", e, has, err)
 		}
 	}
@@ -97,27 +97,27 @@ func TestSets(t *testing.T) {
 	if _, err := c.Count(ctx, client.Read{Set: []byte("friends"), Limit: 1 << 40}); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("a limit that does not fit: %v", err)
 	}
-	seen, err := c.Context(ctx, []byte("friends"), 0)
+	seen, err := c.Context(ctx, client.Whole{Set: []byte("friends")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Add(ctx, "friends", "john"); err != nil {
+	if _, err := c.Set("friends").Add(ctx, "john"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := c.Drop(ctx, client.Drop{Set: []byte("friends"), Context: seen}); err != nil || left != 1 {
 		t.Errorf("a drop of what was seen: %d left, %v", left, err)
 	}
-	if st, err := c.Stats(ctx, []byte("friends"), 1); err != nil || st.Live != 1 || st.Seen != 5 || st.Dead != 4 || st.Actors != 1 || st.Gaps != 0 || st.ClockBytes == 0 || st.TombstoneBytes == 0 {
+	if st, err := c.Stats(ctx, client.Whole{Set: []byte("friends"), R: 1}); err != nil || st.Live != 1 || st.Seen != 5 || st.Dead != 4 || st.Actors != 1 || st.Gaps != 0 || st.ClockBytes == 0 || st.TombstoneBytes == 0 {
 		t.Errorf("stats %+v, %v", st, err)
 	}
-	if _, err := c.Stats(ctx, []byte("enemies"), 0); !errors.Is(err, bigset.ErrNotFound) {
+	if _, err := c.Stats(ctx, client.Whole{Set: []byte("enemies")}); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("stats of no set: %v", err)
 	}
-	if _, err := c.Stats(ctx, []byte("friends"), 2); !errors.Is(err, client.ErrQuorum) {
+	if _, err := c.Stats(ctx, client.Whole{Set: []byte("friends"), R: 2}); !errors.Is(err, client.ErrQuorum) {
 		t.Errorf("stats by more replicas than there are: %v", err)
 	}
 	var names []string
-	for n, err := range c.Names(ctx, false, nil) {
+	for n, err := range c.Sets(ctx, client.SetsOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestLargeClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, ctx := open(t, client.Options{Addrs: []string{serveStore(t, s)}}), t.Context()
-	if _, err := c.Add(ctx, "s", "a", "b"); err != nil {
+	if _, err := c.Set("s").Add(ctx, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	var seen client.Token
@@ -167,13 +167,13 @@ func TestLargeClock(t *testing.T) {
 	if n, err := c.Count(ctx, client.Read{Set: set}); err != nil || n.Elements != 2 || len(n.Context) != len(seen) {
 		t.Errorf("%d elements with a context of %d bytes, %v", n.Elements, len(n.Context), err)
 	}
-	if st, err := c.Stats(ctx, set, 0); err != nil || st.Live != 2 || st.Dead != gaps.Len() || st.Gaps < 1<<20 {
+	if st, err := c.Stats(ctx, client.Whole{Set: set}); err != nil || st.Live != 2 || st.Dead != gaps.Len() || st.Gaps < 1<<20 {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if _, err := c.Write(ctx, client.Write{Set: set, Context: seen, Ops: []client.Op{{Kind: client.OpRemove, Element: []byte("a")}}}); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("a remove with a context that large: %v", err)
 	}
-	if _, err := c.Add(ctx, "s", "c"); err != nil {
+	if _, err := c.Set("s").Add(ctx, "c"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := c.Drop(ctx, client.Drop{Set: set, Context: seen}); err != nil || left != 1 {
@@ -188,7 +188,7 @@ func TestPages(t *testing.T) {
 	for i := range 1000 {
 		elements = append(elements, fmt.Sprintf("e%03d", i))
 	}
-	if _, err := c.Add(t.Context(), "s", elements...); err != nil {
+	if _, err := c.Set("s").Add(t.Context(), elements...); err != nil {
 		t.Fatal(err)
 	}
 	for _, reverse := range []bool{false, true} {
@@ -303,7 +303,7 @@ func TestReadStops(t *testing.T) {
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	c := open(t, client.Options{Addrs: []string{nobody, "127.0.0.1:2"}, Timeout: time.Hour})
-	_, err := c.Add(t.Context(), "s", "e")
+	_, err := c.Set("s").Add(t.Context(), "e")
 	if !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) || !strings.Contains(err.Error(), nobody) || !strings.Contains(err.Error(), "127.0.0.1:2") {
 		t.Errorf("add: %v", err)
 	}
@@ -315,7 +315,7 @@ func TestNobody(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Contains(t.Context(), "s", "e"); !errors.Is(err, client.ErrUnavailable) {
+	if _, err := c.Set("s").Contains(t.Context(), "e"); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("a client that is closed: %v", err)
 	}
 }
@@ -417,16 +417,16 @@ func TestTLS(t *testing.T) {
 			_, _, name, err := certs.RoleOf(c.ConnectionState())
 			return wire.RoleClient, name, err
 		}}, conf)
-	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("prod"), Name: "ringo"}).Add(t.Context(), "s", "e"); err != nil {
+	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("prod"), Name: "ringo"}).Set("s").Add(t.Context(), "e"); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-name; got != "paul" {
 		t.Errorf("the node calls the client %q", got)
 	}
-	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("test"), Timeout: time.Hour}).Add(t.Context(), "s", "e"); !errors.Is(err, certs.ErrCluster) {
+	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("test"), Timeout: time.Hour}).Set("s").Add(t.Context(), "e"); !errors.Is(err, certs.ErrCluster) {
 		t.Errorf("a node of another cluster: %v", err)
 	}
-	if _, err := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour}).Add(t.Context(), "s", "e"); !errors.Is(err, client.ErrUnavailable) {
+	if _, err := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour}).Set("s").Add(t.Context(), "e"); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("without TLS: %v", err)
 	}
 }

@@ -2,8 +2,8 @@
 // cluster, which all give the same answers.
 //
 //	c, err := client.Open(client.Options{Addrs: []string{"10.0.0.1:8690", "10.0.0.2:8690"}, TLS: config})
-//	_, err = c.Add(ctx, "friends", "paul")
-//	for e, err := range c.Elements(ctx, client.Read{Set: []byte("friends")}) { ... }
+//	_, err = c.Set("friends").Add(ctx, "paul")
+//	for name, err := range c.Set("friends").Elements(ctx) { ... }
 //
 // # Which node is asked
 //
@@ -38,7 +38,7 @@
 //
 // # Filters
 //
-//	f := c.Filter("seen")
+//	f := c.Filter([]byte("seen"))
 //	created, err := f.Create(ctx, client.FilterCreate{})
 //	added, err := f.Mark(ctx, []byte("paul"))
 //	present, err := f.Check(ctx, []byte("paul"), []byte("yoko"))

@@ -36,28 +36,26 @@ func Example() {
 	}
 	defer c.Close()
 	ctx := context.Background()
-	if _, err := c.Add(ctx, "friends", "paul", "ringo", "george"); err != nil {
+	friends := c.Set("friends")
+	if _, err := friends.Add(ctx, "paul", "ringo", "george"); err != nil {
 		log.Fatal(err)
 	}
-	for e, err := range c.Elements(ctx, client.Read{Set: []byte("friends")}) {
+	for name, err := range friends.Elements(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(string(e.Name))
+		fmt.Println(name)
 	}
 
 	// A remove with a context removes what was seen. Someone adds paul again in between, so he stays.
-	found, err := c.Subset(ctx, client.Subset{Set: []byte("friends"), Elements: [][]byte{[]byte("paul")}})
+	seen, err := friends.Look(ctx, "paul")
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := c.Add(ctx, "friends", "paul"); err != nil {
+	if _, err := friends.Add(ctx, "paul"); err != nil {
 		log.Fatal(err)
 	}
-	w, err := c.Write(ctx, client.Write{
-		Set: []byte("friends"),
-		Ops: []client.Op{{Kind: client.OpRemove, Element: []byte("paul"), Context: found[0].Context}},
-	})
+	w, err := friends.RemoveSeen(ctx, "paul", seen.Context)
 	fmt.Println(w.Removed, "removed", err)
 	// Output:
 	// george

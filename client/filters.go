@@ -26,8 +26,8 @@ type Filter struct {
 	name []byte
 }
 
-// Filter returns the filter with a name.
-func (c *Client) Filter(name string) *Filter { return &Filter{c, []byte(name)} }
+// Filter returns the filter with a name. It asks no node, and keeps name.
+func (c *Client) Filter(name []byte) *Filter { return &Filter{c, name} }
 
 // filterKeysBytes is about how many bytes of keys one request contains.
 const filterKeysBytes = 4 << 20
@@ -161,9 +161,15 @@ func (f *Filter) do(ctx context.Context, what api.Change) error {
 	return err
 }
 
-// Info returns what the nodes know about the filter. With absolute, all members of a cluster are asked, and all have to answer.
-func (f *Filter) Info(ctx context.Context, absolute bool) (FilterInfo, error) {
-	infos, err := f.c.infos(ctx, api.VerbFilterInfo, &door.FilterListing{Prefix: f.name, Absolute: absolute})
+// InfoOptions select how the figures of a filter are made. The zero value takes what the node that answers knows.
+type InfoOptions struct {
+	// Absolute makes the figures exact: all members of a cluster are asked, and all have to answer.
+	Absolute bool
+}
+
+// Info returns what the nodes know about the filter.
+func (f *Filter) Info(ctx context.Context, o InfoOptions) (FilterInfo, error) {
+	infos, err := f.c.infos(ctx, api.VerbFilterInfo, &door.FilterListing{Prefix: f.name, Absolute: o.Absolute})
 	if err == nil && len(infos) != 1 {
 		err = fmt.Errorf("%w: %d filters, asked about one", ErrAnswer, len(infos))
 	}
@@ -183,10 +189,18 @@ func (c *Client) infos(ctx context.Context, verb wire.Verb, l *door.FilterListin
 	return api.DecodeFilterInfos(b)
 }
 
-// Filters lists the filters whose names begin with a prefix, by name. With absolute, the figures are exact, as in Filter.Info.
-func (c *Client) Filters(ctx context.Context, prefix string, absolute bool) iter.Seq2[FilterInfo, error] {
+// FiltersOptions select filters. The zero value selects all.
+type FiltersOptions struct {
+	// Prefix is how the names begin.
+	Prefix []byte
+	// InfoOptions say how the figures are made.
+	InfoOptions
+}
+
+// Filters lists filters, in the order of their names.
+func (c *Client) Filters(ctx context.Context, o FiltersOptions) iter.Seq2[FilterInfo, error] {
 	return func(yield func(FilterInfo, error) bool) {
-		l := &door.FilterListing{Prefix: []byte(prefix), Most: api.FilterListMost, Absolute: absolute}
+		l := &door.FilterListing{Prefix: o.Prefix, Most: api.FilterListMost, Absolute: o.Absolute}
 		for {
 			infos, err := c.infos(ctx, api.VerbFilters, l)
 			if err != nil {

@@ -24,10 +24,10 @@ func TestFilters(t *testing.T) {
 	h := api.FilterHandler(bloomdtest.NewMemory(), api.Handler(alone.New(newStore(t))))
 	c := open(t, client.Options{Addrs: []string{nobody, serve(t, wire.ServerOptions{Handler: h, Name: "n"}, nil)}})
 	ctx := t.Context()
-	if _, err := c.Add(ctx, "s", "paul"); err != nil { // sets are beside them
+	if _, err := c.Set("s").Add(ctx, "paul"); err != nil { // sets are beside them
 		t.Fatal(err)
 	}
-	f := c.Filter("f")
+	f := c.Filter([]byte("f"))
 	if _, err := f.Check(ctx, []byte("a")); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("check of no filter: %v", err)
 	}
@@ -38,12 +38,12 @@ func TestFilters(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "a b", "a\n", string(make([]byte, 300))} {
-		if _, err := c.Filter(name).Create(ctx, client.FilterCreate{}); !errors.Is(err, bigset.ErrRequest) && !errors.Is(err, bigset.ErrLimit) {
+		if _, err := c.Filter([]byte(name)).Create(ctx, client.FilterCreate{}); !errors.Is(err, bigset.ErrRequest) && !errors.Is(err, bigset.ErrLimit) {
 			t.Errorf("a filter called %q: %v", name, err)
 		}
 	}
 	small := uint64(1)
-	if _, err := c.Filter("small").Create(ctx, client.FilterCreate{Capacity: &small}); !errors.Is(err, bloomslice.ErrOptions) {
+	if _, err := c.Filter([]byte("small")).Create(ctx, client.FilterCreate{Capacity: &small}); !errors.Is(err, bloomslice.ErrOptions) {
 		t.Errorf("a filter for one key: %v", err)
 	}
 	var keys [][]byte
@@ -61,7 +61,7 @@ func TestFilters(t *testing.T) {
 	if none, err := f.Check(ctx); err != nil || len(none) != 0 {
 		t.Errorf("no keys: %v, %v", none, err)
 	}
-	info, err := f.Info(ctx, true)
+	info, err := f.Info(ctx, client.InfoOptions{Absolute: true})
 	if err != nil || info.Name != "f" || info.Capacity != capacity || info.Size < 9_000 || info.Probability != prob || !info.InMemory {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -69,12 +69,12 @@ func TestFilters(t *testing.T) {
 		t.Errorf("clear of an open one: %v", err)
 	}
 	for i := range api.FilterListMost + 3 {
-		if _, err := c.Filter(fmt.Sprintf("g%03d", i)).Create(ctx, client.FilterCreate{Capacity: &capacity}); err != nil {
+		if _, err := c.Filter(fmt.Appendf(nil, "g%03d", i)).Create(ctx, client.FilterCreate{Capacity: &capacity}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n := 0
-	for info, err := range c.Filters(ctx, "g", false) {
+	for info, err := range c.Filters(ctx, client.FiltersOptions{Prefix: []byte("g")}) {
 		if err != nil || info.Name != fmt.Sprintf("g%03d", n) {
 			t.Fatalf("filter %d: %+v, %v", n, info, err)
 		}
@@ -89,10 +89,10 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := c.Filter("g001").Drop(ctx); err != nil {
+	if err := c.Filter([]byte("g001")).Drop(ctx); err != nil {
 		t.Errorf("drop: %v", err)
 	}
-	if err := c.Filter("g001").Drop(ctx); !errors.Is(err, bigset.ErrNoFilter) {
+	if err := c.Filter([]byte("g001")).Drop(ctx); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("drop again: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestFilterAnswerLost(t *testing.T) {
 	h := api.FilterHandler(node, nil)
 	over := func() (*client.Filter, *losing) {
 		l := &losing{h: h}
-		return client.Over(l).Filter("f"), l
+		return client.Over(l).Filter([]byte("f")), l
 	}
 	f, l := over()
 	if created, err := f.Create(t.Context(), client.FilterCreate{}); err != nil || !created || l.calls != 2 {
@@ -149,7 +149,7 @@ func TestFilterAnswerLost(t *testing.T) {
 	defer cancel()
 	never := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return nil, wire.ErrLost }))
 	var unknown *client.UnknownError
-	if _, err := never.Filter("f").Mark(ctx, []byte("a")); !errors.As(err, &unknown) || unknown.What == "" || !errors.Is(err, client.ErrUnknown) {
+	if _, err := never.Filter([]byte("f")).Mark(ctx, []byte("a")); !errors.As(err, &unknown) || unknown.What == "" || !errors.Is(err, client.ErrUnknown) {
 		t.Errorf("no answer at all: %v", err)
 	}
 }
@@ -178,12 +178,12 @@ func TestFilterFault(t *testing.T) {
 		}
 		return b, err
 	}))
-	if _, err := c.Filter("f").Create(t.Context(), client.FilterCreate{}); err != nil {
+	if _, err := c.Filter([]byte("f")).Create(t.Context(), client.FilterCreate{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := c.Filter("f").Drop(ctx); !errors.Is(err, client.ErrUnknown) {
+	if err := c.Filter([]byte("f")).Drop(ctx); !errors.Is(err, client.ErrUnknown) {
 		t.Errorf("a drop that met a fault: %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestMarkInParts(t *testing.T) {
 		}
 		return b, err
 	}))
-	f := c.Filter("f")
+	f := c.Filter([]byte("f"))
 	if _, err := f.Create(t.Context(), client.FilterCreate{}); err != nil {
 		t.Fatal(err)
 	}

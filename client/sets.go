@@ -70,10 +70,25 @@ const (
 	ResetExpired = door.ResetExpired
 )
 
-var _ door.Backend = (*Client)(nil)
+// Add returns the operation that adds an element. With a context it replaces what its author had seen of the element. It
+// panics if more than one context is given.
+func Add(element []byte, seen ...Token) Op { return op(keyscheme.OpAdd, element, seen) }
 
-// Remote implements door.Backend.
-func (*Client) Remote() bool { return true }
+// Remove returns the operation that removes an element. With a context it removes what its author had seen of the
+// element, and nothing newer; an empty context is none. It panics if more than one context is given.
+func Remove(element []byte, seen ...Token) Op { return op(keyscheme.OpRemove, element, seen) }
+
+func op(kind keyscheme.Op, element []byte, seen []Token) Op {
+	o := Op{Kind: kind, Element: element}
+	switch len(seen) {
+	case 0:
+	case 1:
+		o.Context = seen[0]
+	default:
+		panic("client: an operation has one context")
+	}
+	return o
+}
 
 // requestBytes is the length of an id drawn by the client.
 const requestBytes = 16
@@ -126,30 +141,6 @@ func checkBody(b []byte) error {
 	return nil
 }
 
-// Add adds elements to a set in one atomic batch.
-func (c *Client) Add(ctx context.Context, set string, elements ...string) (Written, error) {
-	return c.Write(ctx, Write{Set: []byte(set), Ops: ops(OpAdd, elements)})
-}
-
-// Remove removes elements in one atomic batch, as far as the nodes have seen them. Written.Removed says how many were present.
-func (c *Client) Remove(ctx context.Context, set string, elements ...string) (Written, error) {
-	return c.Write(ctx, Write{Set: []byte(set), Ops: ops(OpRemove, elements)})
-}
-
-func ops(kind keyscheme.Op, elements []string) []Op {
-	all := make([]Op, len(elements))
-	for i, e := range elements {
-		all[i] = Op{Kind: kind, Element: []byte(e)}
-	}
-	return all
-}
-
-// Contains reports whether a set contains an element. A set that the nodes do not know contains none.
-func (c *Client) Contains(ctx context.Context, set, element string) (bool, error) {
-	found, err := c.Subset(ctx, Subset{Set: []byte(set), Elements: [][]byte{[]byte(element)}})
-	return err == nil && found[0].Present, err
-}
-
 // subsetBytes is about how many bytes of elements one request contains.
 const subsetBytes = 8 << 20
 
@@ -192,18 +183,25 @@ func (c *Client) subset(ctx context.Context, s Subset) ([]Presence, error) {
 	return found, err
 }
 
-// Context returns the context of the whole set, by r replicas; 0 is the default.
-func (c *Client) Context(ctx context.Context, set []byte, r int) (Token, error) {
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
-	return c.get(ctx, api.VerbContext, api.AppendSubset(nil, &Subset{Set: set, R: r}))
+// Whole asks about a whole set: for its context, or its figures.
+type Whole struct {
+	Set []byte
+	// R is how many replicas have to answer; 0 is the cluster's default.
+	R int
 }
 
-// Stats returns figures of a set, by r replicas; 0 is the default.
-func (c *Client) Stats(ctx context.Context, set []byte, r int) (Stats, error) {
+// Context returns the context of a whole set.
+func (c *Client) Context(ctx context.Context, w Whole) (Token, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
-	b, err := c.get(ctx, api.VerbStats, api.AppendSubset(nil, &Subset{Set: set, R: r}))
+	return c.get(ctx, api.VerbContext, api.AppendSubset(nil, &Subset{Set: w.Set, R: w.R}))
+}
+
+// Stats returns figures of a set.
+func (c *Client) Stats(ctx context.Context, w Whole) (Stats, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, api.VerbStats, api.AppendSubset(nil, &Subset{Set: w.Set, R: w.R}))
 	if err != nil {
 		return Stats{}, err
 	}
@@ -216,7 +214,7 @@ func (c *Client) Drop(ctx context.Context, d Drop) (left uint64, err error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	if len(d.Context) == 0 {
-		if d.Context, err = c.Context(ctx, d.Set, 0); err != nil && !errors.Is(err, keyscheme.ErrTokenTooLarge) {
+		if d.Context, err = c.Context(ctx, Whole{Set: d.Set}); err != nil && !errors.Is(err, keyscheme.ErrTokenTooLarge) {
 			return 0, err
 		}
 	}
@@ -346,12 +344,19 @@ func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	return p, nil
 }
 
-// Names lists the sets that contain elements; with all, also the empty ones. With after, the list begins after that name. The bytes of a
-// name are valid until the next.
-func (c *Client) Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error] {
+// SetsOptions select sets. The zero value selects those that contain elements.
+type SetsOptions struct {
+	// Empty adds the sets that contain no element.
+	Empty bool
+	// After begins the list after the set of this name, in the order of the list.
+	After []byte
+}
+
+// Sets lists sets. Their order is fixed, but is not that of their names. The bytes of a name are valid until the next.
+func (c *Client) Sets(ctx context.Context, o SetsOptions) iter.Seq2[Name, error] {
 	return func(yield func(Name, error) bool) {
 		stopped := false
-		err := c.stream(ctx, api.VerbNames, api.AppendAll(nil, all, after), func(b []byte) (bool, error) {
+		err := c.stream(ctx, api.VerbNames, api.AppendAll(nil, o.Empty, o.After), func(b []byte) (bool, error) {
 			names, err := api.DecodeNames(b)
 			if err != nil {
 				return false, err

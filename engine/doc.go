@@ -11,6 +11,7 @@
 //
 //	Store            sets: Add, Remove, Write, Contains, Look, Subset, Elements, Read, Count, Live, Sets, Drop;
 //	                 the folder: Open, Close, Sync, Flush, Compact, Checkpoint, Verify, Upgrade, Stats
+//	Store.Set        Set: the usual calls on one set, by strings and with the defaults
 //	Store.Tokens     bigset.Tokens: contexts as sealed tokens for clients of a server
 //	Store.Filters    filters.Filters: the bloom filters of the store
 //	Store.Replica    Replica: deltas, facts, clocks, digests, copies and repair between stores; identity, promises and
@@ -56,6 +57,7 @@
 //
 //	store.go options.go lsm.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
 //	set.go sets.go cache.go records.go notes.go dotbag.go    a set in memory, and its clock and tombstone on disk
+//	named.go                                                 one set by strings, over the calls of Store
 //	write.go lead.go gather.go builder.go                    a write: operations, the queue of a set, when a group closes, its batch
 //	delta.go facts.go drop.go requests.go keeprequests.go    other work in that queue; requests that repeat
 //	lookup.go read.go readers.go skip.go deadruns.go         a read

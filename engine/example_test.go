@@ -20,22 +20,22 @@ func Example() {
 	check(err)
 	defer os.RemoveAll(dir)
 
-	store, err := engine.Open(dir, nil) // nil: the defaults, every write is synced
-	check(err)
+	store := try(engine.Open(dir, nil)) // nil: the defaults, every write is synced
 	defer store.Close()
 
-	friends := []byte("friends")
-	_, err = store.Add(ctx, friends, [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
-	check(err)
-	seen, err := store.Look(ctx, friends, []byte("paul")) // the context of paul: what we have seen of him
-	check(err)
-	_, err = store.Write(ctx, friends, []bigset.Op{bigset.Remove([]byte("paul"), seen)}, bigset.WriteOptions{})
-	check(err)
-	for e, err := range store.Elements(ctx, friends, bigset.ReadOptions{}) {
-		check(err)
-		fmt.Printf("%s\n", e.Name)
+	friends := store.Set("friends")
+	try(friends.Add(ctx, "paul", "ringo"))
+	seen := try(friends.Look(ctx, "paul"))     // the context of paul: what we have seen of him
+	try(friends.RemoveSeen(ctx, "paul", seen)) // which spares an add that came after the look
+	for name, err := range friends.Elements(ctx) {
+		fmt.Println(try(name, err))
 	}
 	// Output: ringo
+}
+
+func try[T any](v T, err error) T {
+	check(err)
+	return v
 }
 
 func check(err error) {

@@ -24,8 +24,8 @@ func TestLSM(t *testing.T) {
 	for i, l := range []engine.LSM{
 		{},
 		{Compactions: 1, L0CompactionThreshold: 1, L0StopWritesThreshold: 2, MemTablesStop: 2, TargetFileBytes: 4 << 10, LBaseMaxBytes: 8 << 10, BlockBytes: 256, IndexBlockBytes: 256},
-		{Compression: engine.CompressionZstd, BloomBits: -1, FlushSplitBytes: 1 << 10},
-		{Compression: engine.CompressionNone, BloomBits: 32, MaxOpenFiles: 16, BytesPerSync: 1, WALBytesPerSync: 1},
+		{Compression: bigset.CompressionZstd, BloomBits: -1, FlushSplitBytes: 1 << 10},
+		{Compression: bigset.CompressionNone, BloomBits: 32, MaxOpenFiles: 16, BytesPerSync: 1, WALBytesPerSync: 1},
 		{},
 	} {
 		s, err := engine.Open("db", &engine.Options{FS: fs, Logger: silent, MemTableBytes: 64 << 10, LSM: l})

@@ -126,7 +126,7 @@ func (o *Options) below() lsm.Options {
 	return lsm.Options{
 		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
 		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger,
-		Tuning: lsm.Tuning(o.LSM), Tune: o.tune,
+		Tuning: o.LSM, Tune: o.tune,
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *Store) recordsOf(info *pebble.SSTableInfo) (records []TableRecord, err 
 	if err != nil {
 		return nil, err
 	}
-	po := lsm.BaselineOptions(1<<20, lsm.Tuning{})
+	po := lsm.BaselineOptions(1<<20, LSM{})
 	po.EnsureDefaults()
 	r, err := sstable.NewReader(context.Background(), readable, po.MakeReaderOptions())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/client"
 	"bigset/compaction"
 	"bigset/engine"
 )
@@ -77,7 +78,7 @@ func (a *app) completeAway(ctx context.Context, begun string) (names []string) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
-	for s, err := range c.Names(ctx, false, nil) {
+	for s, err := range c.Sets(ctx, client.SetsOptions{}) {
 		if err != nil || len(names) == namesMax {
 			break
 		}

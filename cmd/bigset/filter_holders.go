@@ -172,11 +172,11 @@ func (r serverHolder) flushAll(context.Context) error                   { return
 type nodeHolder struct{ c *client.Client }
 
 func (r nodeHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
-	return r.c.Filter(string(name)).Create(ctx, c.given())
+	return r.c.Filter(name).Create(ctx, c.given())
 }
 
 func (r nodeHolder) list(ctx context.Context, prefix []byte) (list []facts, err error) {
-	for info, err := range r.c.Filters(ctx, string(prefix), false) {
+	for info, err := range r.c.Filters(ctx, client.FiltersOptions{Prefix: prefix}) {
 		if err != nil {
 			return nil, err
 		}
@@ -186,36 +186,36 @@ func (r nodeHolder) list(ctx context.Context, prefix []byte) (list []facts, err 
 }
 
 func (r nodeHolder) info(ctx context.Context, name []byte) (facts, error) {
-	info, err := r.c.Filter(string(name)).Info(ctx, false)
+	info, err := r.c.Filter(name).Info(ctx, client.InfoOptions{})
 	return facts{name, info.Probability, info.Figures, nil, &info}, of(name, err)
 }
 
 func (r nodeHolder) check(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
-	yes, err := r.c.Filter(string(name)).Check(ctx, keys...)
+	yes, err := r.c.Filter(name).Check(ctx, keys...)
 	return yes, of(name, err)
 }
 
 func (r nodeHolder) set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
-	yes, err := r.c.Filter(string(name)).Mark(ctx, keys...)
+	yes, err := r.c.Filter(name).Mark(ctx, keys...)
 	return yes, of(name, err)
 }
 
 func (r nodeHolder) settle(context.Context, []byte) error { return nil }
 
 func (r nodeHolder) drop(ctx context.Context, name []byte) error {
-	return of(name, r.c.Filter(string(name)).Drop(ctx))
+	return of(name, r.c.Filter(name).Drop(ctx))
 }
 
 func (r nodeHolder) closeFilter(ctx context.Context, name []byte) error {
-	return r.c.Filter(string(name)).Close(ctx)
+	return r.c.Filter(name).Close(ctx)
 }
 
 func (r nodeHolder) clear(ctx context.Context, name []byte) error {
-	return r.c.Filter(string(name)).Clear(ctx)
+	return r.c.Filter(name).Clear(ctx)
 }
 
 func (r nodeHolder) flush(ctx context.Context, name []byte) error {
-	return r.c.Filter(string(name)).Flush(ctx)
+	return r.c.Filter(name).Flush(ctx)
 }
 
 func (r nodeHolder) flushAll(ctx context.Context) error { return r.c.FlushFilters(ctx) }

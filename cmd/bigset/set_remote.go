@@ -378,7 +378,7 @@ func (a *app) countAway(ctx context.Context, set, prefix []byte) error {
 // namesAway is names at a running node.
 func (a *app) namesAway(ctx context.Context, n notation, all bool) error {
 	return a.ask(func(to *client.Client) error {
-		for s, err := range to.Names(ctx, all, nil) {
+		for s, err := range to.Sets(ctx, client.SetsOptions{Empty: all}) {
 			if err != nil {
 				return err
 			}
@@ -403,7 +403,7 @@ func (a *app) namesAway(ctx context.Context, n notation, all bool) error {
 func (a *app) contextAway(ctx context.Context, n notation, set []byte, elements [][]byte) error {
 	return a.ask(func(to *client.Client) error {
 		if len(elements) == 0 {
-			t, err := to.Context(ctx, set, a.node.r)
+			t, err := to.Context(ctx, client.Whole{Set: set, R: a.node.r})
 			if err != nil {
 				return err
 			}

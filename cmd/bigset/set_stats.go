@@ -41,7 +41,7 @@ node, stop the node and run "bigset stats SET" on its folder.`,
 // statsAway is stats at a running node.
 func (a *app) statsAway(ctx context.Context, set []byte) error {
 	return a.ask(func(to *client.Client) error {
-		st, err := to.Stats(ctx, set, a.node.r)
+		st, err := to.Stats(ctx, client.Whole{Set: set, R: a.node.r})
 		if err != nil {
 			return err
 		}

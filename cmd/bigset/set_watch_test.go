@@ -26,7 +26,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	change(c.Add(t.Context(), "friends", "paul", "ringo"))
+	change(c.Set("friends").Add(t.Context(), "paul", "ringo"))
 	first := call(t, "", "set", "watch", "friends", "--addr", addr, "--once", "--json")
 	lines := strings.Split(strings.TrimSpace(first.out), "\n")
 	var last struct{ Next string }
@@ -67,10 +67,10 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	want("+\tpaul", "+\tringo")
-	change(c.Remove(t.Context(), "friends", "paul"))
+	change(c.Set("friends").Remove(t.Context(), "paul"))
 	want("-\tpaul")
-	change(c.Add(t.Context(), "friends", "ringo")) // which changes nothing that is shown
-	change(c.Add(t.Context(), "friends", "john"))
+	change(c.Set("friends").Add(t.Context(), "ringo")) // which changes nothing that is shown
+	change(c.Set("friends").Add(t.Context(), "john"))
 	want("+\tjohn")
 
 	r := call(t, "", "set", "watch", "friends", "--addr", addr, "--once", "--json", "--since", last.Next)

@@ -37,7 +37,7 @@ func TestReplayMeetsDamage(t *testing.T) {
 	left := m.disk.CrashClone(0, 1)
 	must(t, m.store.Close(), "close")
 	m.disk = left
-	po := lsm.BaselineOptions(1<<20, lsm.Tuning{})
+	po := lsm.BaselineOptions(1<<20, bigset.LSM{})
 	po.FS, po.Logger = m.disk, pebbleSilent{}
 	db, err := pebble.Open("store", po)
 	must(t, err, "open with Pebble")

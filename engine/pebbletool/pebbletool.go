@@ -22,7 +22,7 @@ func Merger() *pebble.Merger { return lsm.Merger() }
 // BaselineOptions returns the Pebble options that a store has with that tuning, but for cache, file system, events and drop filter: plain Pebble with
 // the same order, table format, bloom filters and sizes, as a baseline to measure against. The tuning must pass its Check.
 func BaselineOptions(memTableBytes int, l engine.LSM) *pebble.Options {
-	return lsm.BaselineOptions(memTableBytes, lsm.Tuning(l))
+	return lsm.BaselineOptions(memTableBytes, l)
 }
 
 // BaselineCache returns a cache that holds that many bytes of blocks beside a store's memtables, which Pebble counts against it.

@@ -136,7 +136,7 @@ func mark(ctx context.Context, address string, keys int) error {
 		return err
 	}
 	defer c.Close()
-	f := c.Filter(bornFilter)
+	f := c.Filter([]byte(bornFilter))
 	if _, err := f.Create(ctx, client.FilterCreate{}); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func checkKeys(ctx context.Context, n *node, keys int) error {
 		return err
 	}
 	defer c.Close()
-	f := c.Filter(bornFilter)
+	f := c.Filter([]byte(bornFilter))
 	return eachKeys(keys, func(some [][]byte) error {
 		present, err := f.Check(ctx, some...)
 		for i, yes := range present {

@@ -25,7 +25,7 @@ const skew = time.Hour
 
 // CAOptions describe the CA that [MakeCA] makes.
 type CAOptions struct {
-	Cluster string        // see CheckCluster
+	Cluster string        // 1 to 63 lower-case letters, digits, hyphens and dots, like a host name
 	Valid   time.Duration // default ValidCA
 	Force   bool          // replace an existing CA; all certificates that it signed become useless
 	Now     func() time.Time
@@ -33,7 +33,7 @@ type CAOptions struct {
 
 // MakeCA makes the CA of a new cluster in a folder. It creates the folder if needed.
 func MakeCA(dir string, o CAOptions) error {
-	if err := CheckCluster(o.Cluster); err != nil {
+	if err := checkCluster(o.Cluster); err != nil {
 		return err
 	}
 	if err := makeFolder(dir); err != nil {

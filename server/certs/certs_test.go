@@ -402,7 +402,7 @@ func TestNames(t *testing.T) {
 func TestParseIdentity(t *testing.T) {
 	t.Parallel()
 	for _, id := range []Identity{{"c", RoleCA, ""}, {"c", RoleNode, "a"}, {"a.b-c", RoleClient, "Paul_1.x-"}} {
-		if got, err := ParseIdentity(id.String()); err != nil || got != id {
+		if got, err := parseIdentity(id.String()); err != nil || got != id {
 			t.Errorf("%s: got %v, %v", id, got, err)
 		}
 	}
@@ -412,7 +412,7 @@ func TestParseIdentity(t *testing.T) {
 		"BIGSET://c/node/a", "bigset://c:1/node/a", "bigset://u@c/node/a", "bigset://c/node/a?", "bigset://c/node/a#", "bigset://c/node/%61",
 		"bigset://c/node/..", "https://c/node/a", " bigset://c/node/a", "bigset://c/node/a ", "bigset://c/node/a\n",
 	} {
-		if id, err := ParseIdentity(uri); !errors.Is(err, ErrName) {
+		if id, err := parseIdentity(uri); !errors.Is(err, ErrName) {
 			t.Errorf("%q: got %v, %v", uri, id, err)
 		}
 	}
@@ -424,14 +424,14 @@ func FuzzParseIdentity(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
-		id, err := ParseIdentity(uri)
+		id, err := parseIdentity(uri)
 		if err != nil {
 			if !errors.Is(err, ErrName) || id != (Identity{}) {
 				t.Fatalf("%q: got %v, %v", uri, id, err)
 			}
 			return
 		}
-		if id.String() != uri || CheckCluster(id.Cluster) != nil || id.Role != RoleCA && CheckName(id.Name) != nil {
+		if id.String() != uri || checkCluster(id.Cluster) != nil || id.Role != RoleCA && checkName(id.Name) != nil {
 			t.Fatalf("%q is %v, which is written %q", uri, id, id.String())
 		}
 	})

@@ -29,7 +29,7 @@ type Identity struct {
 	Name    string
 }
 
-// String returns the SAN URI of the identity. [ParseIdentity] inverts it.
+// String returns the SAN URI of the identity. parseIdentity inverts it.
 func (id Identity) String() string {
 	if id.Role == RoleCA {
 		return scheme + id.Cluster + "/" + string(RoleCA)
@@ -37,22 +37,22 @@ func (id Identity) String() string {
 	return scheme + id.Cluster + "/" + string(id.Role) + "/" + id.Name
 }
 
-// ParseIdentity parses a SAN URI. Each identity has one form; for any other form the error wraps [ErrName].
-func ParseIdentity(uri string) (Identity, error) {
+// parseIdentity parses a SAN URI. Each identity has one form; for any other form the error wraps [ErrName].
+func parseIdentity(uri string) (Identity, error) {
 	rest, ok := strings.CutPrefix(uri, scheme)
 	if !ok {
 		return Identity{}, badURI(uri)
 	}
 	parts := strings.SplitN(rest, "/", 4)
 	id := Identity{Cluster: parts[0]}
-	if CheckCluster(id.Cluster) != nil || len(parts) < 2 || len(parts) > 3 {
+	if checkCluster(id.Cluster) != nil || len(parts) < 2 || len(parts) > 3 {
 		return Identity{}, badURI(uri)
 	}
 	switch id.Role = Role(parts[1]); id.Role {
 	case RoleCA:
 		ok = len(parts) == 2
 	case RoleNode, RoleClient:
-		ok = len(parts) == 3 && CheckName(parts[2]) == nil
+		ok = len(parts) == 3 && checkName(parts[2]) == nil
 	default:
 		ok = false
 	}
@@ -73,9 +73,9 @@ func badURI(uri string) error {
 	return fmt.Errorf("%w: %q is none of bigset://CLUSTER/node/ID, bigset://CLUSTER/client/NAME, bigset://CLUSTER/ca", ErrName, uri)
 }
 
-// CheckCluster reports what is wrong with the name of a cluster. It must have 1 to 63 lower-case letters, digits, hyphens and dots. It must
+// checkCluster reports what is wrong with the name of a cluster. It must have 1 to 63 lower-case letters, digits, hyphens and dots. It must
 // begin and end with a letter or a digit, and so must each part between dots. (The name is the host of a URI, which is not case-sensitive.)
-func CheckCluster(name string) error {
+func checkCluster(name string) error {
 	ok := len(name) <= NameBytesMax
 	for label := range strings.SplitSeq(name, ".") {
 		ok = ok && label != "" && label[0] != '-' && label[len(label)-1] != '-'
@@ -90,9 +90,9 @@ func CheckCluster(name string) error {
 	return nil
 }
 
-// CheckName reports what is wrong with the name of a node or a client. It must have 1 to 63 letters, digits, hyphens, dots and underscores,
+// checkName reports what is wrong with the name of a node or a client. It must have 1 to 63 letters, digits, hyphens, dots and underscores,
 // and begin with a letter or a digit.
-func CheckName(name string) error {
+func checkName(name string) error {
 	ok := name != "" && len(name) <= NameBytesMax
 	for i := 0; ok && i < len(name); i++ {
 		c := name[i]
@@ -115,7 +115,7 @@ func identityOf(c *x509.Certificate) (id Identity, err error) {
 		if u.Scheme != "bigset" {
 			continue
 		}
-		if id, err = ParseIdentity(u.String()); err != nil {
+		if id, err = parseIdentity(u.String()); err != nil {
 			return Identity{}, err
 		}
 		found++

@@ -16,7 +16,7 @@ import (
 type IssueOptions struct {
 	CA    string // the CA's folder
 	Role  Role   // RoleNode or RoleClient
-	Name  string // see CheckName
+	Name  string // 1 to 63 letters, digits, hyphens, dots and underscores; a letter or digit first
 	Hosts []string
 	Valid time.Duration // default ValidOther; a certificate never outlives its CA
 	Force bool          // replace an existing pair, and the CAs of the folder whatever they are
@@ -28,7 +28,7 @@ func Issue(dir string, o IssueOptions) (Info, error) {
 	if o.Role != RoleNode && o.Role != RoleClient {
 		return Info{}, fmt.Errorf("%w: %q gets no certificate", ErrRole, o.Role)
 	}
-	if err := errors.Join(CheckName(o.Name), checkHosts(o.Hosts)); err != nil {
+	if err := errors.Join(checkName(o.Name), checkHosts(o.Hosts)); err != nil {
 		return Info{}, err
 	}
 	a, err := openAuthority(o.CA)

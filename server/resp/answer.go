@@ -31,7 +31,7 @@ func (c *conn) gather(cmd string) *gathered {
 }
 
 // errNoRoom is the error if answers and requests of other clients use all the memory for long ones.
-const errNoRoom = "TRYAGAIN long requests and answers of other clients take all the memory for them; ask again, or use SSCAN or BS.RANGE"
+const errNoRoom = "TRYAGAIN " + door.NoRoom + "; ask again, or use SSCAN or BS.RANGE"
 
 // room returns room for n bytes, with length 0.
 func (g *gathered) room(n int) ([]byte, error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"bigset"
@@ -254,28 +253,23 @@ func answerOf(err error) (text string, fault bool) {
 	case errors.Is(err, tokens.ErrDenied):
 		return errNoPermission, false
 	case errors.Is(err, tokens.ErrUnlearned):
-		return "TRYAGAIN " + plain(err), false
+		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, door.ErrUnknown):
-		return "UNKNOWN " + plain(err), true
+		return "UNKNOWN " + door.Text(err), true
 	case errors.Is(err, door.ErrUnavailable):
-		return "TRYAGAIN " + plain(err), false
+		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return "TRYAGAIN " + plain(err), false
+		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, bigset.ErrDiskFull):
-		return "MISCONF " + plain(err), true
+		return "MISCONF " + door.Text(err), true
 	}
 	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, bigset.ErrUnresolved, bigset.ErrNoFilter, bloomslice.ErrOptions, door.ErrQuorum, bigset.ErrCursor, keyscheme.ErrToken} {
 		if errors.Is(err, known) {
-			return "ERR " + plain(err), false
+			return "ERR " + door.Text(err), false
 		}
 	}
-	return "ERR internal error, which the log of the node has: " + plain(err), true
+	return "ERR internal error, which the log of the node has: " + door.Text(err), true
 }
-
-// packageNames are the prefixes of our packages' errors.
-var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
-
-func plain(err error) string { return packageNames.Replace(err.Error()) }
 
 // The methods below append replies.
 

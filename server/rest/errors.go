@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -84,14 +83,11 @@ var kinds = []struct {
 	{tokens.ErrUnlearned, http.StatusServiceUnavailable, "unavailable"},
 }
 
-// packageNames are the prefixes of our packages' errors.
-var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
-
 // answerOf returns the answer to an error, and whether it is a fault of the node. changes says that the request was a change.
 func answerOf(err error, changes bool) (status int, f failure, isFault bool) {
 	var own *fault
 	var unknown *door.UnknownError
-	status, f = http.StatusInternalServerError, failure{Error: "internal", Message: packageNames.Replace(err.Error())}
+	status, f = http.StatusInternalServerError, failure{Error: "internal", Message: door.Text(err)}
 	isFault = true
 	if errors.As(err, &own) {
 		status, f.Error, isFault = own.status, own.code, false

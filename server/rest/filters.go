@@ -164,7 +164,7 @@ func (q *request) filterAdd() error {
 type partly struct{ err error }
 
 func (e *partly) Error() string {
-	return "some of the keys may be added: " + packageNames.Replace(e.err.Error())
+	return "some of the keys may be added: " + door.Text(e.err)
 }
 func (e *partly) Unwrap() error { return e.err }
 

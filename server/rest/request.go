@@ -127,7 +127,7 @@ func (q *request) name(key string) error {
 // take takes memory from the bytes that all long requests and answers of the node share, until the request ends.
 func (q *request) take(n int64) error {
 	if !q.s.opt.Limits.TakeLong(n) {
-		return faultf(http.StatusServiceUnavailable, "unavailable", "long requests and answers of other clients take all the memory for them")
+		return faultf(http.StatusServiceUnavailable, "unavailable", door.NoRoom)
 	}
 	q.taken += n
 	return nil

@@ -116,7 +116,7 @@ func (c *conn) onSet(what string, do func(context.Context, []byte), ctx context.
 	}
 	defer c.Give()
 	if parts := min(len(body)/2, bigset.BatchOpsMax); parts > partsFree && !c.Take(parts*partBytes) {
-		c.failed(what, nil, errNoRoom)
+		c.failed(what, nil, door.ErrNoRoom)
 		return
 	}
 	do(ctx, body)
@@ -128,9 +128,6 @@ const (
 	partBytes = 256
 	partsFree = 256
 )
-
-// errNoRoom is returned if requests and answers of other clients use all the memory for long ones.
-var errNoRoom = fmt.Errorf("%w: long requests and answers of other clients take all the memory for them", door.ErrUnavailable)
 
 func (c *conn) serverInfo() {
 	if err := c.grant.Valid(); err != nil {
@@ -159,7 +156,7 @@ func (c *conn) startTLS() {
 func (c *conn) authenticate(body []byte) {
 	q, err := decodeAuth(body)
 	if err != nil {
-		c.fail(plain(err))
+		c.fail(door.Text(err))
 		return
 	}
 	c.MayWait() // for a list that is still being learned

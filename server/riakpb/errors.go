@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -48,25 +47,20 @@ func answerOf(err error) (text string, fault bool) {
 	case errors.As(err, &r):
 		return string(r), false
 	case errors.Is(err, door.ErrUnknown):
-		return "unknown outcome, the change may have happened: " + plain(err), true
+		return "unknown outcome, the change may have happened: " + door.Text(err), true
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout", false // Riak's word
 	case errors.Is(err, door.ErrUnavailable), errors.Is(err, context.Canceled):
-		return "nothing has happened, ask again or ask another node: " + plain(err), false
+		return "nothing has happened, ask again or ask another node: " + door.Text(err), false
 	case errors.Is(err, tokens.ErrNoToken), errors.Is(err, tokens.ErrSecret), errors.Is(err, tokens.ErrDenied), errors.Is(err, tokens.ErrUnlearned):
-		return plain(err), false
+		return door.Text(err), false
 	case errors.Is(err, bigset.ErrDiskFull):
-		return "the disk is full: " + plain(err), true
+		return "the disk is full: " + door.Text(err), true
 	}
 	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, door.ErrQuorum, keyscheme.ErrToken} {
 		if errors.Is(err, known) {
-			return plain(err), false
+			return door.Text(err), false
 		}
 	}
-	return "internal error, which the log of the node has: " + plain(err), true
+	return "internal error, which the log of the node has: " + door.Text(err), true
 }
-
-// packageNames are the prefixes of our packages' errors.
-var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "tokens: ", "")
-
-func plain(err error) string { return packageNames.Replace(err.Error()) }

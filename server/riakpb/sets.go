@@ -23,7 +23,7 @@ func (i id) set() []byte { return setname.Name{Type: i.typ, Bucket: i.bucket, Ke
 func (c *conn) fetch(ctx context.Context, body []byte) {
 	q, err := decodeFetch(body)
 	if err != nil {
-		c.fail(plain(err))
+		c.fail(door.Text(err))
 		return
 	}
 	c.Settle()
@@ -60,7 +60,7 @@ func (c *conn) update(ctx context.Context, body []byte) {
 	q, err := decodeUpdate(body)
 	switch {
 	case err != nil:
-		c.fail(plain(err))
+		c.fail(door.Text(err))
 		return
 	case q.other != "":
 		c.fail(fmt.Sprintf("Operation type is `%s` but bucket type is `set`.", q.other)) // Riak's words
@@ -135,7 +135,7 @@ func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
 func (c *conn) delete(ctx context.Context, body []byte) {
 	q, err := decodeDel(body)
 	if err != nil {
-		c.fail(plain(err))
+		c.fail(door.Text(err))
 		return
 	}
 	c.Settle()
@@ -211,7 +211,7 @@ func (v *value) add(element []byte) error {
 		size := max(4<<10, 2*need)
 		if size > valueFree {
 			if !v.c.Take(size - v.taken) {
-				return errNoRoom
+				return door.ErrNoRoom
 			}
 			v.taken = size
 		}

@@ -82,17 +82,8 @@ func ParseVerbs(text string) (v Verbs, err error) {
 // ID names a token. It is not secret.
 type ID [8]byte
 
-// String returns an ID in the form that ParseID reads.
+// String returns an ID as `bigset token ls` shows it: in hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
-
-// ParseID reads an ID.
-func ParseID(text string) (id ID, err error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("%w: ID %q: it has %d hexadecimal digits, as `bigset token ls` shows it", ErrEntry, text, 2*len(id))
-	}
-	return ID(b), nil
-}
 
 // Limits.
 const (

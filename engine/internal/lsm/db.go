@@ -81,7 +81,7 @@ type Options struct {
 	BallastBytes    int64         // see disk.lay; 0 is none
 	SlowDisk        time.Duration // how long an operation on the disk may take before it is reported; 0 or less is never
 	Logger          *slog.Logger
-	Tuning          Tuning                // the zero value is the defaults; it has passed its Check
+	Tuning          bigset.LSM            // the zero value is the defaults; it has passed its Check
 	Tune            func(*pebble.Options) // tests change what Pebble is opened with; may be nil
 }
 

@@ -287,7 +287,7 @@ func (d *disk) held() error {
 }
 
 // stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at
-// all. Pebble stops writes when memtables have Tuning.MemTablesStop times their full size, and when level 0 has too many sublevels: each
+// all. Pebble stops writes when memtables have bigset.LSM.MemTablesStop times their full size, and when level 0 has too many sublevels: each
 // memtable that waits for its flush may add one.
 func (d *disk) stalled() error {
 	if err := d.held(); err != nil {

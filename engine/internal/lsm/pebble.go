@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -151,14 +152,14 @@ func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 
 // BaselineOptions returns the Pebble options that a store has with that tuning, except for cache, file system, events and drop filter: raw Pebble
 // with the same order, table format, bloom filters and sizes, as a baseline to measure against.
-func BaselineOptions(memTableBytes int, t Tuning) *pebble.Options {
+func BaselineOptions(memTableBytes int, t bigset.LSM) *pebble.Options {
 	po := &pebble.Options{
 		Comparer:           Comparer(),
 		Merger:             Merger(),
 		FormatMajorVersion: formatVersion,
 		MemTableSize:       uint64(memTableBytes),
 	}
-	t.apply(po)
+	tune(po, t)
 	// Row blocks: columnar ones require prefixes in bytewise order, which a length-prefixed element does not have.
 	po.Experimental.EnableColumnarBlocks = func() bool { return false }
 	// A swap over keys in a memtable could wait in the queue of memtables. But if a read fails while it is flushed from there,

@@ -7,44 +7,46 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset"
 )
 
 // TestTuningChecked: each field has bounds, and the sentence that refuses a value names the fields. What passes, Pebble opens.
 func TestTuningChecked(t *testing.T) {
 	for _, c := range []struct {
 		what  string
-		set   func(*Tuning)
+		set   func(*bigset.LSM)
 		names string // of the fields in the error; none where it is fine
 	}{
-		{"nothing", func(*Tuning) {}, ""},
-		{"no compaction", func(t *Tuning) { t.Compactions = -1 }, "LSM.Compactions"},
-		{"many compactions", func(t *Tuning) { t.Compactions = 257 }, "LSM.Compactions"},
-		{"most compactions", func(t *Tuning) { t.Compactions = 256 }, ""},
-		{"level 0", func(t *Tuning) { t.L0CompactionThreshold = -1 }, "LSM.L0CompactionThreshold"},
-		{"files of level 0", func(t *Tuning) { t.L0CompactionFileThreshold = -1 }, "LSM.L0CompactionFileThreshold"},
-		{"stop", func(t *Tuning) { t.L0StopWritesThreshold = -1 }, "LSM.L0StopWritesThreshold"},
-		{"stop before the default", func(t *Tuning) { t.L0StopWritesThreshold = 3 }, "LSM.L0StopWritesThreshold LSM.L0CompactionThreshold"},
-		{"stop at the default", func(t *Tuning) { t.L0StopWritesThreshold = 4 }, ""},
-		{"compact after the default", func(t *Tuning) { t.L0CompactionThreshold = 25 }, "LSM.L0StopWritesThreshold LSM.L0CompactionThreshold"},
-		{"both", func(t *Tuning) { t.L0CompactionThreshold, t.L0StopWritesThreshold = 30, 30 }, ""},
-		{"base", func(t *Tuning) { t.LBaseMaxBytes = -1 }, "LSM.LBaseMaxBytes"},
-		{"file", func(t *Tuning) { t.TargetFileBytes = 4<<30 + 1 }, "LSM.TargetFileBytes"},
-		{"largest file", func(t *Tuning) { t.TargetFileBytes = 4 << 30 }, ""},
-		{"one memtable", func(t *Tuning) { t.MemTablesStop = 1 }, "LSM.MemTablesStop"},
-		{"two memtables", func(t *Tuning) { t.MemTablesStop = 2 }, ""},
-		{"split", func(t *Tuning) { t.FlushSplitBytes = -1 }, "LSM.FlushSplitBytes"},
-		{"block", func(t *Tuning) { t.BlockBytes = 64<<20 + 1 }, "LSM.BlockBytes"},
-		{"index", func(t *Tuning) { t.IndexBlockBytes = -1 }, "LSM.IndexBlockBytes"},
-		{"zstd", func(t *Tuning) { t.Compression = CompressionZstd }, ""},
-		{"none", func(t *Tuning) { t.Compression = CompressionNone }, ""},
-		{"other", func(t *Tuning) { t.Compression = CompressionNone + 1 }, "LSM.Compression"},
-		{"bloom", func(t *Tuning) { t.BloomBits = 33 }, "LSM.BloomBits"},
-		{"no bloom", func(t *Tuning) { t.BloomBits = -1 }, ""},
-		{"files", func(t *Tuning) { t.MaxOpenFiles = -1 }, "LSM.MaxOpenFiles"},
-		{"sync", func(t *Tuning) { t.BytesPerSync = -1 }, "LSM.BytesPerSync"},
-		{"log", func(t *Tuning) { t.WALBytesPerSync = -1 }, "LSM.WALBytesPerSync"},
+		{"nothing", func(*bigset.LSM) {}, ""},
+		{"no compaction", func(t *bigset.LSM) { t.Compactions = -1 }, "LSM.Compactions"},
+		{"many compactions", func(t *bigset.LSM) { t.Compactions = 257 }, "LSM.Compactions"},
+		{"most compactions", func(t *bigset.LSM) { t.Compactions = 256 }, ""},
+		{"level 0", func(t *bigset.LSM) { t.L0CompactionThreshold = -1 }, "LSM.L0CompactionThreshold"},
+		{"files of level 0", func(t *bigset.LSM) { t.L0CompactionFileThreshold = -1 }, "LSM.L0CompactionFileThreshold"},
+		{"stop", func(t *bigset.LSM) { t.L0StopWritesThreshold = -1 }, "LSM.L0StopWritesThreshold"},
+		{"stop before the default", func(t *bigset.LSM) { t.L0StopWritesThreshold = 3 }, "LSM.L0StopWritesThreshold LSM.L0CompactionThreshold"},
+		{"stop at the default", func(t *bigset.LSM) { t.L0StopWritesThreshold = 4 }, ""},
+		{"compact after the default", func(t *bigset.LSM) { t.L0CompactionThreshold = 25 }, "LSM.L0StopWritesThreshold LSM.L0CompactionThreshold"},
+		{"both", func(t *bigset.LSM) { t.L0CompactionThreshold, t.L0StopWritesThreshold = 30, 30 }, ""},
+		{"base", func(t *bigset.LSM) { t.LBaseMaxBytes = -1 }, "LSM.LBaseMaxBytes"},
+		{"file", func(t *bigset.LSM) { t.TargetFileBytes = 4<<30 + 1 }, "LSM.TargetFileBytes"},
+		{"largest file", func(t *bigset.LSM) { t.TargetFileBytes = 4 << 30 }, ""},
+		{"one memtable", func(t *bigset.LSM) { t.MemTablesStop = 1 }, "LSM.MemTablesStop"},
+		{"two memtables", func(t *bigset.LSM) { t.MemTablesStop = 2 }, ""},
+		{"split", func(t *bigset.LSM) { t.FlushSplitBytes = -1 }, "LSM.FlushSplitBytes"},
+		{"block", func(t *bigset.LSM) { t.BlockBytes = 64<<20 + 1 }, "LSM.BlockBytes"},
+		{"index", func(t *bigset.LSM) { t.IndexBlockBytes = -1 }, "LSM.IndexBlockBytes"},
+		{"zstd", func(t *bigset.LSM) { t.Compression = bigset.CompressionZstd }, ""},
+		{"none", func(t *bigset.LSM) { t.Compression = bigset.CompressionNone }, ""},
+		{"other", func(t *bigset.LSM) { t.Compression = bigset.CompressionNone + 1 }, "LSM.Compression"},
+		{"bloom", func(t *bigset.LSM) { t.BloomBits = 33 }, "LSM.BloomBits"},
+		{"no bloom", func(t *bigset.LSM) { t.BloomBits = -1 }, ""},
+		{"files", func(t *bigset.LSM) { t.MaxOpenFiles = -1 }, "LSM.MaxOpenFiles"},
+		{"sync", func(t *bigset.LSM) { t.BytesPerSync = -1 }, "LSM.BytesPerSync"},
+		{"log", func(t *bigset.LSM) { t.WALBytesPerSync = -1 }, "LSM.WALBytesPerSync"},
 	} {
-		var tuning Tuning
+		var tuning bigset.LSM
 		c.set(&tuning)
 		err := tuning.Check()
 		if (err == nil) != (c.names == "") {
@@ -79,7 +81,7 @@ func TestTuningApplied(t *testing.T) {
 		compression                                                      string
 		bloom                                                            string
 	}
-	of := func(t Tuning) figures {
+	of := func(t bigset.LSM) figures {
 		po := BaselineOptions(1<<20, t)
 		po.EnsureDefaults()
 		_, upper := po.CompactionConcurrencyRange()
@@ -89,12 +91,12 @@ func TestTuningApplied(t *testing.T) {
 			l.Compression().Name, l.FilterPolicy.Name()}
 	}
 	want := figures{2, 4, 500, 24, 4, 1000, 512 << 10, 0, 8 << 10, 256 << 10, 64 << 20, 2 << 20, 128 << 20, 4 << 20, "Snappy", "rocksdb.BuiltinBloomFilter"}
-	if got := of(Tuning{}); got != want {
+	if got := of(bigset.LSM{}); got != want {
 		t.Errorf("defaults are %+v, want %+v", got, want)
 	}
 	want = figures{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 16 << 6, 17, "ZSTD", pebble.NoFilterPolicy.Name()}
-	if got := of(Tuning{Compactions: 5, L0CompactionThreshold: 6, L0CompactionFileThreshold: 7, L0StopWritesThreshold: 8, MemTablesStop: 9, MaxOpenFiles: 10, BytesPerSync: 11,
-		WALBytesPerSync: 12, BlockBytes: 13, IndexBlockBytes: 14, LBaseMaxBytes: 15, TargetFileBytes: 16, FlushSplitBytes: 17, Compression: CompressionZstd, BloomBits: -1}); got != want {
+	if got := of(bigset.LSM{Compactions: 5, L0CompactionThreshold: 6, L0CompactionFileThreshold: 7, L0StopWritesThreshold: 8, MemTablesStop: 9, MaxOpenFiles: 10, BytesPerSync: 11,
+		WALBytesPerSync: 12, BlockBytes: 13, IndexBlockBytes: 14, LBaseMaxBytes: 15, TargetFileBytes: 16, FlushSplitBytes: 17, Compression: bigset.CompressionZstd, BloomBits: -1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -84,7 +84,7 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", peer.ErrUnavaila
 
 // call returns a request in the form that the wire takes.
 func (r *Replica) call(ctx context.Context, v wire.Verb, body func(version byte) ([]byte, error)) wire.Call {
-	c := wire.Call{Verb: v, Priority: max(PriorityOf(v), r.opt.Priority), Encode: body}
+	c := wire.Call{Verb: v, Priority: max(priorityOf(v), r.opt.Priority), Encode: body}
 	if epoch, ok := peer.EpochOf(ctx); ok {
 		c.Epoch = epoch
 	} else if r.opt.Epoch != nil {

@@ -131,8 +131,8 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 	return ok || m == nil
 }
 
-// PriorityOf returns the priority of a verb: that of a client's write, of a read, or of a repair or copy.
-func PriorityOf(v wire.Verb) wire.Priority {
+// priorityOf returns the priority of a verb: that of a client's write, of a read, or of a repair or copy.
+func priorityOf(v wire.Verb) wire.Priority {
 	switch v {
 	case VerbRead, VerbDotStatus, VerbCountParts:
 		return wire.PriorityRead
