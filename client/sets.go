@@ -346,6 +346,17 @@ func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	return p, nil
 }
 
+// CountSets counts the sets that contain elements, without listing them. Apart are those whose name no key of redis has.
+func (c *Client) CountSets(ctx context.Context) (bigset.SetCount, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, api.VerbCountSets, nil)
+	if err != nil {
+		return bigset.SetCount{}, err
+	}
+	return api.DecodeSetCount(b)
+}
+
 // Names lists the sets that contain elements; with all, also the empty ones. With after, the list begins after that name. The bytes of a
 // name are valid until the next.
 func (c *Client) Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error] {

@@ -40,6 +40,8 @@ type Local interface {
 	// SetSeats sets the function that returns from which seat the replica fills the slices of filters in a slot, and whether it has a seat
 	// there.
 	SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool))
+	// CountSets counts the sets with slots from first to last that have a live dot.
+	CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error)
 	// Removed returns elements that dead dots of a set had, as far as this process remembers them.
 	Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error)
 }
@@ -463,6 +465,8 @@ func (m *Member) Handler() wire.Handler {
 			return m.filters.control(ctx, r)
 		case r.Verb == verbTokens:
 			return m.answerTokens(ctx, r)
+		case r.Verb == verbCountSets:
+			return m.answerCountSets(ctx, r)
 		}
 		return replicas(ctx, r, send)
 	}
