@@ -18,6 +18,12 @@ type SetDigest struct {
 	Sum  [16]byte
 }
 
+// SetCount is a number of sets that have a live dot.
+type SetCount struct {
+	Sets  uint64
+	Apart uint64 // of these, the sets that the store counts apart, by their names
+}
+
 // RangeDigest is a short sum of all sets in a range of slots, both ends included. Two stores have the same sum if they have the
 // same sets there, with the same digests.
 type RangeDigest struct {

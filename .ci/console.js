@@ -4,6 +4,7 @@ const assert = require('assert')
 const {chromium} = require('playwright-core')
 const [executablePath, shots, alone, member, guarded] = process.argv.slice(2)
 const {TOKEN_ALL, TOKEN_SOME} = process.env
+const patience = 120_000 // milliseconds, for what a page is to show: other programs may take the machine
 
 const post = async (url, body, method = 'POST') => {
   const a = await fetch(url, {method, headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
@@ -30,6 +31,7 @@ async function fill(at) {
 // useTokens checks that without a token nothing is visible, with one what it permits, and nothing after the page is loaded again.
 async function useTokens(browser) {
   const context = await browser.newContext({viewport: {width: 800, height: 700}})
+  context.setDefaultTimeout(patience)
   const page = await context.newPage()
   const rows = n => page.waitForFunction(n => document.querySelectorAll('#sets tbody tr a').length === n, n)
   const enter = async secret => { await page.fill('#token', secret); await page.click('#login button') }
@@ -55,6 +57,7 @@ async function main() {
     for (const width of [400, 700, 1100, 1600]) {
       for (const colorScheme of ['light', 'dark']) {
         const context = await browser.newContext({viewport: {width, height: 900}, colorScheme, hasTouch: width === 400, isMobile: width === 400})
+        context.setDefaultTimeout(patience)
         const page = await context.newPage()
         const faults = []
         page.on('console', m => { if (m.type() === 'error') faults.push(m.text()) })

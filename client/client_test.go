@@ -126,6 +126,9 @@ func TestSets(t *testing.T) {
 	if fmt.Sprint(names) != "[friends]" {
 		t.Errorf("names %v", names)
 	}
+	if n, err := c.CountSets(ctx); err != nil || n.Sets != 1 || n.Apart != 0 {
+		t.Errorf("%+v sets, %v", n, err)
+	}
 	if left, err := c.Drop(ctx, client.Drop{Set: []byte("friends")}); err != nil || left != 0 {
 		t.Errorf("a drop of everything: %d left, %v", left, err)
 	}

@@ -344,6 +344,17 @@ func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	return p, nil
 }
 
+// CountSets counts the sets that contain elements, without listing them. Apart are those whose name no key of redis has.
+func (c *Client) CountSets(ctx context.Context) (bigset.SetCount, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, api.VerbCountSets, nil)
+	if err != nil {
+		return bigset.SetCount{}, err
+	}
+	return api.DecodeSetCount(b)
+}
+
 // SetsOptions select sets. The zero value selects those that contain elements.
 type SetsOptions struct {
 	// Empty adds the sets that contain no element.

@@ -357,8 +357,16 @@ func (b *builder) publish() {
 		b.addDeadTo(st.dead)
 		st.version++
 	}
+	st.changed()
+	had := st.counted.live.Load() > 0
 	b.s.sets.count(st, kills && st.batches%countEvery == 0)
+	has := st.counted.live.Load() > 0
 	st.mu.Unlock()
+	if has && !had {
+		b.s.countChange(st, 1)
+	} else if had && !has {
+		b.s.countChange(st, -1)
+	}
 	if b.runs != nil {
 		b.runs.applied()
 	}

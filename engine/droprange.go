@@ -74,6 +74,7 @@ func (s *Store) excise(ctx context.Context, slots slotRange) error {
 		return err
 	}
 	s.sets.forgetState(sets)
+	s.setCounts.dropped(slots)
 	s.publisher.forget(sets)
 	s.counters.excises.Add(1)
 	return nil
@@ -123,6 +124,7 @@ func (st *set) forget() {
 	st.exists, st.unresolved, st.flags = false, 0, 0
 	st.raises++
 	st.version++
+	st.changed()
 	st.mu.Unlock()
 	st.next = &clock.Clock{}
 	st.seenRecord, st.deadRecord, st.deadSize = pagedRecord{}, pagedRecord{}, recordSize{}

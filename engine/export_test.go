@@ -436,3 +436,9 @@ func (s *Store) RequestOnDisk(set, id []byte) (found bool, err error) {
 
 // SkippedMemTables returns how many elements were looked up in tables alone.
 func (s *Store) SkippedMemTables() uint64 { return s.db.Unflushed.Skipped.Load() }
+
+// InsideGate makes the caller a writer that is in the middle of a write, until it calls leave.
+func (s *Store) InsideGate() (leave func()) {
+	s.gate.mu.RLock()
+	return s.gate.mu.RUnlock
+}

@@ -413,6 +413,7 @@ func (m *machine) check(t *rapid.T) {
 	for _, n := range m.nodes {
 		n.noteMarked()
 		n.check(t)
+		n.checkCount(t)
 		m.seen.sawIf(n.store.Filtered() > 0, sawFiltered)
 		m.seen.sawIf(n.store.RunsPassed() > 0, sawDeadRun)
 	}

@@ -68,6 +68,8 @@ type Options struct {
 	// bytes of memory each.
 	RequestAge   time.Duration
 	RequestsKept int
+	// CountApart says which sets CountSets counts apart, by their names; by default none. Any goroutine may call it.
+	CountApart func(name []byte) bool
 	// Now is the clock by which requests expire, and by which the answer to a count of parts ends. It may jump;
 	// default time.Now. Any goroutine may call it.
 	Now func() time.Time
@@ -97,6 +99,9 @@ func (o *Options) withDefaults() *Options {
 	}
 	if n.Logger == nil {
 		n.Logger = slog.Default()
+	}
+	if n.CountApart == nil {
+		n.CountApart = func([]byte) bool { return false }
 	}
 	if n.Events == nil {
 		n.Events = func(Event) {}

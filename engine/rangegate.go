@@ -55,6 +55,13 @@ func (g *rangeGate) begin(w *sweep, f func() error) error {
 	return err
 }
 
+// alone runs f while nobody is inside.
+func (g *rangeGate) alone(f func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return f()
+}
+
 // end ends the sweep.
 func (g *rangeGate) end() {
 	g.mu.Lock()

@@ -52,9 +52,10 @@ type set struct {
 	exists     bool  // the set has a clock key
 	unresolved int64 // unresolved keys; after a crash too many, never too few: see recountOnce
 	flags      keyscheme.ClockFlags
-	raises     uint64 // how often FlagSiblings was raised, or would have been
-	version    uint64 // counts changes of dead
-	shown      *view  // the last view handed out; nil if it is out of date
+	raises     uint64        // how often FlagSiblings was raised, or would have been
+	version    uint64        // counts changes of dead
+	shown      *view         // the last view handed out; nil if it is out of date
+	awaited    chan struct{} // is closed by the next change of seen or dead; nil while nobody awaits one
 
 	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long run; changed between batches only
 	readers   readers

@@ -65,13 +65,24 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 		return err
 	}
 	defer s.db.Leave()
-	s.swapping.Lock() // a sweep swaps clocks, too
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	s.swapping.Unlock()
+	it, err := s.recordIter(b)
 	if err != nil {
-		return lsm.DiskError(err)
+		return err
 	}
 	defer lsm.Closing(it, &err)
+	return s.eachRecordOf(ctx, it, f)
+}
+
+// recordIter opens an iterator over the sets whose clocks are within the bounds.
+func (s *Store) recordIter(b keyscheme.Bounds) (*pebble.Iterator, error) {
+	s.swapping.Lock() // a sweep swaps clocks, too
+	defer s.swapping.Unlock()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	return it, lsm.DiskError(err)
+}
+
+// eachRecordOf is eachRecord for the sets that an iterator shows.
+func (s *Store) eachRecordOf(ctx context.Context, it *pebble.Iterator, f func(setRecord) bool) error {
 	for ok := it.First(); ok; {
 		if err := ctx.Err(); err != nil {
 			return err

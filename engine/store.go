@@ -27,6 +27,8 @@ type Store struct {
 	db   *lsm.DB
 	sets setCache
 
+	setCounts setCounts
+
 	registry   atomic.Pointer[compaction.Registry]
 	publisher  publisher
 	readers    readers                                    // of the whole store, such as verify

@@ -21,6 +21,7 @@ import (
 	"bigset/server/cluster"
 	"bigset/server/door"
 	"bigset/server/resp"
+	"bigset/server/setname"
 	"bigset/server/tokens"
 )
 
@@ -188,6 +189,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 	}
 	o.FilterDurability, o.FilterCacheBytes, o.Logger = n.config.durability(), int64(n.config.FilterCache), n.log
 	o.FilterLimits = n.config.filterLimits()
+	o.CountApart = func(name []byte) bool { _, ok := setname.Key(name); return !ok }
 	s, err := engine.Open(n.config.DataDir, &o)
 	if errors.Is(err, engine.ErrFormat) {
 		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {

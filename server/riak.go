@@ -20,7 +20,7 @@ func (n *Node) newRiak(s *engine.Store, limits *door.Limits) (protocol, func() [
 	}
 	o.Upgrade = secure.TLS
 	o.SecureOnly = secure.TLS != nil && !c.InsecureClients && !isLoopback(c.Riak)
-	srv, err := riakpb.New(n.servedSets(s), o)
+	srv, err := riakpb.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}

@@ -109,7 +109,7 @@ func flood(c *client, _ *atomic.Bool) {
 
 // idle opens connections that send nothing, and prints the resident memory of a process in kB before and after, and how many connections there are: the limit of open files may
 // let fewer be.
-func idle(addr string, n int, pid string) error {
+func idle(addr string, n int, pid string, secure bool) error {
 	before, err := resident(pid)
 	if err != nil {
 		return err
@@ -120,8 +120,12 @@ func idle(addr string, n int, pid string) error {
 			c.nc.Close()
 		}
 	}()
+	open := dial
+	if secure {
+		open = dialTLS
+	}
 	for range n {
-		c, err := dial(addr)
+		c, err := open(addr)
 		if err == nil {
 			_, err = c.do("PING")
 		}

@@ -1,10 +1,12 @@
-// Command redisload does what redis-benchmark does not, for .ci/redis-bench:
+// Command redisload does what redis-benchmark does not, for .ci/redis-bench and .ci/redis-memory:
 //
 //	redisload raw [-sync always|everysec|no] ADDR DIR   serves SADD and SISMEMBER from Pebble alone, by the door and the protocol of a node
 //	redisload fill ADDR KEY FIRST N                     adds N numbers to a set
 //	redisload sscan ADDR KEY COUNT                      goes through a set, and prints elements a second
 //	redisload crowd ADDR KEY KIND DURATION              measures a client beside others: none, stalled, slow or flood
-//	redisload idle ADDR N PID                           opens N connections, and prints the memory of a process before and after
+//	redisload idle [-tls] ADDR N PID                    opens N connections, and prints the memory of a process before and after
+//	redisload grow ADDR KEY N BYTES PARTS               adds N members of BYTES each, in parts, and prints members and adds a second of each
+//	redisload look ADDR KEY N BYTES DURATION            asks for members that grow has made, and prints how many were found a second
 //
 // It prints figures, and nothing else, to its standard output.
 package main
@@ -18,7 +20,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood DURATION | idle ADDR N PID")
+var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood DURATION | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -33,11 +35,12 @@ func run(args []string) error {
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	sync := flags.String("sync", "always", "when changes are synced: always, everysec or no")
+	secure := flags.Bool("tls", false, "idle connections have TLS, and check no certificate")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	rest := flags.Args()
-	want := map[string]int{"raw": 2, "fill": 4, "sscan": 3, "crowd": 4, "idle": 3}[args[0]]
+	want := map[string]int{"raw": 2, "fill": 4, "sscan": 3, "crowd": 4, "idle": 3, "grow": 5, "look": 5}[args[0]]
 	if want == 0 || len(rest) != want {
 		return errUsage
 	}
@@ -63,11 +66,29 @@ func run(args []string) error {
 			return err
 		}
 		return crowd(rest[0], rest[1], rest[2], d)
+	case "grow", "look":
+		n, err := strconv.Atoi(rest[2])
+		bytes, err2 := strconv.Atoi(rest[3])
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		if args[0] == "grow" {
+			parts, err := strconv.Atoi(rest[4])
+			if err != nil {
+				return err
+			}
+			return grow(rest[0], rest[1], n, bytes, parts)
+		}
+		d, err := time.ParseDuration(rest[4])
+		if err != nil {
+			return err
+		}
+		return look(rest[0], rest[1], n, bytes, d)
 	default:
 		n, err := strconv.Atoi(rest[1])
 		if err != nil {
 			return err
 		}
-		return idle(rest[0], n, rest[2])
+		return idle(rest[0], n, rest[2], *secure)
 	}
 }

@@ -87,7 +87,29 @@ func TestCrowd(t *testing.T) {
 	if err := crowd(addr, "s", "loud", 0); err == nil {
 		t.Error("a kind that is not known is measured")
 	}
-	if err := idle(addr, 3, strconv.Itoa(os.Getpid())); err != nil {
+	if err := idle(addr, 3, strconv.Itoa(os.Getpid()), false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLarge: all members that were added are there, and are as long as they should be.
+func TestLarge(t *testing.T) {
+	addr := startRaw(t)
+	if err := grow(addr, "s", 1000, 100, 3); err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.nc.Close()
+	for _, i := range []int{0, 333, 999, 1000} {
+		r, err := c.do("SISMEMBER", "s", member(i, 100))
+		if want := map[bool]string{true: "1", false: "0"}[i < 1000]; err != nil || r.text != want || len(member(i, 100)) != 100 {
+			t.Errorf("member %d: %+v, %v", i, r, err)
+		}
+	}
+	if err := look(addr, "s", 1000, 100, time.Millisecond); err != nil {
 		t.Error(err)
 	}
 }

@@ -83,18 +83,23 @@ In a folder nothing else can happen while it is read: there --once is understood
 
 // watch asks until nothing is left or, without --once, until it is interrupted.
 func (a *app) watch(ctx context.Context, w *watching) error {
+	waiting := false
 	for {
 		last, err := a.watched(ctx, w)
 		if err == nil {
+			waiting = false
 			err = a.out.Flush() // somebody waits for it
 		}
 		switch {
 		case ctx.Err() != nil && !w.once:
 			return nil
 		case errors.Is(err, client.ErrUnavailable) && !w.once:
-			if err := a.note("waiting: %v", err); err != nil {
-				return err
+			if !waiting { // once, until a node answers
+				if err := a.note("waiting: %v", err); err != nil {
+					return err
+				}
 			}
+			waiting = true
 			if !pause(ctx, watchPause) {
 				return nil
 			}

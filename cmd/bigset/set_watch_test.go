@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"strings"
@@ -76,5 +77,16 @@ func TestWatch(t *testing.T) {
 	r := call(t, "", "set", "watch", "friends", "--addr", addr, "--once", "--json", "--since", last.Next)
 	if r.code != 0 || strings.Contains(r.out, "reset") || !strings.Contains(r.out, `"element":"john"`) || !strings.Contains(r.out, `{"removed":[{"element":"paul","dots":["`) && !strings.Contains(r.out, `"element":"paul"`) {
 		t.Errorf("status %d, %s%s", r.code, r.out, r.errs)
+	}
+}
+
+// TestWatchWaits: as long as no node answers, watch says so once.
+func TestWatchWaits(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), watchPause*5/2)
+	defer cancel()
+	r := callContext(ctx, "", "set", "watch", "friends", "--addr", "127.0.0.1:1") // nobody listens there
+	if r.code != 0 || strings.Count(r.errs, "waiting: ") != 1 {
+		t.Errorf("status %d, %s", r.code, r.errs)
 	}
 }

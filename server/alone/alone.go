@@ -277,6 +277,12 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	return left, nil
 }
 
+// CountSets implements door.Backend. The store counts apart by its engine.Options.CountApart.
+func (b *Backend) CountSets(ctx context.Context) (bigset.SetCount, error) {
+	n, err := b.store.CountSets(ctx, 0, math.MaxUint32)
+	return n, failure(err, 0)
+}
+
 // Names implements door.Backend.
 func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
 	return func(yield func(door.Name, error) bool) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"bigset"
 	"bigset/clock"
@@ -23,8 +22,6 @@ func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Ch
 	if err != nil {
 		return func(yield func(door.Changed, error) bool) { yield(door.Changed{}, err) }
 	}
-	b.store.Replica().KeepRecent()
-	b.store.Replica().KeepRemoved()
 	return func(yield func(door.Changed, error) bool) {
 		for part, err := range b.kept.Changes(ctx, b.source(q.Set), b.store.Tokens(q.Set), q) {
 			if err != nil {
@@ -39,9 +36,6 @@ func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Ch
 
 // StopFollowing ends the waits of Changes, also those that begin later: the answers end as if nothing had happened.
 func (b *Backend) StopFollowing() { b.kept.Stop() }
-
-// pollTime is how often a store is asked whether a set has changed.
-const pollTime = 25 * time.Millisecond
 
 // source is what this store knows of a set.
 func (b *Backend) source(set []byte) follow.Source {
@@ -81,22 +75,9 @@ func (b *Backend) source(set []byte) follow.Source {
 			return nil
 		},
 		Names: func(ctx context.Context, dots *clock.Clock) ([]fold.Element, error) {
+			b.store.Replica().KeepRecent()
 			return b.store.Replica().Removed(ctx, set, dots)
 		},
-		Changed: func(ctx context.Context, was *bigset.State) error {
-			t := time.NewTicker(pollTime)
-			defer t.Stop()
-			for {
-				s, err := state(ctx)
-				if err != nil || !s.Seen.Equal(was.Seen) || !s.Dead.Equal(was.Dead) {
-					return err
-				}
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-t.C:
-				}
-			}
-		},
+		Changed: func(ctx context.Context, was *bigset.State) error { return b.store.Replica().Await(ctx, set, was) },
 	}
 }

@@ -59,6 +59,9 @@ func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) 
 		return s.names(ctx, r.Body, send)
 	case VerbChanges:
 		return s.changes(ctx, r.Body, send)
+	case VerbCountSets:
+		n, err := s.backend.CountSets(ctx)
+		return AppendSetCount(nil, n), err
 	}
 	return nil, fmt.Errorf("%w: no verb %d", ErrBody, r.Verb)
 }

@@ -80,6 +80,9 @@ func TestHandler(t *testing.T) {
 			t.Errorf("names, all %v: %+v, %v", all, names, err)
 		}
 	}
+	if n, err := DecodeSetCount(ask(VerbCountSets, nil)[0]); err != nil || n != (bigset.SetCount{}) {
+		t.Errorf("%+v sets, %v", n, err)
+	}
 	for name, r := range map[string]*wire.Request{
 		"an epoch":          {Verb: VerbWrite, Epoch: 1, Body: AppendWrite(nil, &w)},
 		"a peer's verb":     {Verb: wire.FirstPeerVerb},

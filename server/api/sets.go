@@ -11,15 +11,16 @@ import (
 
 // Verbs of sets. They are on the wire.
 const (
-	VerbWrite   wire.Verb = 1
-	VerbSubset  wire.Verb = 2
-	VerbRead    wire.Verb = 3 // a stream
-	VerbCount   wire.Verb = 4
-	VerbContext wire.Verb = 5
-	VerbDrop    wire.Verb = 6
-	VerbNames   wire.Verb = 7 // a stream
-	VerbStats   wire.Verb = 8
-	VerbChanges wire.Verb = 9 // a stream
+	VerbWrite     wire.Verb = 1
+	VerbSubset    wire.Verb = 2
+	VerbRead      wire.Verb = 3 // a stream
+	VerbCount     wire.Verb = 4
+	VerbContext   wire.Verb = 5
+	VerbDrop      wire.Verb = 6
+	VerbNames     wire.Verb = 7 // a stream
+	VerbStats     wire.Verb = 8
+	VerbChanges   wire.Verb = 9  // a stream
+	VerbCountSets wire.Verb = 10 // the request is empty
 )
 
 // Kinds of operations, as they are on the wire.
@@ -282,6 +283,20 @@ func DecodeNames(b []byte) ([]door.Name, error) {
 		names[i] = door.Name{Set: in.bytes(), Live: in.uint(), Seen: in.uint()}
 	}
 	return names, in.end()
+}
+
+// AppendSetCount appends the answer to VerbCountSets.
+func AppendSetCount(dst []byte, n bigset.SetCount) []byte {
+	return putUint(putUint(append(dst, version), n.Sets), n.Apart)
+}
+
+// DecodeSetCount inverts AppendSetCount.
+func DecodeSetCount(b []byte) (n bigset.SetCount, err error) {
+	in := begin(b)
+	if n.Sets, n.Apart = in.uint(), in.uint(); n.Apart > n.Sets {
+		in.fail("%d of %d sets", n.Apart, n.Sets)
+	}
+	return n, in.end()
 }
 
 // AppendLeft appends the answer to a drop: how many dots are left.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset/internal/testkit/tier"
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
@@ -331,7 +332,7 @@ func TestManyClients(t *testing.T) {
 	errs := make([]error, 20)
 	for i := range errs {
 		wg.Go(func() {
-			for j := 0; j < 30 && errs[i] == nil; j++ {
+			for j := 0; j < tier.Pick(12, 12, 60) && errs[i] == nil; j++ {
 				errs[i] = client(i, j)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/internal/testkit/tier"
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
@@ -181,7 +182,7 @@ func TestManyKeys(t *testing.T) {
 	if _, err := c.Create([]byte("f"), door.FilterCreate{Capacity: &capacity}); err != nil {
 		t.Fatal(err)
 	}
-	keys := make([][]byte, 235_886)
+	keys := make([][]byte, tier.Pick(60_000, 60_000, 235_886))
 	for i := range keys {
 		keys[i] = fmt.Appendf(nil, "word%06d", i)
 	}

@@ -257,6 +257,30 @@ func TestBackendNames(t *testing.T) {
 			t.Errorf("%d sets after number %d of 40", len(got), i)
 		}
 	}
+	count := func(i int) uint64 {
+		n, err := w.procs[i].member.Backend().CountSets(ctx)
+		must(t, err)
+		return n.Sets
+	}
+	must(t, w.procs[0].add(t, "s40", "a"))
+	until(t, "each member counts them", func() bool { return count(0) == 41 && count(1) == 41 && count(2) == 41 })
+	_, err := b.Drop(ctx, door.Drop{Set: []byte("s40"), Quorum: door.Quorum{W: 3}})
+	must(t, err)
+	for i := range 3 {
+		if n := count(i); n != 40 {
+			t.Errorf("node %d counts %d sets", i, n)
+		}
+	}
+	m := w.procs[0].member
+	l := m.live.Load()
+	for i := range 3 {
+		if n, err := m.countAt(ctx, l, i, l.ranges()); err != nil || n.Sets != 40 {
+			t.Errorf("node %d counts %d sets for another, %v", i, n.Sets, err)
+		}
+	}
+	if _, err := m.countRanges(ctx, l.epoch+1, l.ranges()); !errors.Is(err, peer.ErrNotMine) {
+		t.Errorf("under another epoch: %v", err)
+	}
 	r, err := b.Write(ctx, door.Write{Set: []byte("s00"), Changes: true, Quorum: door.Quorum{W: 3}, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")},
 		{Kind: keyscheme.OpAdd, Element: []byte("b")}, {Kind: keyscheme.OpRemove, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("x")}}})
 	if want := []bool{false, true, true, false}; err != nil || !slices.Equal(r.Changed, want) {

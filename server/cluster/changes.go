@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"bigset"
 	"bigset/clock"
 	"bigset/fold"
+	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/door"
 	"bigset/server/follow"
@@ -38,11 +40,16 @@ func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Ch
 // StopFollowing ends the waits of Changes, also those that begin later: the answers end as if nothing had happened.
 func (m *Member) StopFollowing() { m.followers.Stop() }
 
-// The times between two looks at whether a set has changed: the first, which doubles, and the last.
+// The times between two looks of a waiting follower at whether a set has changed: the first, which doubles, and the last. Where this member
+// holds the set, a change that comes to its replica ends the wait at once, and the looks, for what comes to others only, are rare.
 const (
-	pollLeast = 50 * time.Millisecond
-	pollMost  = 400 * time.Millisecond
+	pollLeast   = 50 * time.Millisecond
+	pollMost    = 400 * time.Millisecond
+	pollHolding = time.Second
 )
+
+// waitersMax is how many followers may wait at a member: each of them asks other members now and then.
+const waitersMax = 2000
 
 // source is what replicas know of a set, whatever the epoch.
 func (b *Backend) source(set []byte, q coord.Quorum) follow.Source {
@@ -98,8 +105,14 @@ func (b *Backend) source(set []byte, q coord.Quorum) follow.Source {
 
 // changed waits until replicas say another sum of a set than that of a state, or another state.
 func (b *Backend) changed(ctx context.Context, set []byte, q coord.Quorum, was *bigset.State, state func(context.Context) (bigset.State, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	sum := func() ([]byte, error) {
 		return again(ctx, b, always, func(*live) ([]byte, error) { return b.m.co.Sum(ctx, set, q) })
+	}
+	here, err := b.awaitHere(ctx, set) // what comes after this ends the wait
+	if err != nil {
+		return err
 	}
 	first, err := sum()
 	if err != nil {
@@ -109,16 +122,42 @@ func (b *Backend) changed(ctx context.Context, set []byte, q coord.Quorum, was *
 	if err != nil || !s.Seen.Equal(was.Seen) || !s.Dead.Equal(was.Dead) {
 		return err
 	}
-	for pause := pollLeast; ; pause = min(2*pause, pollMost) {
+	pause, most := pollLeast, pollMost
+	if here != nil {
+		pause, most = pollHolding, pollHolding
+	}
+	for ; ; pause = min(2*pause, most) {
 		t := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			t.Stop()
 			return ctx.Err()
+		case <-here:
+			t.Stop()
+			return nil
 		case <-t.C:
 		}
 		if now, err := sum(); err != nil || !bytes.Equal(now, first) {
 			return err
 		}
 	}
+}
+
+// awaitHere returns a channel that is closed when the replica of this member knows something new of a set; nil if this member does not hold
+// the set. The wait ends with ctx.
+func (b *Backend) awaitHere(ctx context.Context, set []byte) (<-chan struct{}, error) {
+	if l := b.m.live.Load(); l == nil || !slices.Contains(l.holders(keyscheme.SetSlot(set)), l.self) {
+		return nil, nil
+	}
+	was, _, err := b.m.local.State(ctx, set)
+	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
+		return nil, err
+	}
+	here := make(chan struct{})
+	go func() {
+		if b.m.local.Await(ctx, set, &was) == nil {
+			close(here)
+		}
+	}()
+	return here, nil
 }

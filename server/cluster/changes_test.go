@@ -136,6 +136,42 @@ func TestChangesWait(t *testing.T) {
 	}
 }
 
+// TestLongPositions: a position that a member keeps, because it is long, is good at the others. When the member that keeps it is gone, the
+// follower gets everything, and is told so.
+func TestLongPositions(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	for i := range 3 {
+		w.procs[i].member.followers.TokenBytes = 1
+	}
+	var f door.Followed
+	w.procs[0].write(t, keyscheme.OpAdd, "a", "b", "c")
+	if _, _, last := w.procs[0].changes(t, &f, door.Changes{}); last.Expires == 0 {
+		t.Fatalf("it is not kept: %+v", last)
+	}
+	again := f // its answer was lost
+	w.procs[1].write(t, keyscheme.OpRemove, "a")
+	for _, i := range []int{1, 2, 2, 0} {
+		resets, _, last := w.procs[i].changes(t, &f, door.Changes{Limit: 10})
+		if len(resets) > 0 || last.Expires == 0 || len(last.Added) > 0 {
+			t.Errorf("node %d: resets %v, %+v", i, resets, last)
+		}
+		w.procs[i].same(t, &f)
+	}
+	w.procs[1].changes(t, &f, door.Changes{})
+	if resets, _, _ := w.procs[2].changes(t, &again, door.Changes{}); len(resets) > 0 {
+		t.Errorf("the answer was lost, and the member asked the others: resets %v", resets)
+	}
+	if at := w.procs[0].member.positionElsewhere(t.Context(), []byte("another"), make([]byte, keyscheme.PositionIDBytes)); at != nil {
+		t.Errorf("of another set: %+v", at)
+	}
+	w.procs[1].stop()
+	if resets, _, _ := w.procs[2].changes(t, &f, door.Changes{}); fmt.Sprint(resets) != "[expired]" {
+		t.Errorf("resets %v", resets)
+	}
+	w.procs[2].same(t, &f)
+}
+
 // TestChangesOfLostEvents: what no member knows any more, a follower is told to forget when all answer; as long as one does not, it is told how much is in doubt.
 func TestChangesOfLostEvents(t *testing.T) {
 	t.Parallel()

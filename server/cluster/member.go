@@ -40,6 +40,10 @@ type Local interface {
 	// SetSeats sets the function that returns from which seat the replica fills the slices of filters in a slot, and whether it has a seat
 	// there.
 	SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool))
+	// CountSets counts the sets with slots from first to last that have a live dot.
+	CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error)
+	// Await returns nil as soon as this replica knows something else of a set than was, or the error of the context.
+	Await(ctx context.Context, set []byte, was *bigset.State) error
 	// Removed returns elements that dead dots of a set had, as far as this process remembers them.
 	Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error)
 }
@@ -164,6 +168,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if m.filters, err = newFilters(m); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
+	m.followers.Elsewhere, m.followers.WaitersMax = m.positionElsewhere, waitersMax
 	m.tokensLearned()
 	return m, nil
 }
@@ -463,6 +468,10 @@ func (m *Member) Handler() wire.Handler {
 			return m.filters.control(ctx, r)
 		case r.Verb == verbTokens:
 			return m.answerTokens(ctx, r)
+		case r.Verb == verbCountSets:
+			return m.answerCountSets(ctx, r)
+		case r.Verb == verbPosition:
+			return m.answerPosition(r)
 		}
 		return replicas(ctx, r, send)
 	}

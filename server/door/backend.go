@@ -38,6 +38,9 @@ type Backend interface {
 	// Names lists the sets that contain elements; with all, also the empty ones. Their order is fixed, but is not the order of the names.
 	// With after, the list begins with the set that follows that name in this order; after need not be a set any more. No set occurs twice.
 	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
+	// CountSets counts the sets that Names lists without all, without listing them. Apart are those whose name is not one of a key: see
+	// setname.Key.
+	CountSets(ctx context.Context) (bigset.SetCount, error)
 	// Changes returns what has happened since the follower's last answer. The last part, and only that, is Done. The caller may keep the contents
 	// of a part.
 	Changes(ctx context.Context, q Changes) iter.Seq2[Changed, error]

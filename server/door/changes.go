@@ -38,7 +38,9 @@ type Changed struct {
 	Done bool
 	// Next is the token to go on with. It has what the follower was given up to here.
 	Next Token
-	// Expires is for how long at most the node that gave the token keeps what it stands for, from its last use: a restart, or tokens of other followers, may end that earlier. 0 is for ever, at every node of the cluster. A token that has expired, or that another node kept, is answered by ResetExpired.
+	// Expires is for how long at most the node that gave the token keeps what it stands for, from its last use: a restart, or tokens of other
+	// followers, may end that earlier. Other nodes of the cluster ask that one. 0 is for ever. A token for which no node that answers keeps
+	// anything is answered by ResetExpired.
 	Expires time.Duration
 	// More says that there is more to report: the answer ended at its limit, or deaths wait for the next answer because their elements were added again while this one was made.
 	More bool

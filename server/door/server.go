@@ -264,8 +264,8 @@ func (s *Server) stopped(p *part, c *Conn) {
 	s.opt.Limits.give(&s.share)
 }
 
-// Shutdown stops accepting, answers the complete requests that have arrived or are on their way, and closes the connections. If ctx ends
-// first, it cuts them off and returns ctx's error without waiting for requests still at the node. The server can't be used again.
+// Shutdown stops accepting, answers the complete requests that have arrived or are on their way, and closes the connections. A connection
+// that was not accepted yet is reset, as the system does when a listener closes; none of its requests is executed. If ctx ends first, it cuts them off and returns ctx's error without waiting for requests still at the node. The server can't be used again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	done := make(chan struct{})

@@ -25,7 +25,8 @@ type Source struct {
 	Locate func(ctx context.Context, dots *clock.Clock, f func(bigset.Facts) error) error
 	// Read calls f with elements in order, those after one or, with nil, all. An error of f ends it.
 	Read func(ctx context.Context, after []byte, f func([]fold.Element) error) error
-	// Names returns elements that dead dots had, as far as they are known.
+	// Names returns elements that dead dots had, as far as they are known. Its first call, which is for no dots, comes after the token was
+	// found good: the source begins to keep names then, and whatever else costs something.
 	Names func(ctx context.Context, dots *clock.Clock) ([]fold.Element, error)
 	// Changed waits until State may return something else than it did, or ctx ends. s is what it returned last.
 	Changed func(ctx context.Context, s *bigset.State) error
@@ -95,7 +96,7 @@ func (r *run) answer() error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	if _, err := r.src.Names(r.ctx, &clock.Clock{}); err != nil { // from now on names are kept
+	if _, err := r.src.Names(r.ctx, &clock.Clock{}); err != nil { // the token is good: from now on names are kept
 		return err
 	}
 	if err := r.look(); err != nil {
@@ -125,12 +126,14 @@ func (r *run) open() error {
 		return err
 	}
 	if len(at.ID) > 0 {
-		id := at.ID
-		if at = r.kept.get(r.q.Set, id); at == nil {
+		id, here := at.ID, false
+		if at, here = r.kept.find(r.ctx, r.q.Set, id); at == nil {
 			r.reset = door.ResetExpired
 			return nil
 		}
-		r.id = id
+		if here {
+			r.id = id
+		}
 	}
 	r.seen, r.dead = at.Seen.Clone(), at.Dead.Clone()
 	r.listed, r.after = at.Listed, bytes.Clone(at.After)
@@ -175,13 +178,18 @@ func (r *run) lacking() *clock.Clock {
 
 // wait waits for something to report.
 func (r *run) wait() error {
-	if r.q.Wait == 0 || r.reset != "" {
-		return nil // the reset is something to report
+	if r.q.Wait == 0 || r.reset != "" || !r.idle() {
+		return nil // a reset is something to report
 	}
+	leave, err := r.kept.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
 	defer context.AfterFunc(r.kept.untilStop(), cancel)()
-	for round := 0; !r.listed && r.lacking().Empty() && r.died().Empty(); round++ {
+	for round := 0; r.idle(); round++ {
 		err := r.src.Changed(ctx, &r.asked)
 		if err == nil && round > 0 { // replicas that answer by turns may differ each time
 			err = sleep(ctx, roundPause)
@@ -198,6 +206,9 @@ func (r *run) wait() error {
 	}
 	return nil
 }
+
+// idle reports whether there is nothing to report.
+func (r *run) idle() bool { return !r.listed && r.lacking().Empty() && r.died().Empty() }
 
 // sleep waits for a while, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -349,15 +360,23 @@ func (r *run) give() error {
 func (r *run) last() error {
 	at := &keyscheme.Position{Seen: r.seen, Dead: r.dead, Listed: r.listed, After: bytes.Clone(r.after)}
 	if len(at.Append(nil)) > r.kept.tokenBytes() {
-		at = r.kept.put(r.q.Set, at, r.id)
-		r.part.Expires = keptTime
+		at = r.keep(at)
 	}
 	next, err := r.tokens.Follower(at)
+	if errors.Is(err, keyscheme.ErrTokenTooLarge) {
+		next, err = r.tokens.Follower(r.keep(at))
+	}
 	if err != nil {
 		return err
 	}
 	r.part.Next, r.part.Done, r.part.Unconfirmed = next, true, r.unconfirmed
 	return r.give()
+}
+
+// keep keeps a position at this node, and returns the one that stands for it.
+func (r *run) keep(at *keyscheme.Position) *keyscheme.Position {
+	r.part.Expires = keptTime
+	return r.kept.put(r.q.Set, at, r.id)
 }
 
 // union and difference leave their arguments alone.

@@ -19,7 +19,7 @@
 //   - A position never goes backwards: replicas that know less than the position take nothing from it.
 //   - A position that goes beyond what all replicas know is void. That is so after a restore, or after a crash that took events which no disk had.
 //
-// A long position stays at the node, and the token has its number (Kept). One that the node does not keep any more is void, too: the follower gets a reset, and everything.
+// A long position stays at the node, and the token has its number (Kept). Another node asks for it. One that no node keeps any more is void, too: the follower gets a reset, and everything.
 //
 //	door ─► alone.Backend, cluster.Backend ─► Changes ─► Source: State, Locate, Read, Names
 //

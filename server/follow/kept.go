@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"sync"
 	"time"
 
 	"bigset/keyscheme"
+	"bigset/server/door"
 )
 
 // Options are the limits of positions. Zero fields mean the default.
@@ -20,6 +22,11 @@ type Options struct {
 	// LocateDots is up to how many events that the follower lacks are looked for one by one, where the answer has a limit or they are a quarter of the set; 10,000. More of them
 	// are read from a listing of the set.
 	LocateDots uint64
+	// WaitersMax is how many answers may wait at one time; 10,000. One more is refused with door.ErrUnavailable.
+	WaitersMax int
+	// Elsewhere returns a position of a set that this node does not keep and another one does, by its ID; nil if no node that answers keeps
+	// it. By default no other node exists.
+	Elsewhere func(ctx context.Context, set, id []byte) *keyscheme.Position
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -30,6 +37,8 @@ const keptTime = 10 * time.Minute
 func (o *Options) tokenBytes() int    { return cmp.Or(o.TokenBytes, 32<<10) }
 func (o *Options) bytesMax() int64    { return cmp.Or(o.BytesMax, 64<<20) }
 func (o *Options) locateDots() uint64 { return cmp.Or(o.LocateDots, 10_000) }
+
+func (o *Options) waitersMax() int { return cmp.Or(o.WaitersMax, 10_000) }
 
 func (o *Options) time() time.Time {
 	if o.Now != nil {
@@ -47,6 +56,8 @@ type Kept struct {
 	bytes int64
 	life  context.Context // ends with Stop; nil until somebody needs it
 	end   context.CancelFunc
+
+	waiters int // answers that wait
 }
 
 // Stop ends all waits, also those that begin later: these answers end as if nothing had happened. It may be called more than once.
@@ -63,6 +74,21 @@ func (k *Kept) untilStop() context.Context {
 		k.life, k.end = context.WithCancel(context.Background())
 	}
 	return k.life
+}
+
+// enter lets an answer wait until leave is called, unless too many do.
+func (k *Kept) enter() (leave func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiters >= k.waitersMax() {
+		return nil, fmt.Errorf("%w: %d followers wait here for changes; ask without a wait, or another node", door.ErrUnavailable, k.waiters)
+	}
+	k.waiters++
+	return func() {
+		k.mu.Lock()
+		k.waiters--
+		k.mu.Unlock()
+	}, nil
 }
 
 type id [keyscheme.PositionIDBytes]byte
@@ -118,6 +144,22 @@ func (k *Kept) get(set, number []byte) *keyscheme.Position {
 	e.until = k.time().Add(keptTime)
 	k.drop(e.before)
 	return e.at
+}
+
+// Find returns the position of a set with an ID, if this node keeps it; otherwise nil.
+func (k *Kept) Find(set, number []byte) *keyscheme.Position {
+	if len(number) != keyscheme.PositionIDBytes {
+		return nil
+	}
+	return k.get(set, number)
+}
+
+// find is get, which also asks other nodes. here reports whether this node keeps the position.
+func (k *Kept) find(ctx context.Context, set, number []byte) (at *keyscheme.Position, here bool) {
+	if at = k.get(set, number); at != nil || k.Elsewhere == nil {
+		return at, true
+	}
+	return k.Elsewhere(ctx, set, number), false
 }
 
 // trim forgets what has expired, and what was used least lately until there is room for some bytes. It is called with mu held.

@@ -3,11 +3,15 @@ package follow
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"bigset"
 	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
 	"bigset/server/door"
 )
 
@@ -100,5 +104,90 @@ func TestStop(t *testing.T) {
 		if last := a.waits(t, src, time.Minute); !last.Done || last.Reset != "" {
 			t.Errorf("%+v", last)
 		}
+	}
+}
+
+// TestWaiters: more followers than may wait are refused, unless there is something to report.
+func TestWaiters(t *testing.T) {
+	t.Parallel()
+	s := newSome(func(int) int { return 0 })
+	a := &asker{k: &Kept{Options: Options{WaitersMax: 1}}, s: s, resets: map[string]int{}}
+	a.catchUp(t, 0)
+	src, waits := s.source(), make(chan struct{})
+	src.Changed = func(ctx context.Context, _ *bigset.State) error {
+		close(waits)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	first := make(chan struct{})
+	b := *a
+	go func() {
+		defer close(first)
+		b.waits(t, src, time.Minute)
+	}()
+	<-waits
+	ask := func() (last door.Changed, err error) {
+		for c, e := range a.k.Changes(t.Context(), s.source(), bigset.NewTokens(ring, []byte("set")), door.Changes{Set: []byte("set"), Since: a.Since(), Wait: time.Minute}) {
+			last, err = c, e
+		}
+		return last, err
+	}
+	if _, err := ask(); !errors.Is(err, door.ErrUnavailable) {
+		t.Errorf("a second one waits: %v", err)
+	}
+	d := clock.Dot{Actor: "x", Counter: 1}
+	for _, c := range s.copies {
+		c.seen.Add(d)
+		c.keys[d], s.names[d] = "e", "e"
+	}
+	if last, err := ask(); err != nil || len(last.Added) != 1 {
+		t.Errorf("%+v, %v", last, err)
+	}
+	a.k.Stop()
+	<-first
+}
+
+// TestBadTokens: a source keeps nothing for a follower whose token is not good.
+func TestBadTokens(t *testing.T) {
+	t.Parallel()
+	s := newSome(func(int) int { return 0 })
+	src, asked := s.source(), 0
+	src.Names = func(context.Context, *clock.Clock) ([]fold.Element, error) {
+		asked++
+		return nil, nil
+	}
+	good, err := bigset.NewTokens(ring, []byte("another")).Follower(&keyscheme.Position{Seen: &clock.Clock{}, Dead: &clock.Clock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, since := range []door.Token{good, door.Token("nonsense")} {
+		for c, err := range (&Kept{}).Changes(t.Context(), src, bigset.NewTokens(ring, []byte("set")), door.Changes{Set: []byte("set"), Since: since}) {
+			if !errors.Is(err, keyscheme.ErrToken) {
+				t.Errorf("%+v, %v", c, err)
+			}
+		}
+	}
+	if asked > 0 {
+		t.Errorf("names were asked for %d times", asked)
+	}
+}
+
+// TestTokensTooLong: a position that no token can have is kept, also where tokens may be long.
+func TestTokensTooLong(t *testing.T) {
+	t.Parallel()
+	s := newSome(func(int) int { return 0 })
+	r := rand.NewChaCha8([32]byte{1})
+	for range 2_500 {
+		actor := make([]byte, clock.ActorBytesMax)
+		r.Read(actor) // never fails
+		s.copies[0].seen.Add(clock.Dot{Actor: clock.Actor(actor), Counter: 1})
+	}
+	s.copies[0].dead = s.copies[0].seen.Clone()
+	a := &asker{k: &Kept{Options: Options{TokenBytes: math.MaxInt}}, s: s, resets: map[string]int{}}
+	if last := a.waits(t, s.source(), 0); last.Expires == 0 {
+		t.Errorf("a token of %d bytes", len(last.Next))
+	}
+	if last := a.waits(t, s.source(), 0); last.Reset != "" || last.Expires == 0 {
+		t.Errorf("reset %q, expires %v", last.Reset, last.Expires)
 	}
 }

@@ -19,13 +19,13 @@ type gathered struct {
 	refuse func() error // returns the error for a larger answer
 	full   [][]byte
 	last   []byte
-	bytes  int
+	bytes  *int // in full, of all parts of the answer
 }
 
 // gather returns the memory for an answer of a command. Call release at the end.
 func (c *conn) gather(cmd string) *gathered {
 	most := c.s.opt.AnswerBytesMax
-	return &gathered{c: c.Conn, most: most, refuse: func() error {
+	return &gathered{c: c.Conn, most: most, bytes: new(int), refuse: func() error {
 		return refusal(fmt.Sprintf("ERR the answer to %s has more than %d bytes, and a reply's length comes first; use SSCAN or BS.RANGE to read in parts, SINTERCARD or BS.COUNT to count", upper(cmd), most))
 	}}
 }
@@ -36,7 +36,7 @@ const errNoRoom = "TRYAGAIN " + door.NoRoom + "; ask again, or use SSCAN or BS.R
 // room returns room for n bytes, with length 0.
 func (g *gathered) room(n int) ([]byte, error) {
 	if cap(g.last)-len(g.last) < n {
-		if g.bytes += len(g.last); g.bytes+n > g.most {
+		if *g.bytes += len(g.last); *g.bytes+n > g.most {
 			return nil, g.refuse()
 		}
 		size := max(n, chunkBytes)

@@ -44,7 +44,7 @@ func (c *conn) bsChanges(ctx context.Context, args [][]byte) {
 	if err == nil {
 		err = changesArgs(&q, args[2:])
 	}
-	a := &changed{c: c, added: c.gather("bs.changes"), removed: c.gather("bs.changes"), dead: c.gather("bs.changes")}
+	a := newChanged(c)
 	defer a.release()
 	if err == nil {
 		err = a.take(ctx, q)
@@ -66,6 +66,13 @@ type changed struct {
 	counts               [3]int
 	reset                string
 	last                 door.Changed
+}
+
+// newChanged returns an empty answer. Its parts have one limit together.
+func newChanged(c *conn) *changed {
+	a := &changed{c: c, added: c.gather("bs.changes"), removed: c.gather("bs.changes"), dead: c.gather("bs.changes")}
+	a.removed.bytes, a.dead.bytes = a.added.bytes, a.added.bytes
+	return a
 }
 
 func (a *changed) release() {

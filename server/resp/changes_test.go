@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,34 @@ func TestChanges(t *testing.T) {
 	}
 	p.do(t, "BF.ADD", "f", "x")
 	has(p.do(t, "BS.CHANGES", "f", ""), "WRONGTYPE")
+}
+
+// TestChangesLong: what was added and what was removed have one limit together.
+func TestChangesLong(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{AnswerBytesMax: 350_000})
+	p := dial()
+	some := func(cmd, kind string) {
+		t.Helper()
+		args := []string{cmd, "k"}
+		for i := range 1500 {
+			args = append(args, fmt.Sprintf("%s%0100d", kind, i))
+		}
+		if got := p.do(t, args...); got != ":1500" {
+			t.Fatal(got)
+		}
+	}
+	since := next(t, p.do(t, "BS.CHANGES", "k", ""))
+	some("SADD", "a")
+	since = next(t, p.do(t, "BS.CHANGES", "k", since, "LIMIT", "10000"))
+	some("SREM", "a")
+	some("SADD", "b")
+	if got := p.do(t, "BS.CHANGES", "k", since, "LIMIT", "10000"); !strings.HasPrefix(got, "-ERR the answer to BS.CHANGES has more than 350000 bytes") {
+		t.Errorf("%.200s", got)
+	}
+	if got := p.do(t, "BS.CHANGES", "k", since, "LIMIT", "1000"); !strings.Contains(got, `$"more" :1`) {
+		t.Errorf("%.200s", got)
+	}
 }
 
 // TestChangesRevoked: a token that is removed while a reply waits is not shown what has happened since.

@@ -36,7 +36,7 @@ func TestTogether(t *testing.T) {
 func talk(t *testing.T, p *peer, client int) {
 	r := rand.New(rand.NewPCG(1, uint64(client)))
 	model := map[string]bool{}
-	for range tier.Pick(8, 30, 30) {
+	for range tier.Pick(8, 15, 60) {
 		var all []byte
 		var want []string
 		for range 1 + r.IntN(60) {
@@ -108,11 +108,11 @@ func TestFlood(t *testing.T) {
 	executed := func() uint64 {
 		return s.counters.commands["sismember"].Load() + s.counters.commands["sadd"].Load()
 	}
-	for executed() < 5_000 {
+	for executed() < 2_000 {
 		time.Sleep(time.Millisecond)
 	}
 	var between []uint64
-	for range 20 {
+	for range tier.Pick(7, 7, 50) {
 		before := executed()
 		if got := p.do(t, "SISMEMBER", "k", "other"); got != ":0" {
 			t.Fatal(got)

@@ -102,7 +102,7 @@ func TestLongString(t *testing.T) {
 	s := start(t, o)
 	s.want("POST", friends, `{"add":"`+strings.Repeat("x", 1000<<10)+`"}`, 503, "memory")
 	s.want("POST", friends, `{"add_all":["`+strings.Repeat(strings.Repeat("x", 50<<10)+`","`, 18)+`"]}`, 204)
-	long := strings.Repeat("x", 64<<20)
+	long := strings.Repeat("x", 8<<20)
 	in := &input{base64: true}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -28,13 +28,13 @@ func start(t *testing.T, o Options) (dial func() *peer, s *Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	return serve(t, alone.New(store), o)
+	return serve(t, alone.New(store), nil, o)
 }
 
 // serve serves a backend.
-func serve(t *testing.T, b door.Backend, o Options) (dial func() *peer, s *Server) {
+func serve(t *testing.T, b door.Backend, filters door.Filters, o Options) (dial func() *peer, s *Server) {
 	t.Helper()
-	s, err := New(b, o)
+	s, err := New(b, filters, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,9 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/engine"
+	"bigset/server/alone"
+	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
 	"bigset/server/setname"
 	"bigset/server/tokens"
@@ -63,6 +66,40 @@ func TestConversation(t *testing.T) {
 	expect("another set", p.do(t, codeFetchReq, name("sets", "people", "friend")), `fetched 2 false []`)
 	if m := s.Metrics(); m.Fetches != 5 || m.Updates != 5 || m.Pings != 1 || m.Others != 1 || m.Errors != 0 || m.Elements != 11 {
 		t.Errorf("counted %+v", m)
+	}
+}
+
+// TestFilters: the name of a filter is no set, whatever the request. Other names, also those that only end like it, are.
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	filters := bloomdtest.NewMemory()
+	if _, err := filters.Create(t.Context(), []byte("seen"), door.FilterCreate{}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := engine.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	dial, _ := serve(t, alone.New(store), filters, Options{})
+	p := dial()
+	id := name("sets", "default", "seen")
+	for what, got := range map[string]answer{
+		"fetch":  p.do(t, codeFetchReq, id),
+		"update": p.do(t, codeUpdateReq, change(id, nil, []string{"a"}, nil)),
+		"delete": p.do(t, codeDelReq, appendBytes(appendBytes(appendBytes(nil, 1, []byte("default")), 2, []byte("seen")), 13, []byte("sets"))),
+	} {
+		if want := `error 1: "seen" is a bloom filter, not a set: use another key, or BF.ADD and BF.EXISTS over redis' protocol`; got.String() != want {
+			t.Errorf("%s: %v, want %s", what, got, want)
+		}
+	}
+	for _, id := range [][]byte{name("sets", "people", "seen"), name("sets", "default", "seen2"), name("sets", "default", "")} {
+		if got := p.do(t, codeUpdateReq, change(id, nil, []string{"a"}, nil)); got.String() != `updated []` {
+			t.Errorf("update of %q: %v", id, got)
+		}
+	}
+	if n, err := store.CountSets(t.Context(), 0, 1<<32-1); err != nil || n.Sets != 3 {
+		t.Errorf("%+v sets, %v", n, err)
 	}
 }
 

@@ -29,17 +29,19 @@ type Options struct {
 	AnswerBytesMax int
 }
 
-// Server answers the protocol on any number of listeners, with the sets of one node. Its methods may be called by any number of goroutines.
+// Server answers the protocol on any number of listeners, with the sets of one node. It serves no filters, and refuses sets whose names
+// they have. Its methods may be called by any number of goroutines.
 type Server struct {
 	*door.Server
 	sets     door.Backend
+	filters  door.Filters // nil means none
 	opt      Options
 	counters counters
 	failures *door.Failures
 }
 
-// New returns a server, which does nothing before Serve is called. The Name of the options defaults to "riak".
-func New(sets door.Backend, o Options) (*Server, error) {
+// New returns a server, which does nothing before Serve is called. Nil filters mean that none exist. The Name of the options defaults to "riak".
+func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "riak"
 	}
@@ -55,7 +57,7 @@ func New(sets door.Backend, o Options) (*Server, error) {
 	if o.RequestBytesMax < RequestBytesLeast {
 		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
 	}
-	s := &Server{sets: sets, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "message", "set")}
+	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "message", "set")}
 	var err error
 	s.Server, err = door.New(func(c *door.Conn) door.Handler {
 		return &conn{Conn: c, s: s, grant: o.Tokens.Anonymous()}

@@ -19,6 +19,21 @@ import (
 // set returns the name of the set.
 func (i id) set() []byte { return setname.Name{Type: i.typ, Bucket: i.bucket, Key: i.key}.Set() }
 
+// mayBeSet returns why no set is served under a name: a filter has it, which clients of redis see.
+func (c *conn) mayBeSet(ctx context.Context, set []byte) error {
+	key, ok := setname.Key(set)
+	if !ok || c.s.filters == nil || len(key) == 0 || len(key) > keyscheme.FilterNameBytesMax {
+		return nil
+	}
+	switch _, err := c.s.filters.Find(ctx, key); {
+	case err == nil:
+		return refusal(fmt.Sprintf("%.100q is a bloom filter, not a set: use another key, or BF.ADD and BF.EXISTS over redis' protocol", key))
+	case !errors.Is(err, bigset.ErrNoFilter):
+		return err
+	}
+	return nil
+}
+
 // fetch answers a DtFetchReq.
 func (c *conn) fetch(ctx context.Context, body []byte) {
 	q, err := decodeFetch(body)
@@ -33,6 +48,9 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 	r, err := largest(c.s.opt.Replicas(), q.r, q.pr)
 	if err == nil {
 		err = c.grant.Check(tokens.Read, set)
+	}
+	if err == nil {
+		err = c.mayBeSet(ctx, set)
 	}
 	v := value{c: c, number: 2} // its memory is returned after the answer
 	if err == nil {
@@ -112,6 +130,9 @@ func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
 	if err := c.grant.Check(need, set); err != nil {
 		return err
 	}
+	if err := c.mayBeSet(ctx, set); err != nil {
+		return err
+	}
 	quorum, err := writes(c.s.opt.Replicas(), q.w, q.pw, q.dw)
 	if err != nil {
 		return err
@@ -145,6 +166,9 @@ func (c *conn) delete(ctx context.Context, body []byte) {
 	quorum, err := writes(c.s.opt.Replicas(), q.w, q.pw, q.dw)
 	if err == nil {
 		err = c.grant.Check(tokens.Write, set)
+	}
+	if err == nil {
+		err = c.mayBeSet(ctx, set)
 	}
 	if err == nil {
 		_, err = c.s.sets.Drop(ctx, door.Drop{Set: set, Context: q.context, Quorum: quorum})

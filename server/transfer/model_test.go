@@ -13,6 +13,7 @@ import (
 	"bigset/engine"
 	"bigset/handoff"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 	"bigset/server/peer/local"
@@ -310,9 +311,7 @@ func (w *world) acknowledged(set string, shown map[string][]clock.Dot) {
 func TestSchedules(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		if n = 150; testing.Short() {
-			n = 25
-		}
+		n = tier.Pick(25, 60, 1000)
 	}
 	total := map[string]int{}
 	for seed := *first; seed < *first+uint64(n); seed++ {

@@ -314,6 +314,16 @@ func (l *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, 
 	return d, l.Member(), err
 }
 
+// Await waits until the store knows something else of a set than was: see engine.Replica.Await.
+func (l *Replica) Await(ctx context.Context, set []byte, was *bigset.State) error {
+	return l.replica.Await(ctx, set, was)
+}
+
+// CountSets counts the sets with slots from first to last that have a live dot: see engine.Store.CountSets.
+func (l *Replica) CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error) {
+	return l.store.CountSets(ctx, first, last)
+}
+
 // Removed returns elements that dead dots of a set had, as far as the store remembers them: see engine.Replica.Removed.
 func (l *Replica) Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error) {
 	return l.replica.Removed(ctx, set, dots)

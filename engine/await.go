@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"bigset"
+)
+
+// awaitCheck is how often a goroutine in Await looks whether the store was closed.
+const awaitCheck = time.Second
+
+// Await returns nil as soon as Seen or Dead of a set is another one than in was, at once if it is already. It returns the error of the
+// context after that has ended, and ErrClosed soon after the store was closed. Close does not wait for it. Until then the set stays in
+// memory. The fields of was may be nil, for a set that the store does not know.
+func (r Replica) Await(ctx context.Context, name []byte, was *bigset.State) error {
+	var st *set
+	if err := r.s.usingSet(ctx, name, func(used *set) error {
+		st = used
+		r.s.sets.pin(st)
+		return nil
+	}); err != nil {
+		return err
+	}
+	defer r.s.sets.release(st)
+	check := time.NewTicker(awaitCheck)
+	defer check.Stop()
+	changed := st.nextChange(was)
+	for changed != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+			changed = st.nextChange(was)
+		case <-check.C:
+			if r.s.db.Closed() {
+				return bigset.ErrClosed
+			}
+		}
+	}
+	return nil
+}
+
+// nextChange returns a channel that is closed by the next change of Seen or Dead, or nil if they differ from was.
+func (st *set) nextChange(was *bigset.State) <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.seen.Equal(was.Seen) || !st.dead.Equal(was.Dead) {
+		return nil
+	}
+	if st.awaited == nil {
+		st.awaited = make(chan struct{})
+	}
+	return st.awaited
+}
+
+// changed wakes those who await a change. The caller holds mu, and has changed Seen or Dead.
+func (st *set) changed() {
+	if st.awaited != nil {
+		close(st.awaited)
+		st.awaited = nil
+	}
+}
