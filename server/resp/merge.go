@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-
-	"bigset/server/door"
 )
 
 // Limits of commands on several sets.
