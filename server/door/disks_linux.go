@@ -33,8 +33,12 @@ type diskTime struct{ nanos atomic.Int64 }
 
 // observe counts a sync. Two that are observed at the same moment may count as one.
 func (t *diskTime) observe(d time.Duration) {
-	if d >= syncLeast {
-		was := t.nanos.Load()
+	was := t.nanos.Load()
+	switch {
+	case d < syncLeast:
+	case was == 0:
+		t.nanos.Store(int64(d))
+	default:
 		t.nanos.Store(was + (int64(d)-was)/8)
 	}
 }
@@ -63,15 +67,17 @@ func (l *loop) mayBegin(b []*sock, clients int) bool {
 	w := &b[0].c.work
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.calls[callOf{w.Kind, string(w.Set)}] == nil && l.disk.fastFor(clients+l.syncingLocked())
+	return l.calls[callOf{w.Kind, string(w.Set)}] == nil && l.disk.fastFor(l.crowdLocked(clients))
 }
 
-// syncingLocked returns how many connections wait for the disk.
-func (l *loop) syncingLocked() (n int) {
+// crowdLocked returns how many clients make changes: the most that did at one moment lately. more is how many do besides those that wait for
+// the disk.
+func (l *loop) crowdLocked(more int) int {
 	for i := range l.syncs {
-		n += len(l.syncs[i].list)
+		more += len(l.syncs[i].list)
 	}
-	return n
+	l.crowd = max(more, l.crowd-1)
+	return l.crowd
 }
 
 // awaitDisk makes connections continue when the disk has what they wait for.
@@ -172,7 +178,7 @@ func (l *loop) callOnce(b []*sock) (pause time.Duration) {
 		return 0
 	}
 	l.mu.Lock()
-	clients := len(b) + l.syncingLocked()
+	clients := l.crowdLocked(len(b))
 	l.mu.Unlock()
 	if l.disk.fastFor(clients) {
 		l.awaitDisk(b, wait)

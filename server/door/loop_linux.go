@@ -41,6 +41,7 @@ type loop struct {
 	calls  map[callOf]*callQueue // work waiting for a call of WaitsForDisk while another call is in progress
 	syncs  []syncing             // calls that wait for the disk, in their order
 	synced bool                  // a goroutine waits for them
+	crowd  int                   // clients that make changes
 
 	lent     atomic.Uint64 // number of the current call of the loop's goroutine; 0 means none
 	usual    atomic.Int64  // usual maximum duration of the call, in nanoseconds
