@@ -55,6 +55,7 @@ type loop struct {
 	pause  time.Duration        // between two sweeps
 	swept  time.Time
 	round  []*sock // connections whose work is to be done
+	held   []*sock // whose work is done with a later round: hold
 	pieces int     // of the round
 	asked  bool    // the system has been asked for events since the last round
 	done   []*sock // connections whose work is done, from at on
@@ -108,6 +109,10 @@ func (l *loop) run() {
 func (l *loop) next() (k *sock, resumes bool) {
 	for {
 		switch {
+		case l.released():
+			if !l.together() {
+				return nil, false
+			}
 		case l.at < len(l.done):
 			k, l.done[l.at] = l.done[l.at], nil
 			l.at++
