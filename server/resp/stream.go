@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	"bigset/server/door"
@@ -23,6 +24,7 @@ type stream struct {
 	page
 	at    int       // of the next element in the page
 	begun bool      // a page has been read
+	alone bool      // no memory was left to read ahead
 	ahead chan page // receives the next page; nil if it is not being read
 	spare page      // memory for another page
 }
@@ -73,14 +75,17 @@ func (s *stream) next(ctx context.Context) error {
 	var p page
 	switch {
 	case s.ahead != nil:
-		p, s.ahead = <-s.ahead, nil
+		if p, s.ahead = <-s.ahead, nil; errors.Is(p.err, refusal(errNoRoom)) {
+			s.alone = true
+			p = s.readInPlace(ctx, s.last(), true)
+		}
 	case s.begun:
-		p = s.read(ctx, bytes.Clone(s.last()), true, s.spare)
+		p = s.readInPlace(ctx, s.last(), true)
 	default:
 		p = s.read(ctx, nil, false, s.spare)
 	}
 	s.use(p)
-	if p.err != nil || p.end {
+	if p.err != nil || p.end || s.alone || len(p.elements) < pageMost { // a page of large elements takes much memory
 		return p.err
 	}
 	ahead, from, spare := make(chan page, 1), bytes.Clone(s.last()), s.spare
@@ -92,6 +97,13 @@ func (s *stream) next(ctx context.Context) error {
 // use makes a page the current one.
 func (s *stream) use(p page) {
 	s.spare, s.page, s.at, s.begun = s.page, p, 0, true
+}
+
+// readInPlace is read into the memory of the current page, which is no longer used.
+func (s *stream) readInPlace(ctx context.Context, from []byte, after bool) page {
+	from, memory := bytes.Clone(from), s.page
+	s.page = page{}
+	return s.read(ctx, from, after, memory)
 }
 
 // last returns the last element of the page, which must have one.
@@ -181,12 +193,13 @@ func (s *stream) skip(ctx context.Context, e []byte) error {
 	if s.ahead != nil {
 		var p page
 		p, s.ahead = <-s.ahead, nil
-		if n := len(p.elements); p.err != nil || p.end || n > 0 && bytes.Compare(p.elements[n-1], e) >= 0 {
+		if n := len(p.elements); errors.Is(p.err, refusal(errNoRoom)) {
+			s.alone = true
+		} else if p.err != nil || p.end || n > 0 && bytes.Compare(p.elements[n-1], e) >= 0 {
 			s.use(p)
 			return p.err
 		}
-		s.spare = p
 	}
-	s.use(s.read(ctx, bytes.Clone(e), false, s.spare))
+	s.use(s.readInPlace(ctx, e, false))
 	return s.err
 }
