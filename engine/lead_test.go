@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"bigset"
 	"bigset/internal/testkit"
@@ -56,6 +57,12 @@ func TestBegin(t *testing.T) {
 			closed := make(chan error, 1)
 			go func() { closed <- p.store.Close() }()
 			log.let(cause)
+			select {
+			case err := <-closed:
+				closed <- err
+				t.Errorf("closed before those who began have waited: %v", err)
+			case <-time.After(20 * time.Millisecond):
+			}
 			for _, wait := range waits {
 				if err := wait(); (err == nil) != (cause == nil) || cause != nil && !errors.Is(err, bigset.ErrFailed) {
 					t.Errorf("wait: %v", err)
