@@ -14,7 +14,7 @@ import (
 // others is how many clients disturb.
 const others = 10
 
-// crowd measures a client that adds an element and asks for it, again and again, while others misbehave: stalled ones ask for a set of 10,000 elements, which the key "many" has,
+// crowd measures a client that asks for elements, one after the other, while others misbehave: stalled ones ask for a set of 10,000 elements, which the key "many" has,
 // and never read the answers, slow ones read some of them, and flooding ones send pipelines as fast as they are read. It prints the median and the 99th part in microseconds, and how
 // many requests there were.
 func crowd(addr, key, kind string, d time.Duration) error {

@@ -1,6 +1,7 @@
 // Command redisload does what redis-benchmark does not, for .ci/redis-bench and .ci/redis-memory:
 //
-//	redisload raw [-sync always|everysec|no] ADDR DIR   serves SADD and SISMEMBER from Pebble alone, by the door and the protocol of a node
+//	redisload raw [-sync always|everysec|no] [-seeks] ADDR DIR
+//	                                                    serves SADD and SISMEMBER from Pebble alone, by the door and the protocol of a node; -seeks: by an iterator for each call, not by Get
 //	redisload fill ADDR KEY FIRST N                     adds N numbers to a set
 //	redisload sscan ADDR KEY COUNT                      goes through a set, and prints elements a second
 //	redisload crowd ADDR KEY KIND DURATION              measures a client beside others: none, stalled, slow or flood
@@ -20,7 +21,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood DURATION | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
+var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] [-seeks] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood DURATION | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -36,6 +37,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	sync := flags.String("sync", "always", "when changes are synced: always, everysec or no")
 	secure := flags.Bool("tls", false, "idle connections have TLS, and check no certificate")
+	seeks := flags.Bool("seeks", false, "look keys up by one iterator for each call")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "raw":
-		return serveRaw(rest[0], rest[1], *sync)
+		return serveRaw(rest[0], rest[1], *sync, *seeks)
 	case "fill":
 		first, err := strconv.Atoi(rest[2])
 		n, err2 := strconv.Atoi(rest[3])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,14 @@ import (
 
 // raw is what Pebble alone can do by a node's door: an add is a Get and a Set of one key, which has the bytes of a node's, and a question a Get. Clients that ask at the same time
 // share a batch and a sync, as a node's do. It knows no clock, no dots and no removes.
+//
+// Pebble's Get opens the tables that may hold the key, one after the other, and closes them, each time. If seeks is set, all keys of a call are sought by one iterator instead, which
+// opens each table once: with bloom filters, as a node's.
 type raw struct {
-	door.Backend // nil: only Write, Subset and Remote are served
+	door.Backend // nil: only Write, Begin, Subset and Remote are served
 	db           *pebble.DB
 	write        *pebble.WriteOptions
+	seeks        bool
 }
 
 const (
@@ -39,51 +44,92 @@ func key(set, element []byte) []byte {
 	return keyscheme.NewPrefix(set).AppendElement(nil, element, clock.Dot{Actor: "raw", Counter: 1}, keyscheme.OpAdd)
 }
 
-func (r *raw) has(key []byte) (bool, error) {
-	_, closer, err := r.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil
+// has reports for each of some elements whether it has been added.
+func (r *raw) has(set []byte, n int, element func(i int) []byte) (has []bool, keys [][]byte, err error) {
+	has, keys = make([]bool, n), make([][]byte, n)
+	for i := range keys {
+		keys[i] = key(set, element(i))
 	}
+	if r.seeks {
+		return has, keys, r.seek(keys, has)
+	}
+	for i, k := range keys {
+		_, closer, err := r.db.Get(k)
+		switch {
+		case errors.Is(err, pebble.ErrNotFound):
+			continue
+		case err != nil:
+			return nil, nil, err
+		}
+		has[i] = true
+		if err := closer.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return has, keys, nil
+}
+
+// seek looks keys up by one iterator.
+func (r *raw) seek(keys [][]byte, has []bool) (err error) {
+	it, err := r.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
-		return false, err
+		return err
 	}
-	return true, closer.Close()
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for i, k := range keys {
+		has[i] = it.SeekPrefixGE(k) && bytes.Equal(it.Key(), k)
+		if err := it.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Write adds elements.
-func (r *raw) Write(_ context.Context, w door.Write) (door.Written, error) {
-	batch := r.db.NewBatch()
-	defer batch.Close()
-	changed := make([]bool, len(w.Ops))
+func (r *raw) Write(ctx context.Context, w door.Write) (door.Written, error) {
+	done, wait, err := r.Begin(ctx, w)
+	if wait != nil {
+		err = errors.Join(err, wait())
+	}
+	return done, err
+}
+
+// Begin adds elements. Of two adds of one element in one batch, both are changes.
+func (r *raw) Begin(_ context.Context, w door.Write) (done door.Written, wait func() error, err error) {
 	for i := range w.Ops {
-		op := &w.Ops[i]
-		if op.Kind != keyscheme.OpAdd {
-			return door.Written{}, fmt.Errorf("%w: raw Pebble only adds", bigset.ErrRequest)
-		}
-		k := key(w.Set, op.Element)
-		has, err := r.has(k)
-		if err != nil {
-			return door.Written{}, err
-		}
-		changed[i] = !has // of two adds in one batch both are
-		if err := batch.Set(k, keyscheme.ResolvedValue, nil); err != nil {
-			return door.Written{}, err
+		if w.Ops[i].Kind != keyscheme.OpAdd {
+			return done, nil, fmt.Errorf("%w: raw Pebble only adds", bigset.ErrRequest)
 		}
 	}
-	return door.Written{Changed: changed, Acked: 1}, batch.Commit(r.write)
+	changed, keys, err := r.has(w.Set, len(w.Ops), func(i int) []byte { return w.Ops[i].Element })
+	if err != nil {
+		return done, nil, err
+	}
+	batch := r.db.NewBatch()
+	for i, k := range keys {
+		changed[i] = !changed[i]
+		if err := batch.Set(k, keyscheme.ResolvedValue, nil); err != nil {
+			return done, nil, errors.Join(err, batch.Close())
+		}
+	}
+	done = door.Written{Changed: changed, Acked: 1}
+	if !r.write.Sync {
+		return done, nil, errors.Join(r.db.Apply(batch, r.write), batch.Close())
+	}
+	if err := r.db.ApplyNoSyncWait(batch, r.write); err != nil {
+		return done, nil, err
+	}
+	return done, func() error { return errors.Join(batch.SyncWait(), batch.Close()) }, nil
 }
 
 // Subset looks elements up.
 func (r *raw) Subset(_ context.Context, s door.Subset) ([]door.Presence, error) {
-	found := make([]door.Presence, len(s.Elements))
-	for i, e := range s.Elements {
-		has, err := r.has(key(s.Set, e))
-		if err != nil {
-			return nil, err
-		}
-		found[i].Present = has
+	has, _, err := r.has(s.Set, len(s.Elements), func(i int) []byte { return s.Elements[i] })
+	found := make([]door.Presence, len(has))
+	for i := range has {
+		found[i].Present = has[i]
 	}
-	return found, nil
+	return found, err
 }
 
 // Remote implements door.Backend.
@@ -96,7 +142,7 @@ func (noFilters) Find(context.Context, []byte) (door.Filter, error) { return nil
 func (noFilters) FindsWait() bool                                   { return false }
 
 // serveRaw serves until it is interrupted.
-func serveRaw(addr, dir, sync string) error {
+func serveRaw(addr, dir, sync string, seeks bool) error {
 	write := map[string]*pebble.WriteOptions{"always": pebble.Sync, "everysec": pebble.NoSync, "no": pebble.NoSync}[sync]
 	if write == nil {
 		return errUsage
@@ -118,7 +164,7 @@ func serveRaw(addr, dir, sync string) error {
 			syncEverySecond(ctx, db, &failed)
 		}
 	}()
-	server, err := resp.New(&raw{db: db, write: write}, noFilters{}, resp.Options{Durability: sync})
+	server, err := resp.New(&raw{db: db, write: write, seeks: seeks}, noFilters{}, resp.Options{Durability: sync})
 	if err == nil {
 		err = serve(ctx, server, addr)
 	}

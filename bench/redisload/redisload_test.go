@@ -16,13 +16,13 @@ import (
 )
 
 // startRaw serves raw Pebble on a port of its own.
-func startRaw(t *testing.T) string {
+func startRaw(t *testing.T, seeks bool) string {
 	t.Helper()
 	db, err := pebble.Open(t.TempDir(), pebbletool.BaselineOptions(1<<20, engine.LSM{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := resp.New(&raw{db: db, write: pebble.NoSync}, noFilters{}, resp.Options{})
+	s, err := resp.New(&raw{db: db, write: pebble.Sync, seeks: seeks}, noFilters{}, resp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,12 @@ func startRaw(t *testing.T) string {
 
 // TestRaw: the answers of raw Pebble are those of a node.
 func TestRaw(t *testing.T) {
-	addr := startRaw(t)
+	for _, seeks := range []bool{false, true} {
+		testRaw(t, startRaw(t, seeks))
+	}
+}
+
+func testRaw(t *testing.T, addr string) {
 	if err := fill(addr, "s", 0, 1200); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +83,7 @@ func TestRaw(t *testing.T) {
 
 // TestCrowd: a client is answered beside each kind of others, and connections that are idle are counted.
 func TestCrowd(t *testing.T) {
-	addr := startRaw(t)
+	addr := startRaw(t, false)
 	for _, kind := range []string{"none", "flood"} {
 		if err := crowd(addr, "s", kind, 20*time.Millisecond); err != nil {
 			t.Errorf("%s: %v", kind, err)
@@ -94,7 +99,7 @@ func TestCrowd(t *testing.T) {
 
 // TestLarge: all members that were added are there, and are as long as they should be.
 func TestLarge(t *testing.T) {
-	addr := startRaw(t)
+	addr := startRaw(t, false)
 	if err := grow(addr, "s", 1000, 100, 3); err != nil {
 		t.Fatal(err)
 	}

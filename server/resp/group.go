@@ -153,19 +153,22 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 		return false
 	}
 	c.MayWait()
-	c.s.together(ctx, []door.Handler{c})
+	if wait := c.s.together(ctx, []door.Handler{c}); wait != nil {
+		wait()
+	}
 	c.answerGroup()
 	return true
 }
 
-// together does the groups of connections, which must be of one set and kind, by one call.
-func (s *Server) together(ctx context.Context, list []door.Handler) {
+// together does the groups of connections, which must be of one set and kind, by one call. It implements door.Together.
+func (s *Server) together(ctx context.Context, list []door.Handler) (wait func()) {
 	first := &list[0].(*conn).group
 	all := 0
 	for _, h := range list {
 		all += h.(*conn).group.len()
 	}
 	var yes []bool
+	var durable func() error
 	acked := 0
 	err := s.forSet(ctx, first.key)
 	switch {
@@ -187,7 +190,7 @@ func (s *Server) together(ctx context.Context, list []door.Handler) {
 				ops = append(ops, h.(*conn).group.ops...)
 			}
 		}
-		yes, acked, err = s.change(ctx, first.key, ops)
+		yes, acked, durable, err = s.change(ctx, first.key, ops)
 	}
 	for _, h := range list {
 		c := h.(*conn)
@@ -200,15 +203,32 @@ func (s *Server) together(ctx context.Context, list []door.Handler) {
 		n := c.group.len()
 		c.group.yes, yes = yes[:n:n], yes[n:]
 	}
+	if durable == nil {
+		return nil
+	}
+	return func() {
+		if err := durable(); err != nil {
+			for _, h := range list {
+				h.(*conn).group.err = err
+			}
+		}
+	}
 }
 
-// change changes a set, and returns for each operation whether it changed anything.
-func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, err error) {
-	written, err := s.sets.Write(ctx, door.Write{Set: nameOf(key), Ops: ops, Changes: true})
+// change changes a set, and returns for each operation whether it changed anything. If durable is not nil, it waits for the disk, and must be
+// called.
+func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, durable func() error, err error) {
+	var written door.Written
+	w := door.Write{Set: nameOf(key), Ops: ops, Changes: true}
+	if b, ok := s.sets.(door.Beginner); ok {
+		written, durable, err = b.Begin(ctx, w)
+	} else {
+		written, err = s.sets.Write(ctx, w)
+	}
 	if err == nil && len(written.Changed) != len(ops) {
 		err = fmt.Errorf("resp: %d answers to %d operations", len(written.Changed), len(ops))
 	}
-	return written.Changed, written.Acked, err
+	return written.Changed, written.Acked, durable, err
 }
 
 // answerGroup answers the requests of the finished group.
