@@ -55,7 +55,7 @@ func TestWriteMany(t *testing.T) {
 			m.gate.turn(epoch)
 		}
 		all.Wait()
-		if errs["plain"] != nil || errs["asks"] != nil || !errors.Is(errs["strange"], bigset.ErrContext) || !errors.Is(errs["quorum"], door.ErrQuorum) {
+		if errs["plain"] != nil || errs["asks"] != nil || !errors.Is(errs["strange"], keyscheme.ErrToken) || !errors.Is(errs["quorum"], door.ErrQuorum) {
 			t.Errorf("round %d: %v", round, errs)
 		}
 		if out := got["asks"]; len(out.Contexts) != 1 || len(out.Contexts[0]) == 0 || !slices.Equal(out.Changed, []bool{round == 0}) || out.Acked != 1 {
