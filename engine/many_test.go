@@ -254,7 +254,9 @@ func TestEventDots(t *testing.T) {
 	defer s.Close()
 	s.BoundEvents(3)
 	name := []byte("s")
-	op := func(kind keyscheme.Op, element string) bigset.Op { return bigset.Op{Kind: kind, Element: []byte(element)} }
+	op := func(kind keyscheme.Op, element string) bigset.Op {
+		return bigset.Op{Kind: kind, Element: []byte(element)}
+	}
 	for range 3 {
 		_, err = s.Write(bg, name, []bigset.Op{op(keyscheme.OpAdd, "many"), op(keyscheme.OpAdd, "few")}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
 		must(t, err, "add")
