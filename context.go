@@ -38,16 +38,23 @@ func (c Context) WideBytes() int {
 
 // Check returns what is wrong with a context: ErrLimit, or ErrContext if it names an invalid dot.
 func (c Context) Check() error {
+	return c.check(ContextDotsMax)
+}
+
+// check is Check for a context of so many dots at most.
+func (c Context) check(most int) error {
 	if n := c.WideBytes(); n > WideContextBytesMax {
 		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
 	}
-	return CheckDots(c.Dots)
+	return checkDots(c.Dots, most)
 }
 
 // CheckDots returns what is wrong with dots from outside: ErrLimit, or ErrContext for an invalid dot.
-func CheckDots(dots []clock.Dot) error {
-	if len(dots) > ContextDotsMax {
-		return &LimitError{"dots in a context", len(dots), ContextDotsMax}
+func CheckDots(dots []clock.Dot) error { return checkDots(dots, ContextDotsMax) }
+
+func checkDots(dots []clock.Dot, most int) error {
+	if len(dots) > most {
+		return &LimitError{"dots in a context", len(dots), most}
 	}
 	for _, d := range dots {
 		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {

@@ -74,7 +74,7 @@ func (d Delta) Check() error {
 		if it.Wide != nil && len(d.Request) > 0 {
 			return fmt.Errorf("%w: a request's id and a wide context", ErrDelta)
 		}
-		if err := (Context{Dots: it.Context, Wide: it.Wide}).Check(); err != nil {
+		if err := (Context{Dots: it.Context, Wide: it.Wide}).check(DeltaDotsMax); err != nil {
 			return fmt.Errorf("%w: %w", ErrDelta, err)
 		}
 		total += len(it.Element) + it.WideBytes()

@@ -19,8 +19,11 @@ const (
 	BatchBytesMax = 32 << 20
 	// BatchKeysBytesMax is the largest batch on disk, in bytes: each operation writes the set's name again.
 	BatchKeysBytesMax = 256 << 20
-	// ContextDotsMax is the largest number of dots in one narrow context.
+	// ContextDotsMax is the largest number of dots in a narrow context that comes with an operation.
 	ContextDotsMax = 10_000
+	// DeltaDotsMax is the largest number of dots that one event names as seen: an operation without a context may find more
+	// dots of its element than any context has.
+	DeltaDotsMax = 1 << 20
 	// WideContextBytesMax is the largest wide context of an operation on an element, and ClockBytesMax the largest clock of a
 	// whole-set delete, in bytes of memory.
 	WideContextBytesMax = 1 << 20

@@ -54,6 +54,18 @@ type WriteOptions struct {
 	Applied func(Result, *Group)
 }
 
+// WriteRequest is one of several requests to change a set.
+type WriteRequest struct {
+	Ops []Op
+	WriteOptions
+}
+
+// WriteOutcome is the outcome of a WriteRequest.
+type WriteOutcome struct {
+	Result
+	Err error
+}
+
 // Group is what writers who share a sync have in common. One goroutine calls Applied of each of them, one after the other, and then Done.
 type Group struct {
 	// Value belongs to the functions that are called: the later ones find what the first one left here.

@@ -249,6 +249,9 @@ func (s *Store) SplitRecords(clock, tombstone, operands, page int) {
 	s.limits = recordLimits{clock, tombstone, operands, page}
 }
 
+// BoundEvents bounds the dots that one operation may find. Call it before the store is used.
+func (s *Store) BoundEvents(dots int) { s.eventDotsMax = dots }
+
 // CausalKeys counts the keys on disk that hold a set's clock and tombstone, by kind.
 func (s *Store) CausalKeys(name []byte) (_ map[keyscheme.Kind]int, err error) {
 	b := keyscheme.NewPrefix(name).Causal()

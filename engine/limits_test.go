@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 		{"delta's element", delta([]byte("d1"), items(1, bigset.ElementBytesMax)...), delta([]byte("d1"), items(1, bigset.ElementBytesMax+1)...)},
 		{"delta's items", delta([]byte("d2"), items(bigset.BatchOpsMax, 8)...), delta([]byte("d2"), items(bigset.BatchOpsMax+1, 8)...)},
 		{"delta's bytes", delta([]byte("d3"), items(big, bigset.ElementBytesMax)...), delta([]byte("d3"), append(items(big, bigset.ElementBytesMax), items(1, 8)...)...)},
-		{"delta's context", delta([]byte("d4"), bigset.Item{Context: dots(bigset.ContextDotsMax)}), delta([]byte("d4"), bigset.Item{Context: dots(bigset.ContextDotsMax + 1)})},
+		{"delta's context", delta([]byte("d4"), bigset.Item{Context: dots(bigset.ContextDotsMax + 1)}), delta([]byte("d4"), bigset.Item{Context: dots(bigset.DeltaDotsMax + 1)})},
 		{"look-up", func() error {
 			_, err := p.store.Look(bg, name, bytesOf(bigset.ElementBytesMax))
 			return err

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -186,4 +187,98 @@ func TestGroupIsDone(t *testing.T) {
 	if told != writers {
 		t.Errorf("%d were told, want %d", told, writers)
 	}
+}
+
+// TestWriteAll: writes of one call share a sync, and each is done, refused or repeated as by itself.
+func TestWriteAll(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	syncs := 0
+	disk.SetHook("count", func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
+			syncs++
+		}
+		return nil
+	})
+	s, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1})
+	must(t, err, "open")
+	defer s.Close()
+	name := []byte("s")
+	_, err = s.Add(bg, name, [][]byte{[]byte("old")}, bigset.WriteOptions{Durability: bigset.Sync})
+	must(t, err, "add")
+	one := func(kind keyscheme.Op, element, id string) bigset.WriteRequest {
+		return bigset.WriteRequest{Ops: []bigset.Op{{Kind: kind, Element: []byte(element)}}, WriteOptions: bigset.WriteOptions{Durability: bigset.Sync, Request: []byte(id)}}
+	}
+	all := []bigset.WriteRequest{one(keyscheme.OpAdd, "a", "1"), one(keyscheme.OpRemove, "old", "2"), one(keyscheme.OpAdd, "a", "1"), one(keyscheme.OpRemove, "never", "3"),
+		one(keyscheme.OpAdd, "b", strings.Repeat("x", 65)), one(keyscheme.Op('z'), "c", "4"), one(keyscheme.OpAdd, "d", "5")}
+	all[6].Policy = bigset.PolicyRequired + 1
+	for round := range 2 {
+		before, applied, groups := syncs, 0, map[*bigset.Group]bool{}
+		for i := range all {
+			all[i].Applied = func(_ bigset.Result, g *bigset.Group) { applied++; groups[g] = true }
+		}
+		out := s.WriteAll(bg, name, all)
+		if syncs != before+1 && round == 0 {
+			t.Errorf("%d syncs, want 1", syncs-before)
+		}
+		for i, want := range []error{nil, nil, nil, nil, bigset.ErrLimit, bigset.ErrRequest, bigset.ErrRequest} {
+			if !errors.Is(out[i].Err, want) || (out[i].Err == nil) != (want == nil) {
+				t.Errorf("round %d, write %d: %v, want %v", round, i, out[i].Err, want)
+			}
+		}
+		if out[0].Dots[0] != out[2].Dots[0] || out[0].Dots[0].Counter != 2 || out[1].Removed != 1 || !out[3].Delta.Empty() {
+			t.Errorf("round %d: %+v", round, out)
+		}
+		if round == 0 && (applied != 3 || len(groups) != 1 || groups[nil]) {
+			t.Errorf("%d were told what was applied, in groups %v", applied, groups)
+		}
+	}
+	if n, err := s.Live(bg, name); err != nil || n != 1 {
+		t.Errorf("%d live, %v", n, err)
+	}
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	for _, out := range s.WriteAll(ended, name, all[:2]) {
+		if !errors.Is(out.Err, context.Canceled) {
+			t.Errorf("after its time: %v", out.Err)
+		}
+	}
+}
+
+// TestEventDots: an operation that finds more dots of its element than an event may name is refused before anything of it is done. Those that are in one batch with
+// it are done, or fail as a whole without effect.
+func TestEventDots(t *testing.T) {
+	t.Parallel()
+	s, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
+	must(t, err, "open")
+	defer s.Close()
+	s.BoundEvents(3)
+	name := []byte("s")
+	op := func(kind keyscheme.Op, element string) bigset.Op {
+		return bigset.Op{Kind: kind, Element: []byte(element)}
+	}
+	for range 3 {
+		_, err = s.Write(bg, name, []bigset.Op{op(keyscheme.OpAdd, "many"), op(keyscheme.OpAdd, "few")}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
+		must(t, err, "add")
+	}
+	_, err = s.Write(bg, name, []bigset.Op{op(keyscheme.OpAdd, "many")}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
+	must(t, err, "add")
+	seen, err := s.Seen(bg, name)
+	must(t, err, "seen")
+	request := func(ops ...bigset.Op) bigset.WriteRequest { return bigset.WriteRequest{Ops: ops} }
+	out := s.WriteAll(bg, name, []bigset.WriteRequest{request(op(keyscheme.OpRemove, "many")), request(op(keyscheme.OpRemove, "few"))})
+	if !errors.Is(out[0].Err, bigset.ErrLimit) || out[1].Err != nil || len(out[1].Delta.Items[0].Context) != 3 {
+		t.Errorf("alone in its request: %+v", out)
+	}
+	out = s.WriteAll(bg, name, []bigset.WriteRequest{request(op(keyscheme.OpAdd, "x")), request(op(keyscheme.OpAdd, "y"), op(keyscheme.OpRemove, "many"))})
+	if errors.Is(out[0].Err, bigset.ErrLimit) || out[0].Err == nil || !errors.Is(out[1].Err, bigset.ErrLimit) {
+		t.Errorf("after another operation: %v, %v", out[0].Err, out[1].Err)
+	}
+	now, err := s.Seen(bg, name)
+	must(t, err, "seen")
+	if live, err := s.Live(bg, name); err != nil || live != 4 || now.Len() != seen.Len()+1 {
+		t.Errorf("%d live, %v, %d events, want 4 and %d", live, err, now.Len(), seen.Len()+1)
+	}
+	_, err = s.Add(bg, name, [][]byte{[]byte("z")}, bigset.WriteOptions{})
+	must(t, err, "add")
 }

@@ -18,11 +18,12 @@ import (
 // Store keeps sets in a folder. All its methods may be called by any number of goroutines. What replicas and servers
 // need besides is in Replica, bloom filters are in Filters, and tokens for clients in Tokens.
 type Store struct {
-	opt      *Options
-	record   compaction.Record
-	strategy compaction.Strategy
-	deletes  bool // the strategy writes point deletes
-	limits   recordLimits
+	opt          *Options
+	record       compaction.Record
+	strategy     compaction.Strategy
+	deletes      bool // the strategy writes point deletes
+	limits       recordLimits
+	eventDotsMax int // how many dots an operation may find: bigset.DeltaDotsMax, or a test's
 
 	db   *lsm.DB
 	sets setCache
@@ -57,7 +58,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{opt: opt, limits: defaultRecordLimits, filters: filters.New()}
+	s := &Store{opt: opt, limits: defaultRecordLimits, filters: filters.New(), eventDotsMax: bigset.DeltaDotsMax}
 	s.sets.init(s)
 	if err := s.open(dir); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, lsm.DiskError(err))

@@ -44,13 +44,48 @@ func (s *Store) Write(ctx context.Context, name []byte, ops []bigset.Op, o bigse
 	if err := s.checkRequest(o); err != nil {
 		return bigset.Result{}, err
 	}
-	r := requests.Get().(*request)
-	r.ops, r.opt = ops, o
+	r := newWrite(ops, o)
 	err := s.writeTo(ctx, name, r)
 	result := r.result
-	r.ops, r.result, r.err = nil, bigset.Result{}, nil
-	requests.Put(r)
+	r.reuse()
 	return result, err
+}
+
+// WriteAll is Write for several requests to one set, which share a batch and a sync as far as these take them. Each has its own outcome: an error says what that
+// of Write says, and does not affect the others. WriteAll returns when all requests are done.
+func (s *Store) WriteAll(ctx context.Context, name []byte, all []bigset.WriteRequest) []bigset.WriteOutcome {
+	out := make([]bigset.WriteOutcome, len(all))
+	if len(all) == 1 {
+		out[0].Result, out[0].Err = s.Write(ctx, name, all[0].Ops, all[0].WriteOptions)
+		return out
+	}
+	writes := make([]*request, len(all))
+	for i := range all {
+		w := newWrite(all[i].Ops, all[i].WriteOptions)
+		if w.err = bigset.CheckOps(name, w.ops); w.err == nil {
+			w.err = s.checkRequest(w.opt)
+		}
+		writes[i] = w
+	}
+	s.writeAll(ctx, name, writes)
+	for i, w := range writes {
+		out[i] = bigset.WriteOutcome{Result: w.result, Err: w.err}
+		w.reuse()
+	}
+	return out
+}
+
+// newWrite returns the request of a Write, which ends with reuse.
+func newWrite(ops []bigset.Op, o bigset.WriteOptions) *request {
+	r := requests.Get().(*request)
+	r.ops, r.opt = ops, o
+	return r
+}
+
+// reuse ends the use of a request that nothing refers to.
+func (r *request) reuse() {
+	r.ops, r.opt, r.result, r.err = nil, bigset.WriteOptions{}, bigset.Result{}, nil
+	requests.Put(r)
 }
 
 // Begin is Write that returns when the operations are applied, so that readers see them. If wait is not nil, they may not be
@@ -269,6 +304,16 @@ func (b *builder) checkContexts(r *request) error {
 	return nil
 }
 
+// tooManyDots refuses an operation that would name more dots than replicas take in one event. If the request has events already, its group fails:
+// nothing of it is written.
+func (b *builder) tooManyDots(element []byte, n int, d *bigset.Delta) error {
+	err := fmt.Errorf("element %.64q: %w", element, &bigset.LimitError{What: "dots of an element that an operation finds", Got: n, Max: b.s.eventDotsMax})
+	if d.First != 0 {
+		b.err = fmt.Errorf("engine: another request in the same batch was refused: %v", err)
+	}
+	return err
+}
+
 // coordinate gives each operation that is an event its dot.
 func (b *builder) coordinate(r *request) error {
 	r.result.Dots = make([]clock.Dot, len(r.ops))
@@ -285,6 +330,9 @@ func (b *builder) coordinate(r *request) error {
 				return b.err
 			}
 			wide = nil
+		}
+		if len(seen) > b.s.eventDotsMax {
+			return b.tooManyDots(op.Element, len(seen), d)
 		}
 		// A dot that is dead here may still be live elsewhere: a remove that names it is an event, for the sake of
 		// the other replicas.

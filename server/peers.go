@@ -157,6 +157,7 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 		n.member = out.member
 		clients, nodes := out.member.Clients(api.TokenHandler(out.member, api.FilterHandler(out.member.Filters(), api.Handler(out.member.Backend())))), out.member.Handler()
 		o.Hello = out.member.Hello
+		o.Together = map[wire.Verb]func([]*wire.Task){api.VerbWrite: api.Writes(out.member.Backend())}
 		o.Handler = func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 			if r.Verb.Peers() {
 				return nodes(ctx, r, send)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"bigset"
 	"bigset/convergence"
@@ -64,7 +65,7 @@ func (c *cluster) write(t *step) {
 	for try := 0; ; try++ {
 		began := c.facts.loss
 		p := c.coordinator(t, try)
-		r, err := p.Write(context.Background(), w)
+		r, err := c.writeBy(p, w)
 		err = p.answers(err)
 		c.answered(t, p, r, err, w.Quorum, began)
 		if w.Retry = true; try == 2 || w.Request == nil || !errors.Is(err, coord.ErrUnknown) {
@@ -72,6 +73,33 @@ func (c *cluster) write(t *step) {
 		}
 		c.count("retried")
 	}
+}
+
+// togetherTime is how long a door waits for more writes, in the schedules in which it does.
+const togetherTime = 20 * time.Millisecond
+
+// writeBy gives a write to a coordinator: by itself or, in each fourth schedule of members, together with those that clients send it in the same moment.
+func (c *cluster) writeBy(p *process, w coord.Write) (r coord.Result, err error) {
+	if !c.script.epochs() || c.script.seed%groupsOf != 2 {
+		return p.Write(context.Background(), w)
+	}
+	answered := c.turns.NewSignal()
+	p.door = append(p.door, coord.WriteCall{Context: context.Background(), Write: w, Done: func(result coord.Result, failed error) {
+		r, err = result, failed
+		answered.Set()
+	}})
+	if len(p.door) == 1 {
+		c.turns.Go(func() {
+			c.turns.Sleep(togetherTime)
+			all := p.door
+			p.door = nil
+			p.WriteMany(all)
+		})
+	}
+	if waited := answered.Wait(context.Background()); waited != nil {
+		return r, waited
+	}
+	return r, err
 }
 
 // drop deletes the whole set.

@@ -79,6 +79,7 @@ type process struct {
 	dead    bool
 	cut     bool // a partition has not stopped a call yet
 	told    []told
+	door    []coord.WriteCall   // writes that wait for others
 	marked  []marked            // keys whose marks were acknowledged
 	filters *membership.Filters // of its member
 	node    string

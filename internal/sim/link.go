@@ -27,6 +27,11 @@ type link struct {
 
 var _ peer.Replica = (*link)(nil)
 
+// WriteMany does nothing: the replica of a link is in another process, and takes one write at a time.
+func (l *link) WriteMany(context.Context, []byte, []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
+	return nil, l.Member(), peer.ErrUnavailable
+}
+
 func (l *link) Member() peer.Member { return l.Replica.Member() }
 
 // unreachable returns an error while a call can't be made. The error says that nothing has happened.

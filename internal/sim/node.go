@@ -331,6 +331,32 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 	return r, m, err
 }
 
+func (o *own) WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
+	told := make([]bool, len(all))
+	for i := range all {
+		if err := o.begin(all[i].Durability); err != nil {
+			return nil, o.Member(), err
+		}
+		if ahead := all[i].Applied; ahead != nil {
+			all[i].Applied = func(r bigset.Result, g *bigset.Group) {
+				told[i] = true
+				o.c.made(r.Delta)
+				ahead(r, g)
+			}
+		}
+	}
+	if len(all) > 1 {
+		o.c.count("writes together")
+	}
+	out, m, err := o.Replica.WriteMany(ctx, set, all)
+	for i := range out {
+		if !told[i] {
+			o.c.made(out[i].Delta)
+		}
+	}
+	return out, m, err
+}
+
 func (o *own) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	if err := o.begin(durability); err != nil {
 		return o.Member(), err

@@ -18,7 +18,7 @@ func Handler(b door.Backend) wire.Handler {
 	s := &service{b}
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if r.Epoch != 0 {
-			return nil, fmt.Errorf("%w: a client's request names epoch %d", ErrBody, r.Epoch)
+			return nil, refusedEpoch(r)
 		}
 		answer, err := s.serve(ctx, r, send)
 		if err == nil && len(answer) > wire.BodyBytesMax {
@@ -26,6 +26,45 @@ func Handler(b door.Backend) wire.Handler {
 		}
 		return answer, err
 	}
+}
+
+// Writes answers the requests of VerbWrite that have arrived together, as Handler does each of them.
+func Writes(b door.ManyWriter) func([]*wire.Task) {
+	return func(tasks []*wire.Task) {
+		calls := make([]door.WriteCall, 0, len(tasks))
+		for _, t := range tasks {
+			w, err := decodeWrite(t.Request)
+			if err != nil {
+				t.Done(nil, err)
+				continue
+			}
+			calls = append(calls, door.WriteCall{Context: t.Context, Write: w, Done: func(w door.Written, err error) { t.Done(written(&w, err)) }})
+		}
+		b.WriteMany(calls)
+	}
+}
+
+func decodeWrite(r *wire.Request) (w door.Write, err error) {
+	if r.Epoch != 0 {
+		return w, refusedEpoch(r)
+	}
+	return DecodeWrite(r.Body)
+}
+
+// written returns the answer to a write.
+func written(w *door.Written, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	answer := AppendWritten(nil, w)
+	if len(answer) > wire.BodyBytesMax {
+		return nil, tooLarge(VerbWrite, len(answer))
+	}
+	return answer, nil
+}
+
+func refusedEpoch(r *wire.Request) error {
+	return fmt.Errorf("%w: a client's request names epoch %d", ErrBody, r.Epoch)
 }
 
 // tooLarge is the error of an answer that does not fit. A write has been done nevertheless.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"bigset"
-	"bigset/clock"
 	"bigset/keyscheme"
 	"bigset/readcore"
 	"bigset/server/coord"
@@ -52,22 +51,32 @@ const triesMax = 8
 // there; repeat says whether it may be repeated. If an earlier try may have done something, an error is a *door.UnknownError, whatever the
 // last try says.
 func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live) (T, error)) (r T, err error) {
+	l, err := b.ready()
+	if err == nil {
+		r, err = f(l)
+	}
+	return tried(ctx, b, l, r, err, repeat, f)
+}
+
+// tried is again after the first try, with its routes and results. Without routes there was no try.
+func tried[T any](ctx context.Context, b *Backend, l *live, r T, err error, repeat func(err error) bool, f func(l *live) (T, error)) (T, error) {
 	var begun error // of the first try that may have done something
-	for range triesMax {
-		var l *live
-		if l, err = b.ready(); err != nil {
-			break
-		}
-		if r, err = f(l); err == nil || !errors.Is(err, peer.ErrNotMine) || !repeat(err) {
-			break
-		}
+	for try := 1; try < triesMax && refusedEpoch(l, err) && repeat(err); try++ {
 		if begun == nil && errors.Is(err, coord.ErrUnknown) {
 			begun = err
 		}
 		b.m.membership.Wake()
 		b.m.await(ctx, l)
+		if l, err = b.ready(); err == nil {
+			r, err = f(l)
+		}
 	}
 	return r, failureSince(begun, err)
+}
+
+// refusedEpoch reports whether members have refused a try because they are at another epoch than its routes.
+func refusedEpoch(l *live, err error) bool {
+	return l != nil && err != nil && errors.Is(err, peer.ErrNotMine)
 }
 
 // failureSince is failure for the last try of an operation. begun is the error of an earlier try that may have done something, or nil. An
@@ -138,49 +147,6 @@ func (b *Backend) change(l *live, q door.Quorum) (coord.Quorum, error) {
 		q.DW = door.NotDurable
 	}
 	return b.quorum(l, q, 0)
-}
-
-// Write implements door.Backend.
-func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
-	retry := w.Retry
-	repeat := func(err error) bool {
-		begun := errors.Is(err, coord.ErrUnknown)
-		retry = retry || begun
-		return !begun || len(w.Request) > 0
-	}
-	out, err := again(ctx, b, repeat, func(l *live) (door.Written, error) {
-		q, err := b.change(l, w.Quorum)
-		if err != nil {
-			return door.Written{}, err
-		}
-		tokens := l.tokens(w.Set)
-		ops, err := w.Opened(tokens)
-		if err != nil {
-			return door.Written{}, err
-		}
-		r, err := b.m.co.Write(ctx, coord.Write{Set: w.Set, Ops: ops, Policy: w.Policy, Request: w.Request, Retry: retry, Quorum: q})
-		if err != nil {
-			return door.Written{}, err
-		}
-		out := door.Written{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
-		if w.Changes {
-			out.Changed = door.ChangesOf(&r.Result)
-		}
-		if !w.Contexts {
-			return out, nil
-		}
-		out.Contexts = make([]door.Token, len(ops))
-		for i, d := range r.Dots {
-			if d == (clock.Dot{}) {
-				continue
-			}
-			if out.Contexts[i], err = tokens.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
-				return door.Written{}, &door.UnknownError{Acked: r.Acked, Durable: r.Durable, Err: err}
-			}
-		}
-		return out, nil
-	})
-	return out, door.Retried(w.Retry, err)
 }
 
 // Subset implements door.Backend.

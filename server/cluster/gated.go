@@ -21,8 +21,9 @@ type gated struct {
 }
 
 var (
-	_ peer.Replica   = (*gated)(nil)
-	_ peer.SlicesNow = (*gated)(nil)
+	_ peer.Replica    = (*gated)(nil)
+	_ peer.SlicesNow  = (*gated)(nil)
+	_ peer.ManyWrites = (*gated)(nil)
 )
 
 // change runs f inside the gate; f changes the replica.
@@ -72,6 +73,11 @@ func (g *gated) Member() peer.Member { return g.to.Member() }
 
 func (g *gated) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
 	return change(g, func() (bigset.Result, peer.Member, error) { return g.to.Write(ctx, set, ops, o) })
+}
+
+// WriteMany implements peer.ManyWrites.
+func (g *gated) WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
+	return change(g, func() ([]bigset.WriteOutcome, peer.Member, error) { return g.to.WriteMany(ctx, set, all) })
 }
 
 func (g *gated) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {

@@ -33,6 +33,7 @@ import (
 type Local interface {
 	remote.Local
 	peer.SlicesNow
+	peer.ManyWrites
 	transfer.Receiver
 	transfer.RequestReceiver
 	// SetStates sets whether the replica answers reads of sets and of filters.

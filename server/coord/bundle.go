@@ -27,13 +27,20 @@ type bundle struct {
 
 // bundled is one delta of a bundle.
 type bundled struct {
-	delivery
-	answered func(error)
-	late     *lateSends
+	o    *setOperation
+	size int64
+}
+
+// answered reports the outcome of a delta.
+func (b *bundle) answered(i int, err error) { b.sends[i].o.ack(b.to.Member().Node, err) }
+
+// alone returns the delivery of a delta by itself.
+func (b *bundle) alone(i int) (d delivery, answered func(error)) {
+	return deltaTo(b.to, b.deltas[i], b.durability), func(err error) { b.answered(i, err) }
 }
 
 // bundle puts a delta into the bundle of its replica, which leaves when the group is complete. It reports false where the delta is to be sent by itself.
-func (c *Coordinator) bundle(g *bigset.Group, from peer.Member, to peer.Replica, d bigset.Delta, durability bigset.Durability, answered func(error), late *lateSends) bool {
+func (c *Coordinator) bundle(g *bigset.Group, o *setOperation, from peer.Member, to peer.Replica, d bigset.Delta) bool {
 	if _, ok := to.(peer.ManyDeltas); g == nil || !ok {
 		return false
 	}
@@ -45,8 +52,8 @@ func (c *Coordinator) bundle(g *bigset.Group, from peer.Member, to peer.Replica,
 	if !ok || all.c != c {
 		return false
 	}
-	b := all.of(to, from, durability, len(d.Items))
-	one := bundled{deltaTo(to, d, durability), answered, late}
+	b := all.of(to, from, o.durability(), len(d.Items))
+	one := bundled{o, sizeOf(&d)}
 	b.deltas, b.sends, b.bytes, b.items = append(b.deltas, d), append(b.sends, one), b.bytes+one.size, b.items+len(d.Items)
 	return true
 }
@@ -70,8 +77,8 @@ func (all *bundles) send() {
 			continue
 		}
 		for i := range b.sends {
-			one := &b.sends[i]
-			one.late.add(all.c.send(b.from, one.delivery, one.answered))
+			d, answered := b.alone(i)
+			b.sends[i].o.late.add(all.c.send(b.from, d, answered))
 		}
 	}
 }
@@ -115,8 +122,8 @@ func (c *Coordinator) sendBundleNow(b *bundle) bool {
 func (c *Coordinator) bundleEnded(b *bundle, each []error, err error) {
 	if errors.Is(err, peer.ErrOneByOne) || peer.Refused(err) {
 		for i := range b.sends {
-			one := &b.sends[i]
-			c.sendTaken(b.from, one.delivery, one.answered)
+			d, answered := b.alone(i)
+			c.sendTaken(b.from, d, answered)
 		}
 		return
 	}
@@ -130,10 +137,10 @@ func (c *Coordinator) gaveBundle(b *bundle, each []error) {
 	var lost []lostMessage
 	for i, err := range each {
 		if err == nil {
-			b.sends[i].answered(nil)
+			b.answered(i, nil)
 			continue
 		}
-		lost = append(lost, lostMessage{b.sends[i].what, err})
+		lost = append(lost, lostMessage{peer.Delta(b.deltas[i]), err})
 	}
 	if len(lost) == 0 {
 		return
@@ -141,7 +148,7 @@ func (c *Coordinator) gaveBundle(b *bundle, each []error) {
 	c.missedAll(b.from, node, b.deltas[0].Set, lost)
 	for i, err := range each {
 		if err != nil {
-			b.sends[i].answered(err)
+			b.answered(i, err)
 		}
 	}
 }

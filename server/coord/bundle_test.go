@@ -133,6 +133,7 @@ type bundleCase struct {
 	missed string // events of the other replica, sorted
 	hints  int
 	held   bool // the write of the bad element can't end before the others have: by itself, or for its hint
+	many   bool // the writers come together: WriteMany
 }
 
 // bundleWriters is how many writers share a sync.
@@ -152,10 +153,14 @@ func TestBundles(t *testing.T) {
 		{how: "undecodable", bad: coord.ErrUnknown, missed: "refused", held: true},
 		{how: "older", held: true},
 	} {
-		t.Run(c.how, func(t *testing.T) {
-			t.Parallel()
-			c.run(t)
-		})
+		for _, many := range []bool{false, true} {
+			c := c
+			c.many = many
+			t.Run(fmt.Sprintf("%s/%v", c.how, many), func(t *testing.T) {
+				t.Parallel()
+				c.run(t)
+			})
+		}
 	}
 }
 
@@ -185,15 +190,24 @@ func (c *bundleCase) run(t *testing.T) {
 	}
 	var wg, last sync.WaitGroup
 	errs := make([]error, writers)
+	var calls []coord.WriteCall
 	for i := range writers {
 		element, ended := fmt.Appendf(nil, "e%02d", i), &wg
 		if i == writers/2 {
 			element, ended = bad, &last
 		}
-		ended.Go(func() {
-			_, errs[i] = co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: element}}})
-		})
+		w := coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: element}}}
+		if !c.many {
+			ended.Go(func() { _, errs[i] = co.Write(ctx, w) })
+			continue
+		}
+		ended.Add(1)
+		calls = append(calls, coord.WriteCall{Context: ctx, Write: w, Done: func(_ coord.Result, err error) {
+			errs[i] = err
+			ended.Done()
+		}})
 	}
+	co.WriteMany(calls)
 	wg.Wait()
 	if to.held != nil {
 		close(to.held)
@@ -251,6 +265,10 @@ func (c *bundleCase) replicas(t *testing.T) (to *manySender, list []peer.Replica
 		rep, err := local.New(fmt.Sprintf("node%d", i), store, peer.Normal)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if i == 0 && c.many {
+			list = append(list, rep)
+			continue
 		}
 		if i == 0 {
 			list = append(list, &together{Replica: rep, told: make(chan struct{})})

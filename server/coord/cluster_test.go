@@ -152,6 +152,32 @@ func (h *atHand) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigse
 	return r, m, err
 }
 
+func (h *atHand) WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
+	if h.down {
+		return nil, h.Member(), peer.ErrUnavailable
+	}
+	out, m, err := h.Replica.WriteMany(ctx, set, all)
+	for i := range out {
+		if out[i].Err == nil && !out[i].Delta.Empty() {
+			h.c.minted = append(h.c.minted, out[i].Delta)
+		}
+	}
+	if h.disk == nil || err != nil {
+		return out, m, err
+	}
+	if failed := h.disk(); failed != nil {
+		for i := range out {
+			out[i].Err = errors.Join(out[i].Err, failed)
+		}
+	}
+	return out, m, nil
+}
+
+// WriteMany does nothing: the replica of a link is in another process.
+func (l *link) WriteMany(context.Context, []byte, []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
+	return nil, l.Member(), peer.ErrUnavailable
+}
+
 // placeAtHand is place where one of the replicas, the first to be asked, is the coordinator's own.
 func (c *cluster) placeAtHand(own int, disk func() error) func([]byte) coord.Placement[peer.Replica] {
 	h := &atHand{c.links[own], disk}

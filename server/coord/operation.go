@@ -13,8 +13,9 @@ type operation struct {
 	name    []byte // of the set or the filter
 	q       Quorum
 	lists   [][]string // of nodes, each of which must reach the quorum by itself; nil if there is only one
-	settled Signal
-	// count counts another replica's acknowledgement in the result; the default is countOne. It is called with mu held.
+	settled Signal     // for a caller that waits; nil if reports is set
+	reports *reports   // for a caller that does not wait
+	// count counts another replica's acknowledgement in the result; nil means countOne. It is called with mu held.
 	count func(node string)
 	left  bool // its task has ended; under the coordinator's lock
 
@@ -31,9 +32,16 @@ type operation struct {
 }
 
 func (c *Coordinator) newOperation(name []byte, q Quorum, lists [][]string) *operation {
-	o := &operation{c: c, name: name, q: q, lists: lists, settled: c.run.NewSignal()}
-	o.count = o.countOne
-	return o
+	return &operation{c: c, name: name, q: q, lists: lists, settled: c.run.NewSignal()}
+}
+
+// settle records that the outcome of the operation is known.
+func (o *operation) settle() {
+	if o.reports != nil {
+		o.answer(nil)
+		return
+	}
+	o.settled.Set()
 }
 
 // await runs f in the background and returns the outcome of the operation when it is known, or when the time is up. The context of f ends
@@ -63,6 +71,11 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 	} else {
 		end()
 	}
+	return o.outcome(waited)
+}
+
+// outcome returns the results of the operation for its caller. waited is why the caller does not wait any longer, or nil. It is called with mu held.
+func (o *operation) outcome(waited error) (Result, error) {
 	switch {
 	case o.over:
 		return o.result, o.err
@@ -103,7 +116,7 @@ func (o *operation) finish(over bool, err error) {
 	o.mu.Lock()
 	o.over, o.err = over, errors.Join(o.err, err)
 	o.mu.Unlock()
-	o.settled.Set()
+	o.settle()
 }
 
 // ack counts one replica's answer.
@@ -113,13 +126,22 @@ func (o *operation) ack(node string, err error) {
 	if err != nil {
 		o.err = errors.Join(o.err, fmt.Errorf("%s: %w", node, err))
 	} else {
-		o.count(node)
+		o.counts(node)
 	}
 	done := o.reached() || o.answered == o.sent
 	o.mu.Unlock()
 	if done {
-		o.settled.Set()
+		o.settle()
 	}
+}
+
+// counts counts a replica's acknowledgement. It is called with mu held.
+func (o *operation) counts(node string) {
+	if o.count != nil {
+		o.count(node)
+		return
+	}
+	o.countOne(node)
 }
 
 // countOne counts one replica.

@@ -30,15 +30,17 @@ type schedule struct {
 
 	requests int
 	tally    *tally
+	together bool // writes go to the coordinators together, where they meet
+	doors    [2][]coord.WriteCall
 }
 
 // tally counts what schedules have met.
-type tally struct{ ok, unknown, noQuorum, hinted, orphans, behind, retried, elsewhere, lateDisks int }
+type tally struct{ ok, unknown, noQuorum, hinted, orphans, behind, retried, elsewhere, lateDisks, together int }
 
 func runSchedule(t *testing.T, seed uint64, total *tally) {
 	s := newSched(seed)
 	s.Hurry = []int{0, 30, 100}[s.rng.IntN(3)]
-	sc := &schedule{cluster: newCluster(t, s, 3), t: t, tally: total}
+	sc := &schedule{cluster: newCluster(t, s, 3), t: t, tally: total, together: seed%2 == 0}
 	faults := []string{"lost", "mute", "twice", "down"}
 	s.rng.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 	faults = faults[:s.rng.IntN(len(faults)+1)]
@@ -110,7 +112,8 @@ func (sc *schedule) step() {
 	rng := sc.s.rng
 	element := string(rune('a' + rng.IntN(3)))
 	w := coord.Write{Set: set, Ops: add(element), Quorum: coord.Quorum{W: 1 + rng.IntN(3), DW: 1 + rng.IntN(3)}}
-	co := sc.cos[rng.IntN(2)]
+	at := rng.IntN(2)
+	co := sc.cos[at]
 	switch rng.IntN(8) {
 	case 0, 1, 2:
 		w.Ops[0].Kind = keyscheme.OpRemove
@@ -138,13 +141,13 @@ func (sc *schedule) step() {
 		sc.requests++
 		w.Request = fmt.Append(nil, "request ", sc.requests)
 	}
-	r, err := co.Write(ctx, w)
+	r, err := sc.write(at, w)
 	sc.judge(r, err, w.Quorum)
 	for try := 0; try < 2 && errors.Is(err, coord.ErrUnknown) && w.Request != nil; try++ {
 		sc.tally.retried++
 		before := r.Dots
 		w.Retry = true
-		r, err = sc.cos[rng.IntN(2)].Write(ctx, w)
+		r, err = sc.write(rng.IntN(2), w)
 		sc.judge(r, err, w.Quorum)
 		if err == nil && before != nil && !slices.Equal(r.Dots, before) {
 			sc.tally.elsewhere++
@@ -153,6 +156,35 @@ func (sc *schedule) step() {
 	if err == nil && r.Dots[0] != (clock.Dot{}) && w.Ops[0].Kind == keyscheme.OpAdd {
 		sc.seen, sc.names = append(sc.seen, bigset.Saw(r.Dots[0])), append(sc.names, string(w.Ops[0].Element))
 	}
+}
+
+// write gives a write to a coordinator: by itself or, in some schedules, together with those that come to the same one within some milliseconds.
+func (sc *schedule) write(at int, w coord.Write) (r coord.Result, err error) {
+	if !sc.together {
+		return sc.cos[at].Write(ctx, w)
+	}
+	answered, n := sc.s.NewSignal(), 0
+	sc.doors[at] = append(sc.doors[at], coord.WriteCall{Context: ctx, Write: w, Done: func(result coord.Result, failed error) {
+		if r, err, n = result, failed, n+1; n > 1 {
+			sc.t.Error("a write was answered twice")
+		}
+		answered.Set()
+	}})
+	if len(sc.doors[at]) == 1 {
+		sc.s.Go(func() {
+			sc.s.Sleep(30 * time.Millisecond)
+			all := sc.doors[at]
+			sc.doors[at] = nil
+			if len(all) > 1 {
+				sc.tally.together++
+			}
+			sc.cos[at].WriteMany(all)
+		})
+	}
+	if waited := answered.Wait(ctx); waited != nil {
+		sc.t.Error(waited)
+	}
+	return r, err
 }
 
 // judge looks at an answer.
@@ -212,7 +244,7 @@ func TestSchedules(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runSchedule(t, seed, &total) })
 	}
 	t.Logf("%+v", total)
-	if n > 100 && (total.ok < 500 || total.unknown < 50 || total.hinted < 50 || total.noQuorum < 5 || total.lateDisks < 20) {
+	if n > 100 && (total.ok < 500 || total.unknown < 50 || total.hinted < 50 || total.noQuorum < 5 || total.lateDisks < 20 || total.together < 20) {
 		t.Errorf("schedules met too little: %+v", total)
 	}
 }

@@ -46,29 +46,38 @@ type Result struct {
 //
 // Removing an element that the replica does not have is no event, and guarantees nothing: give the context of what was seen.
 func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
-	q, l, err := c.plan(w.Set, w.Quorum)
+	q, l, err := c.planWrite(&w)
 	if err != nil {
 		return Result{}, err
-	}
-	if len(w.Request) > peer.RequestBytesMax {
-		return Result{}, fmt.Errorf("%w: request id of %d bytes, at most %d", ErrRequest, len(w.Request), peer.RequestBytesMax)
-	}
-	if w.Retry && len(w.Request) == 0 {
-		return Result{}, fmt.Errorf("%w: a retry without a request id", ErrRequest)
-	}
-	if short, of := l.short(q.W); of > 0 {
-		return Result{}, &QuorumError{Set: w.Set, Answered: short, Of: of}
-	}
-	if n := frameBytes(w); n > peer.FrameBytesMax {
-		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
 	}
 	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, perhaps after the caller has returned
 	o := &setOperation{operation: c.newOperation(w.Set, q, l.lists), at: l}
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
 }
 
+// planWrite checks a write, and returns its quorum and the replicas that take part in it.
+func (c *Coordinator) planWrite(w *Write) (Quorum, placed[peer.Replica], error) {
+	q, l, err := c.plan(w.Set, w.Quorum)
+	if err != nil {
+		return q, l, err
+	}
+	if len(w.Request) > peer.RequestBytesMax {
+		return q, l, fmt.Errorf("%w: request id of %d bytes, at most %d", ErrRequest, len(w.Request), peer.RequestBytesMax)
+	}
+	if w.Retry && len(w.Request) == 0 {
+		return q, l, fmt.Errorf("%w: a retry without a request id", ErrRequest)
+	}
+	if short, of := l.short(q.W); of > 0 {
+		return q, l, &QuorumError{Set: w.Set, Answered: short, Of: of}
+	}
+	if n := frameBytes(w); n > peer.FrameBytesMax {
+		return q, l, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
+	}
+	return q, l, nil
+}
+
 // frameBytes returns the approximate size of the frame of a write's delta, with the given contexts.
-func frameBytes(w Write) int {
+func frameBytes(w *Write) int {
 	n := len(w.Set) + itemBytes*len(w.Ops)
 	for i := range w.Ops {
 		n += len(w.Ops[i].Element) + (dotBytes+itemBytes)*len(w.Ops[i].Context.Dots)
@@ -103,6 +112,12 @@ func (o *setOperation) durability() bigset.Durability {
 // write lets one replica do the request, and sends the result to the others.
 func (o *setOperation) write(ctx context.Context, w Write) {
 	r, by, err := o.mint(ctx, w)
+	o.minted(r, by, err)
+	o.late.do()
+}
+
+// minted goes on with what a replica has done, or why none has done it. The caller runs o.late.
+func (o *setOperation) minted(r bigset.Result, by peer.Replica, err error) {
 	if o.spreading {
 		o.synced(by, err)
 		return
@@ -121,7 +136,6 @@ func (o *setOperation) write(ctx context.Context, w Write) {
 	}
 	o.spread(r.Delta, by, nil)
 	o.ack(by.Member().Node, nil)
-	o.late.do()
 }
 
 // made records what a replica did.
@@ -144,9 +158,8 @@ func (o *setOperation) spread(d bigset.Delta, by peer.Replica, g *bigset.Group) 
 	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
-			answered := func(err error) { o.ack(node, err) }
-			if !o.c.bundle(g, from, rep, d, o.durability(), answered, &o.late) {
-				o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), answered))
+			if !o.c.bundle(g, o, from, rep, d) {
+				o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
 			}
 		}
 	}
@@ -160,7 +173,6 @@ func (o *setOperation) synced(by peer.Replica, err error) {
 		o.c.missed(by.Member(), &d, err)
 	}
 	o.ack(by.Member().Node, err)
-	o.late.do()
 }
 
 // mint lets the first replica that can do the request do so. An error, as long as nothing has begun, means that nothing has happened.
@@ -181,24 +193,8 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		if !o.begin() {
 			return bigset.Result{}, peer.ErrUnavailable
 		}
-		applied := func(r bigset.Result, g *bigset.Group) {
-			o.mu.Lock()
-			o.spreading = true
-			o.mu.Unlock()
-			o.made(r, rep)
-			o.spread(r.Delta, rep, g)
-		}
-		r, m, err := rep.Write(ctx, w.Set, ops, bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request, Applied: applied})
-		if err != nil {
-			err = fmt.Errorf("%s: %w", m.Node, err)
-			if o.spreading {
-				return r, err // the other replicas may do it
-			}
-			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
-				o.nothing()
-			}
-		}
-		return r, err
+		r, m, err := rep.Write(ctx, w.Set, ops, o.options(&w, rep))
+		return r, o.tried(m, err, known)
 	}
 	for _, rep := range candidates {
 		r, err := try(rep, w.Ops)
@@ -225,6 +221,33 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		return bigset.Result{}, nil, errors.Join(errs...)
 	}
 	return bigset.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
+}
+
+// options returns the options with which a replica does the request.
+func (o *setOperation) options(w *Write, rep peer.Replica) bigset.WriteOptions {
+	return bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request, Applied: func(r bigset.Result, g *bigset.Group) {
+		o.mu.Lock()
+		o.spreading = true
+		o.mu.Unlock()
+		o.made(r, rep)
+		o.spread(r.Delta, rep, g)
+	}}
+}
+
+// tried returns the error of a replica with its name, and records if it says that nothing has happened. known means that the replica may have done the request
+// before.
+func (o *setOperation) tried(m peer.Member, err error, known bool) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", m.Node, err)
+	if o.spreading {
+		return err // the other replicas may do it
+	}
+	if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
+		o.nothing()
+	}
+	return err
 }
 
 // errMaybeDone is the error for a retry that is not done.

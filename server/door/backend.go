@@ -57,6 +57,20 @@ type Beginner interface {
 	Begin(ctx context.Context, w Write) (done Written, wait func() error, err error)
 }
 
+// ManyWriter is a Backend that does writes that have come together in one go.
+type ManyWriter interface {
+	// WriteMany does what Write does for each of several independent writes. It may return before the last outcome is known.
+	WriteMany(calls []WriteCall)
+}
+
+// WriteCall is a write for a caller that does not wait in a goroutine.
+type WriteCall struct {
+	Context context.Context
+	Write   Write // the caller must not change its memory afterwards
+	// Done is called once with the results of Backend.Write, possibly before WriteMany returns. It must not wait.
+	Done func(Written, error)
+}
+
 // ChangesOf returns Written.Changed for a write.
 func ChangesOf(r *bigset.Result) []bool {
 	changed := make([]bool, len(r.Dots))

@@ -276,7 +276,7 @@ func TestUnsendableWireFrames(t *testing.T) {
 		{kept(func(r *bigset.KeptRequest) { r.ID = nil }), peer.ErrFrame},
 		{kept(func(r *bigset.KeptRequest) { r.Age = time.Microsecond }), peer.ErrFrame},
 		{kept(func(r *bigset.KeptRequest) { r.Events = nil }), peer.ErrFrame},
-		{kept(func(r *bigset.KeptRequest) { r.Events[0].Context.AddRange("A", 1, bigset.ContextDotsMax+1) }), peer.ErrFrameTooLarge},
+		{kept(func(r *bigset.KeptRequest) { r.Events[0].Context.AddRange("A", 1, bigset.DeltaDotsMax+1) }), peer.ErrFrameTooLarge},
 		{peer.AskRangeDigests{Parts: bigset.RangePartsMax + 1}, peer.ErrFrame},
 		{peer.CheckMany{Spec: slice("filter", 1, 300, slicedFilter)}, peer.ErrFrame},
 		{peer.CheckMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 8}}}, peer.ErrFrame},

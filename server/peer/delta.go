@@ -88,7 +88,7 @@ func (d *decoder) change(set []byte, most int) Delta {
 	}
 	m.Items = make([]bigset.Item, 0, n)
 	for len(m.Items) < n && d.err == nil {
-		it := bigset.Item{Kind: keyscheme.Op(d.byte()), Element: d.bytes(bigset.ElementBytesMax), Context: d.dots(bigset.ContextDotsMax)}
+		it := bigset.Item{Kind: keyscheme.Op(d.byte()), Element: d.bytes(bigset.ElementBytesMax), Context: d.dots(bigset.DeltaDotsMax)}
 		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
 			d.fail("an item that is neither add nor remove")
 		}

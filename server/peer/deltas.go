@@ -42,6 +42,12 @@ type DeltasSender interface {
 	SendDeltas(ctx context.Context, deltas []bigset.Delta, durability bigset.Durability, done func(each []error, err error)) bool
 }
 
+// ManyWrites is what a Replica in this process may also offer: several requests to one set in one call.
+type ManyWrites interface {
+	// WriteMany does requests to one set, each as Write does: whole or not at all, and with an outcome of its own. With an error of the call nothing was done.
+	WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, Member, error)
+}
+
 // Deltas are several deltas of one set in a frame: ManyDeltas.ApplyMany's arguments.
 type Deltas []bigset.Delta
 

@@ -78,7 +78,7 @@ func (e *encoder) keptRequest(r *bigset.KeptRequest) error {
 	for i := range r.Events {
 		ev := &r.Events[i]
 		n := ev.Context.Len()
-		if n > bigset.ContextDotsMax {
+		if n > bigset.DeltaDotsMax {
 			return fmt.Errorf("%w: %d dots", ErrFrameTooLarge, n)
 		}
 		e.byte(byte(ev.Op))
@@ -111,7 +111,7 @@ func (d *decoder) keptRequest() bigset.KeptRequest {
 	r.Events = make([]keyscheme.RequestItem, 0, n)
 	for len(r.Events) < n && d.err == nil {
 		ev := keyscheme.RequestItem{Op: keyscheme.Op(d.byte()), Sum: binary.BigEndian.Uint64(d.raw(requestSumBytes))}
-		dots := d.dots(bigset.ContextDotsMax)
+		dots := d.dots(bigset.DeltaDotsMax)
 		if !ascending(dots) {
 			d.fail("dots in no order")
 		}

@@ -16,6 +16,13 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	credit chan struct{} // parts that may be sent; nil for a request without a stream
+	task   Task          // for a function of ServerOptions.Together
+}
+
+// work is what a goroutine has to do: a request, or the requests of one verb that have arrived together.
+type work struct {
+	alone    *job
+	together []*Task
 }
 
 // begin starts a complete request.
@@ -37,10 +44,31 @@ func (c *serverConn) begin(id uint64, a *assembly) {
 	c.open[id] = j
 	c.mu.Unlock()
 	c.s.running.Add(1)
+	if c.s.opt.Together[j.req.Verb] == nil || j.credit != nil {
+		c.s.do(work{alone: j})
+		return
+	}
+	if len(c.arrived) > 0 && c.arrived[0].Request.Verb != j.req.Verb {
+		c.together()
+	}
+	j.task = Task{Context: j.ctx, Request: &j.req, j: j}
+	c.arrived = append(c.arrived, &j.task)
+}
+
+// together begins the requests that have arrived together.
+func (c *serverConn) together() {
+	if len(c.arrived) > 0 {
+		c.s.do(work{together: c.arrived})
+		c.arrived = nil
+	}
+}
+
+// do lets an idle goroutine do some work, or a new one.
+func (s *Server) do(w work) {
 	select {
-	case c.s.work <- j:
+	case s.work <- w:
 	default:
-		go c.s.worker(j)
+		go s.worker(w)
 	}
 }
 
@@ -48,15 +76,19 @@ func (c *serverConn) begin(id uint64, a *assembly) {
 const idleTime = 10 * time.Second
 
 // worker runs requests, one after another.
-func (s *Server) worker(j *job) {
+func (s *Server) worker(w work) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
-		j.run()
-		j = nil
+		if w.alone != nil {
+			w.alone.run()
+		} else {
+			s.runTogether(w.together)
+		}
+		w = work{}
 		idle.Reset(idleTime)
 		select {
-		case j = <-s.work:
+		case w = <-s.work:
 		case <-idle.C:
 			return
 		}
@@ -71,12 +103,7 @@ func (j *job) run() {
 	c := j.c
 	defer c.s.running.Add(-1)
 	defer j.cancel()
-	if err := j.ctx.Err(); err != nil {
-		j.end()
-		if errors.Is(err, context.DeadlineExceeded) {
-			c.refuse(j.id, refusedLate, "its time was over before it began")
-		}
-		c.give(j.bytes)
+	if j.late() {
 		return
 	}
 	var written chan struct{} // closed when the part before has been written
@@ -107,7 +134,42 @@ func (j *job) run() {
 			return fmt.Errorf("%w: verb %d answers with a stream, which was not asked for", ErrFrame, j.req.Verb)
 		}
 	}
-	last, err := c.s.opt.Handler(j.ctx, &j.req, send)
+	j.answer(c.s.opt.Handler(j.ctx, &j.req, send))
+}
+
+// runTogether runs requests of one verb that have arrived together.
+func (s *Server) runTogether(all []*Task) {
+	in := all[:0]
+	for _, t := range all {
+		if t.j.late() {
+			t.j.cancel()
+			s.running.Add(-1)
+			continue
+		}
+		in = append(in, t)
+	}
+	if len(in) > 0 {
+		s.opt.Together[in[0].Request.Verb](in)
+	}
+}
+
+// late ends a request that its caller has given up, or whose time has passed, before it began. It reports whether it has.
+func (j *job) late() bool {
+	err := j.ctx.Err()
+	if err == nil {
+		return false
+	}
+	j.end()
+	if errors.Is(err, context.DeadlineExceeded) {
+		j.c.refuse(j.id, refusedLate, "its time was over before it began")
+	}
+	j.c.give(j.bytes)
+	return true
+}
+
+// answer sends the answer of a request: the last body, or an error.
+func (j *job) answer(last []byte, err error) {
+	c := j.c
 	add := c.out.push
 	if j.end() == 0 { // otherwise more answers are likely to come before the writer's turn
 		add = c.w.send

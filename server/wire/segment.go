@@ -142,6 +142,16 @@ func (s *segments) next() (head, error) {
 	return decodeHead(s.buf[:])
 }
 
+// waits reports whether the next segment has not arrived as a whole, so that reading it may wait for the other side.
+func (s *segments) waits() bool {
+	n := int64(s.r.Buffered())
+	if n < headBytes+sumBytes {
+		return true
+	}
+	b, err := s.r.Peek(headBytes)
+	return err != nil || n < headBytes+int64(binary.LittleEndian.Uint32(b))+sumBytes
+}
+
 // into reads n bytes of the payload.
 func (s *segments) into(dst []byte) error {
 	if _, err := io.ReadFull(s.r, dst); err != nil {

@@ -17,6 +17,10 @@ type ServerOptions struct {
 	Options
 	// Handler answers requests. It has no default.
 	Handler Handler
+	// Together has functions that answer requests of some verbs in place of Handler, except requests for streams. A call gets the requests of one verb that
+	// have arrived together on a connection: one, or as many as were received at once. It is made in a goroutine of its own. Each request is admitted, bounded
+	// in time and answered by itself.
+	Together map[Verb]func([]*Task)
 	// ClientErrors encodes errors for clients; default Errors.
 	ClientErrors Errors
 	// Name is the name that the server reports.
@@ -78,7 +82,7 @@ func (o *ServerOptions) errors(r Role) Errors {
 type Server struct {
 	opt            ServerOptions
 	nodes, clients use
-	work           chan *job // to idle goroutines
+	work           chan work // to idle goroutines
 
 	mu       sync.Mutex
 	closed   bool
@@ -91,7 +95,7 @@ type Server struct {
 // NewServer returns a server.
 func NewServer(o ServerOptions) *Server {
 	o = o.withDefaults()
-	return &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan *job), conns: map[*serverConn]struct{}{}}
+	return &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), conns: map[*serverConn]struct{}{}}
 }
 
 // ServeConn answers the requests of one connection until the connection ends, and closes it. It returns why the connection was refused or

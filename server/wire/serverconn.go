@@ -25,6 +25,8 @@ type serverConn struct {
 	open    map[uint64]*job      // requests that are running
 	coming  map[uint64]*assembly // requests some of whose segments are still to come
 	drained bool
+
+	arrived []*Task // requests for one function of ServerOptions.Together that have not begun; only the reader uses it
 }
 
 // drain asks the other side to send no more requests.
@@ -40,6 +42,9 @@ func (c *serverConn) read(r *bufio.Reader) error {
 	defer c.letGo()
 	s := &segments{r: r}
 	for {
+		if len(c.arrived) > 0 && s.waits() {
+			c.together()
+		}
 		h, err := s.next()
 		if err != nil {
 			return err
@@ -76,8 +81,9 @@ func (c *serverConn) read(r *bufio.Reader) error {
 	}
 }
 
-// letGo returns the budget of incomplete requests.
+// letGo begins the requests that have arrived, and returns the budget of incomplete ones.
 func (c *serverConn) letGo() {
+	c.together()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, a := range c.coming {

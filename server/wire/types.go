@@ -122,6 +122,20 @@ type Request struct {
 // error of the handler is encoded by Errors.
 type Handler func(ctx context.Context, r *Request, send func(part []byte) error) (last []byte, err error)
 
+// Task is a request that may be answered after its handler has returned.
+type Task struct {
+	Context context.Context // that of a Handler
+	Request *Request
+	j       *job
+}
+
+// Done answers the request as a Handler that returns these results. It is called once for each task, by any goroutine, and does not wait.
+func (t *Task) Done(answer []byte, err error) {
+	t.j.answer(answer, err)
+	t.j.cancel()
+	t.j.c.s.running.Add(-1)
+}
+
 // Errors encodes errors of handlers for the wire. Decode must accept any bytes.
 type Errors interface {
 	Append(dst []byte, err error) []byte

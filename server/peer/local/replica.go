@@ -30,6 +30,7 @@ var (
 	_ peer.Replica       = (*Replica)(nil)
 	_ peer.RequestLister = (*Replica)(nil)
 	_ peer.ManyDeltas    = (*Replica)(nil)
+	_ peer.ManyWrites    = (*Replica)(nil)
 )
 
 // New returns the replica that a node keeps in a store, with a state. The state must be peer.Joining if the store may have lost
@@ -134,6 +135,18 @@ func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigs
 	}
 	r, err := l.store.Write(ctx, set, ops, o)
 	return r, l.Member(), l.outcome(err)
+}
+
+// WriteMany implements peer.ManyWrites.
+func (l *Replica) WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
+	if err := errors.Join(l.whole(), l.ready()); err != nil {
+		return nil, l.Member(), err
+	}
+	out := l.store.WriteAll(ctx, set, all)
+	for i := range out {
+		out[i].Err = l.outcome(out[i].Err)
+	}
+	return out, l.Member(), nil
 }
 
 // Knows implements peer.Replica.

@@ -1,0 +1,77 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"bigset/keyscheme"
+	"bigset/server/api"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// manyWriter answers writes of the set "no" with an error, and counts the others.
+type manyWriter struct{ writes int }
+
+func (m *manyWriter) WriteMany(calls []door.WriteCall) {
+	for i := range calls {
+		if string(calls[i].Write.Set) == "no" {
+			calls[i].Done(door.Written{}, door.ErrUnavailable)
+			continue
+		}
+		m.writes++
+		calls[i].Done(door.Written{Acked: 2}, nil)
+	}
+}
+
+// TestWrites: each of the writes that are answered together is decoded, refused and answered by itself.
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	b := &manyWriter{}
+	s := wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: api.Errors{}}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Handler: func(context.Context, *wire.Request, func([]byte) error) ([]byte, error) {
+			return nil, errors.New("not together")
+		},
+		Together: map[wire.Verb]func([]*wire.Task){api.VerbWrite: api.Writes(b)}})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	near, far := net.Pipe()
+	go func() { _ = s.ServeConn(ctx, far) }()
+	node, err := wire.NewClient(ctx, near, wire.ClientOptions{Options: wire.Options{Errors: api.Errors{}}, Role: wire.RoleNode, Name: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	body := func(set string) []byte {
+		return api.AppendWrite(nil, &door.Write{Set: []byte(set), Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}})
+	}
+	for what, tt := range map[string]struct {
+		call wire.Call
+		want error
+	}{
+		"done":    {wire.Call{Body: body("s")}, nil},
+		"refused": {wire.Call{Body: body("no")}, door.ErrUnavailable},
+		"cut":     {wire.Call{Body: body("s")[:5]}, api.ErrBody},
+		"epoch":   {wire.Call{Body: body("s"), Epoch: 7}, api.ErrBody},
+	} {
+		tt.call.Verb = api.VerbWrite
+		answer, err := node.Do(ctx, tt.call)
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", what, err, tt.want)
+		}
+		if err != nil {
+			continue
+		}
+		if w, err := api.DecodeWritten(answer); err != nil || w.Acked != 2 {
+			t.Errorf("%s: %+v, %v", what, w, err)
+		}
+	}
+	if b.writes != 1 {
+		t.Errorf("%d writes reached the backend, want 1", b.writes)
+	}
+}

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/server/coord"
+	"bigset/server/door"
+)
+
+var _ door.ManyWriter = (*Backend)(nil)
+
+// writing is a client's write, with what its last try has opened.
+type writing struct {
+	b      *Backend
+	w      door.Write
+	retry  bool // a try may have done it
+	tokens *bigset.Tokens
+	ops    []bigset.Op
+}
+
+// Write implements door.Backend.
+func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
+	x := &writing{b: b, w: w, retry: w.Retry}
+	out, err := again(ctx, b, x.repeat, func(l *live) (door.Written, error) { return x.try(ctx, l) })
+	return out, door.Retried(w.Retry, err)
+}
+
+// WriteMany implements door.ManyWriter. The first tries go to the coordinator together; what members of another epoch refuse is repeated by itself.
+func (b *Backend) WriteMany(calls []door.WriteCall) {
+	l, err := b.ready()
+	all := make([]coord.WriteCall, 0, len(calls))
+	for i := range calls {
+		call := &calls[i]
+		x := &writing{b: b, w: call.Write, retry: call.Write.Retry}
+		var w coord.Write
+		opened := err
+		if opened == nil {
+			w, opened = x.open(l)
+		}
+		if opened != nil {
+			call.Done(door.Written{}, door.Retried(x.w.Retry, failure(opened)))
+			continue
+		}
+		all = append(all, coord.WriteCall{Context: call.Context, Write: w, Done: func(r coord.Result, err error) { x.ended(l, call, r, err) }})
+	}
+	b.m.co.WriteMany(all)
+}
+
+// ended answers a call of WriteMany after its first try, or goes on with it.
+func (x *writing) ended(l *live, call *door.WriteCall, r coord.Result, err error) {
+	var out door.Written
+	if err == nil {
+		out, err = x.written(r)
+	}
+	if !refusedEpoch(l, err) {
+		call.Done(out, door.Retried(x.w.Retry, failure(err)))
+		return
+	}
+	x.b.m.run.Go(func() {
+		out, err := tried(call.Context, x.b, l, out, err, x.repeat, func(l *live) (door.Written, error) { return x.try(call.Context, l) })
+		call.Done(out, door.Retried(x.w.Retry, err))
+	})
+}
+
+// repeat reports whether the write may be repeated after an error.
+func (x *writing) repeat(err error) bool {
+	begun := errors.Is(err, coord.ErrUnknown)
+	x.retry = x.retry || begun
+	return !begun || len(x.w.Request) > 0
+}
+
+// try does the write by some routes.
+func (x *writing) try(ctx context.Context, l *live) (door.Written, error) {
+	w, err := x.open(l)
+	if err != nil {
+		return door.Written{}, err
+	}
+	r, err := x.b.m.co.Write(ctx, w)
+	if err != nil {
+		return door.Written{}, err
+	}
+	return x.written(r)
+}
+
+// open returns the write in the form for the coordinator.
+func (x *writing) open(l *live) (w coord.Write, err error) {
+	q, err := x.b.change(l, x.w.Quorum)
+	if err != nil {
+		return w, err
+	}
+	x.tokens = l.tokens(x.w.Set)
+	if x.ops, err = x.w.Opened(x.tokens); err != nil {
+		return w, err
+	}
+	return coord.Write{Set: x.w.Set, Ops: x.ops, Policy: x.w.Policy, Request: x.w.Request, Retry: x.retry, Quorum: q}, nil
+}
+
+// written returns the result for the client.
+func (x *writing) written(r coord.Result) (door.Written, error) {
+	out := door.Written{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
+	if x.w.Changes {
+		out.Changed = door.ChangesOf(&r.Result)
+	}
+	if !x.w.Contexts {
+		return out, nil
+	}
+	out.Contexts = make([]door.Token, len(x.ops))
+	for i, d := range r.Dots {
+		if d == (clock.Dot{}) {
+			continue
+		}
+		var err error
+		if out.Contexts[i], err = x.tokens.Narrow(x.ops[i].Element, []clock.Dot{d}); err != nil {
+			return door.Written{}, &door.UnknownError{Acked: r.Acked, Durable: r.Durable, Err: err}
+		}
+	}
+	return out, nil
+}
