@@ -78,6 +78,19 @@ func TestCountSets(t *testing.T) {
 	check()
 	p.dropRange(t, 0, 1<<30-1)
 	check()
+	many := slotsOf(2000)
+	for i, name := range many[1:] { // a range that ends within a part of the slots, between two sets
+		a, b := keyscheme.SetSlot([]byte(many[i])), keyscheme.SetSlot([]byte(name))
+		if a>>20 != b>>20 {
+			continue
+		}
+		p.all(t, many[i], keyscheme.OpAdd, elementNames(0, 1), bigset.NoSync)
+		p.all(t, name, keyscheme.OpAdd, elementNames(0, 1), bigset.NoSync)
+		check()
+		p.dropRange(t, a, b-1)
+		check()
+		break
+	}
 	p.close(t)
 	p.open(t)
 	p.all(t, names[35], keyscheme.OpAdd, elementNames(0, 1), bigset.NoSync)

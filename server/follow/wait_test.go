@@ -127,7 +127,7 @@ func TestWaiters(t *testing.T) {
 	}()
 	<-waits
 	ask := func() (last door.Changed, err error) {
-		for c, e := range a.k.Changes(t.Context(), s.source(), bigset.NewTokens(ring, []byte("set")), door.Changes{Set: []byte("set"), Since: a.Since(), Wait: time.Minute}) {
+		for c, e := range a.k.Changes(t.Context(), s.source(), bigset.NewTokens(ring, []byte("set")), door.Changes{Set: []byte("set"), Since: a.Since(), Wait: 300 * time.Millisecond}) {
 			last, err = c, e
 		}
 		return last, err
