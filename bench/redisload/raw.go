@@ -36,7 +36,7 @@ type raw struct {
 
 const (
 	memTableBytes = 64 << 20
-	cacheBytes    = 256 << 20
+	cacheBytes    = 64 << 20 // the default of a store
 )
 
 // key returns the key of an element. Its dot is always the same, so that it can be found by Get.
