@@ -17,7 +17,6 @@ type draws struct {
 	views   []int    // steps that show something
 
 	quorums int
-	bursts  bool // each round has writes that begin together
 }
 
 // drawScript returns the schedule of a seed.
@@ -45,19 +44,6 @@ func (d *draws) draw() {
 		if len(d.beside) > 0 {
 			d.wrong(d.beside[d.IntN(len(d.beside))])
 		}
-		if d.bursts {
-			d.burst()
-		}
-	}
-}
-
-// burst draws writes that begin together at one coordinator, and so may share a sync.
-func (d *draws) burst() {
-	args := d.change()
-	for range 2 + d.IntN(2) {
-		t := d.add(laneNemesis, "write", maps.Clone(args))
-		t.args["apart"], t.args["wait"], t.args["id"] = 1, 0, d.IntN(2)
-		t.ops = []stepOp{{verb: "add", element: d.element()}}
 	}
 }
 
@@ -78,7 +64,6 @@ func drawMembers(seed uint64) *script {
 	if shape[0] > 2 {
 		d.beside = append(d.beside, "story")
 	}
-	d.bursts = d.s.shares()
 	d.draw()
 	return d.s
 }

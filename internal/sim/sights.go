@@ -71,7 +71,7 @@ var sights = []sight{
 	{"copy-resumed", mechanism, []string{"copy resumed"}, [4]float64{200, 280, 0, 0}},
 	{"crash-lost-acknowledged", mechanism, []string{"crash lost what another replica had acknowledged"}, [4]float64{1100, 1200, 0, 0}},
 	{"create-filter", mechanism, nil, [4]float64{0, 0, 0, 1400}},
-	{"deltas-together", mechanism, []string{"deltas together"}, [4]float64{0, 0, 0, 150}},
+	{"deltas-together", mechanism, []string{"deltas together"}, [4]float64{0, 0, 0, 50}},
 	{"digests", mechanism, nil, [4]float64{0, 0, 9200, 39000}},
 	{"drop-filter", mechanism, nil, [4]float64{0, 0, 0, 93}},
 	{"epoch", mechanism, []string{"cluster: epoch"}, [4]float64{0, 0, 0, 18000}},
