@@ -76,7 +76,7 @@ func (c *cluster) write(t *step) {
 }
 
 // togetherTime is how long a door waits for more writes, in the schedules in which it does.
-const togetherTime = 20 * time.Millisecond
+const togetherTime = 200 * time.Millisecond
 
 // writeBy gives a write to a coordinator: by itself or, in each fourth schedule of members, together with those that clients send it in the same moment.
 func (c *cluster) writeBy(p *process, w coord.Write) (r coord.Result, err error) {

@@ -125,7 +125,7 @@ var sights = []sight{
 	{"stream-failover", mechanism, nil, [4]float64{490, 610, 270, 0}},
 	{"united", mechanism, []string{"cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing"}, [4]float64{0, 0, 0, 290}},
 	{"waiting", mechanism, []string{"cluster: waiting"}, [4]float64{0, 0, 0, 20000}},
-	{"writes-together", mechanism, []string{"writes together"}, [4]float64{0, 0, 0, 40}},
+	{"writes-together", mechanism, []string{"writes together"}, [4]float64{0, 0, 0, 4}},
 }
 
 // sightOf maps the names of each sight to its index.
