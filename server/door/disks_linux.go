@@ -10,9 +10,8 @@ import (
 // Clients that wait for each answer ask again right after they are answered. How to spend few syncs on many of them depends on what takes
 // longer: a sync, or the time until all of them have been answered and have asked again, clientTime for each.
 //
-//	fast disk   the loop makes a call of what has arrived, and the next ones while the disk syncs the first: the disk never waits for the
-//	            loop, nor the loop for the disk. What is applied during a sync shares the next one. A call during a sync is of a part of
-//	            all clients at least, because many small calls would take more time.
+//	fast disk   the loop makes a call of what has arrived, and the next one while the disk syncs the first: the disk never waits for the
+//	            loop, nor the loop for the disk. What is applied during a sync shares the next one.
 //	slow disk   what arrives during a sync waits for its end, and then a little for the clients that were answered by it, so that all
 //	            clients share each sync. Otherwise they would be two halves, each with a sync of its own.
 //
@@ -21,8 +20,6 @@ import (
 const (
 	// clientTime is about how long the answer to a client and its next request keep the loop and the client's machine busy.
 	clientTime = 30 * time.Microsecond
-	// holdPart is the part of all clients that a call during a sync has at least.
-	holdPart = 4
 	// On a slow disk the next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most
 	// gatherMost.
 	gatherPart = 2
@@ -36,12 +33,8 @@ type diskTime struct{ nanos atomic.Int64 }
 
 // observe counts a sync. Two that are observed at the same moment may count as one.
 func (t *diskTime) observe(d time.Duration) {
-	was := t.nanos.Load()
-	switch {
-	case d < syncLeast:
-	case was == 0:
-		t.nanos.Store(int64(d))
-	default:
+	if d >= syncLeast {
+		was := t.nanos.Load()
 		t.nanos.Store(was + (int64(d)-was)/8)
 	}
 }
@@ -58,68 +51,27 @@ type syncing struct {
 	since time.Time
 }
 
-// hold takes work of WaitsForDisk from a round if it is too little for a call during a sync: it is done with a later round, at the latest when
-// the disk has done all that it was given.
-func (l *loop) hold(round []*sock) (rest []*sock) {
-	clear(l.held)
-	l.held = l.held[:0]
-	disk := 0
-	for _, k := range round {
-		if k.c.work.Waits == WaitsForDisk {
-			disk++
-		}
-	}
-	if disk == 0 {
-		return round
-	}
-	l.mu.Lock()
-	l.crowdLocked(disk)
-	holds := len(l.syncs) > 0 && disk < l.crowd/holdPart
-	l.mu.Unlock()
-	if !holds {
-		return round
-	}
-	rest = round[:0]
-	for _, k := range round {
-		if k.c.work.Waits == WaitsForDisk {
-			l.held = append(l.held, k)
-		} else {
-			rest = append(rest, k)
-		}
-	}
-	clear(round[len(rest):])
-	return rest
-}
-
-// released reports whether there is held work that the disk is free for.
-func (l *loop) released() bool {
-	if len(l.held) == 0 {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.syncs) == 0
-}
-
-// mayBegin reports whether the loop's goroutine may make a call of WaitsForDisk itself.
-func (l *loop) mayBegin(b []*sock) bool {
+// mayBegin reports whether the loop's goroutine may make a call of WaitsForDisk itself, in a round that has such work of a number of clients.
+func (l *loop) mayBegin(b []*sock, clients int) bool {
 	pieces := 0
 	for _, k := range b {
 		pieces += k.c.work.Pieces
 	}
+	if pieces > lendPieces {
+		return false
+	}
 	w := &b[0].c.work
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return pieces <= lendPieces && l.calls[callOf{w.Kind, string(w.Set)}] == nil && l.disk.fastFor(l.crowd)
+	return l.calls[callOf{w.Kind, string(w.Set)}] == nil && l.disk.fastFor(clients+l.syncingLocked())
 }
 
-// crowdLocked notes how many clients make changes: the most that did at one moment lately. more is how many do besides those that wait for
-// the disk.
-func (l *loop) crowdLocked(more int) {
+// syncingLocked returns how many connections wait for the disk.
+func (l *loop) syncingLocked() (n int) {
 	for i := range l.syncs {
-		more += len(l.syncs[i].list)
+		n += len(l.syncs[i].list)
 	}
-	l.crowd = max(more, l.crowd-1)
+	return n
 }
 
 // awaitDisk makes connections continue when the disk has what they wait for.
@@ -220,10 +172,9 @@ func (l *loop) callOnce(b []*sock) (pause time.Duration) {
 		return 0
 	}
 	l.mu.Lock()
-	l.crowdLocked(len(b))
-	fast := l.disk.fastFor(l.crowd)
+	clients := len(b) + l.syncingLocked()
 	l.mu.Unlock()
-	if fast {
+	if l.disk.fastFor(clients) {
 		l.awaitDisk(b, wait)
 		return 0
 	}

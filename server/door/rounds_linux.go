@@ -51,17 +51,23 @@ func (k *sock) defers() {
 // together does the work of a round: work that rarely waits at once, all other outside the loop. It reports false if the goroutine no
 // longer belongs to the loop.
 func (l *loop) together() (kept bool) {
-	round, slow := l.hold(append(l.round, l.held...)), l.isSlow()
+	round := l.round
 	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
 	slices.SortStableFunc(round, func(a, b *sock) int {
 		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
 	})
+	slow, disk := l.isSlow(), 0
+	for _, k := range round {
+		if k.c.work.Waits == WaitsForDisk {
+			disk++
+		}
+	}
 	now := round[:0]
 	for rest := round; len(rest) > 0; {
 		b := rest[:callLen(rest)]
 		rest = rest[len(b):]
 		switch w := b[0].c.work.Waits; {
-		case w == WaitsForDisk && (slow || !l.mayBegin(b)):
+		case w == WaitsForDisk && (slow || !l.mayBegin(b, disk)):
 			l.queue(b)
 		case w == WaitsForNodes:
 			go l.beside(slices.Clone(b))

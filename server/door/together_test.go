@@ -187,10 +187,10 @@ func TestBegins(t *testing.T) {
 			conns[i] = r.dial()
 			send(t, conns[i], fmt.Sprintf("-\n%c%d\n-\n", 'U'+i%3, i))
 		}
-		eventually(t, "all but few, which are too little for a call, begin during the first sync", func() bool {
+		eventually(t, "all is begun during the first sync", func() bool {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			return len(strings.Fields(strings.Join(o.calls, " "))) >= clients-clients/holdPart
+			return len(strings.Fields(strings.Join(o.calls, " "))) == clients
 		})
 		conns[0].SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 		if n, _ := conns[0].Read(make([]byte, 9)); n > 0 {
