@@ -39,14 +39,11 @@ type loop struct {
 	asleep bool            // the loop must be woken
 	ended  bool
 	calls  map[callOf]*callQueue // work waiting for a call of WaitsForDisk while another call is in progress
-	syncs  []syncing             // calls that wait for the disk, in their order
-	synced bool                  // a goroutine waits for them
 
 	lent     atomic.Uint64 // number of the current call of the loop's goroutine; 0 means none
 	usual    atomic.Int64  // usual maximum duration of the call, in nanoseconds
 	slow     atomic.Int64  // until then work of WaitsRarely is done outside the loop, in nanoseconds since 1970; 0 means inside
 	watching atomic.Bool
-	disk     diskTime
 
 	// Used only by the goroutine that runs the loop.
 	events [eventsMax]syscall.EpollEvent
