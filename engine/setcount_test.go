@@ -91,6 +91,10 @@ func TestCountSets(t *testing.T) {
 		check()
 		p.dropRange(t, a, b-1)
 		check()
+		p.all(t, many[i], keyscheme.OpAdd, elementNames(0, 1), bigset.NoSync)
+		check()
+		p.dropRange(t, b, b|(1<<20-1)) // and one that begins within a part
+		check()
 		break
 	}
 	p.close(t)
