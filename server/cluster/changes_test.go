@@ -14,6 +14,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/door"
 	"bigset/server/peer"
+	"bigset/server/wire"
 )
 
 // changes asks a member what has happened since a follower was told last, and has it take the answer. It returns the resets and the names of what was removed.
@@ -173,7 +174,20 @@ func TestChangesWait(t *testing.T) {
 // follower gets everything, and is told so.
 func TestLongPositions(t *testing.T) {
 	t.Parallel()
-	w := startTrio(t)
+	w, hangs := newTrio(t, 3), &atomic.Bool{}
+	w.start(0)
+	w.start(1)
+	w.around = func(h wire.Handler) wire.Handler {
+		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if r.Verb == verbPosition && hangs.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return h(ctx, r, send)
+		}
+	}
+	w.start(2)
+	until(t, "birth", w.listed)
 	for i := range 3 {
 		w.procs[i].member.followers.TokenBytes = 1
 	}
@@ -191,7 +205,13 @@ func TestLongPositions(t *testing.T) {
 		}
 		w.procs[i].same(t, &f)
 	}
+	hangs.Store(true)
+	begin := time.Now()
 	w.procs[1].changes(t, &f, door.Changes{})
+	if took := time.Since(begin); took > roundTime*3/4 {
+		t.Errorf("the member that keeps the position has answered, and the answer came after %v", took)
+	}
+	hangs.Store(false)
 	if resets, _, _ := w.procs[2].changes(t, &again, door.Changes{}); len(resets) > 0 {
 		t.Errorf("the answer was lost, and the member asked the others: resets %v", resets)
 	}
