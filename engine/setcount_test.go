@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +91,10 @@ func TestCountSets(t *testing.T) {
 		check()
 		p.dropRange(t, a, b-1)
 		check()
+		p.all(t, many[i], keyscheme.OpAdd, elementNames(0, 1), bigset.NoSync)
+		check()
+		p.dropRange(t, b, b|(1<<20-1)) // and one that begins within a part
+		check()
 		break
 	}
 	p.close(t)
@@ -154,5 +160,75 @@ func TestCountSetsWaits(t *testing.T) {
 	leave = p.store.InsideGate() // the second one reads nothing
 	p.checkCount(t)
 	leave()
+	p.close(t)
+}
+
+// TestCountSetsGoesOn: a count that is cut goes on where it was, what is dropped during a count is not counted, and others wait for the
+// one that counts.
+func TestCountSetsGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	var read atomic.Int64 // sets since it was set to 0
+	during := func(int64) {}
+	p.opt.CountApart = func([]byte) bool {
+		during(read.Add(1))
+		return true
+	}
+	p.open(t)
+	names := slotsOf(40)
+	for _, name := range names {
+		p.all(t, name, keyscheme.OpAdd, elementNames(0, 1), bigset.NoSync)
+	}
+	first := func(at int64, f func()) {
+		read.Store(0)
+		during = func(n int64) {
+			if n == at {
+				f()
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(bg)
+	first(20, cancel)
+	if _, err := p.store.CountSets(ctx, 0, keyscheme.SlotMax); !errors.Is(err, context.Canceled) {
+		t.Errorf("a count that is cut: %v", err)
+	}
+	for _, i := range []int{0, 30} {
+		p.all(t, names[i], keyscheme.OpRemove, elementNames(0, 1), bigset.NoSync)
+	}
+	read.Store(0)
+	n, err := p.store.CountSets(bg, 0, keyscheme.SlotMax)
+	if err != nil || n.Sets != 38 || n.Apart != 38 || read.Load() > 25 {
+		t.Errorf("%+v are counted after a cut, %d of them once more, %v", n, read.Load(), err)
+	}
+
+	slot := func(i int) keyscheme.Slot { return keyscheme.SetSlot([]byte(names[i])) }
+	for i, r := range [][2]keyscheme.Slot{{slot(5) >> 20 << 20, slot(8) | (1<<20 - 1)}, {slot(15), slot(18)}} { // whole parts, and not
+		p.close(t)
+		p.open(t)
+		first(int64(3+8*i), func() { p.dropRange(t, r[0], r[1]) })
+		p.checkCount(t)
+		p.checkCount(t)
+	}
+
+	p.close(t)
+	p.open(t)
+	second := make(chan error, 1)
+	first(1, func() {
+		ctx, cancel := context.WithTimeout(bg, 5*time.Millisecond)
+		defer cancel()
+		if _, err := p.store.CountSets(ctx, 0, keyscheme.SlotMax); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("beside another count: %v", err)
+		}
+		go func() {
+			_, err := p.store.CountSets(bg, 0, keyscheme.SlotMax)
+			second <- err
+		}()
+	})
+	n, err = p.store.CountSets(bg, 0, keyscheme.SlotMax)
+	must(t, err, "count")
+	must(t, <-second, "count after another")
+	if read.Load() != int64(n.Sets) || n.Sets == 0 {
+		t.Errorf("two counts of %d sets have read %d", n.Sets, read.Load())
+	}
 	p.close(t)
 }

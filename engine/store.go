@@ -60,6 +60,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	}
 	s := &Store{opt: opt, limits: defaultRecordLimits, filters: filters.New(), eventDotsMax: bigset.DeltaDotsMax}
 	s.sets.init(s)
+	s.setCounts.turn = make(chan struct{}, 1)
 	if err := s.open(dir); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, lsm.DiskError(err))
 	}

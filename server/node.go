@@ -182,6 +182,12 @@ func (n *Node) closeAdmin() error {
 	return errors.Join(errs...)
 }
 
+// noKey reports whether a name of a set is no key of redis.
+func noKey(name []byte) bool {
+	_, ok := setname.Key(name)
+	return !ok
+}
+
 func (n *Node) openStore() (*engine.Store, error) {
 	var o engine.Options
 	if n.config.Store != nil {
@@ -189,7 +195,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 	}
 	o.FilterDurability, o.FilterCacheBytes, o.Logger = n.config.durability(), int64(n.config.FilterCache), n.log
 	o.FilterLimits = n.config.filterLimits()
-	o.CountApart = func(name []byte) bool { _, ok := setname.Key(name); return !ok }
+	o.CountApart = noKey
 	s, err := engine.Open(n.config.DataDir, &o)
 	if errors.Is(err, engine.ErrFormat) {
 		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {

@@ -15,6 +15,7 @@ import (
 	"bigset/server/coord"
 	"bigset/server/door"
 	"bigset/server/follow"
+	"bigset/server/peer"
 )
 
 // Changes implements door.Backend: what R replicas know together. Names of what was removed are those that the replica of this member knows.
@@ -110,10 +111,7 @@ func (b *Backend) changed(ctx context.Context, set []byte, q coord.Quorum, was *
 	sum := func() ([]byte, error) {
 		return again(ctx, b, always, func(*live) ([]byte, error) { return b.m.co.Sum(ctx, set, q) })
 	}
-	here, err := b.awaitHere(ctx, set) // what comes after this ends the wait
-	if err != nil {
-		return err
-	}
+	here := b.awaitHere(ctx, set) // what comes after this ends the wait
 	first, err := sum()
 	if err != nil {
 		return err
@@ -143,15 +141,17 @@ func (b *Backend) changed(ctx context.Context, set []byte, q coord.Quorum, was *
 	}
 }
 
-// awaitHere returns a channel that is closed when the replica of this member knows something new of a set; nil if this member does not hold
-// the set. The wait ends with ctx.
-func (b *Backend) awaitHere(ctx context.Context, set []byte) (<-chan struct{}, error) {
-	if l := b.m.live.Load(); l == nil || !slices.Contains(l.holders(keyscheme.SetSlot(set)), l.self) {
-		return nil, nil
+// awaitHere returns a channel that is closed when the replica of this member knows something new of a set. It returns nil if this member
+// does not hold the set, is being filled, since each step of that is something new, or can't read the set, which the others may. The wait
+// ends with ctx.
+func (b *Backend) awaitHere(ctx context.Context, set []byte) <-chan struct{} {
+	l := b.m.live.Load()
+	if l == nil || !slices.Contains(l.holders(keyscheme.SetSlot(set)), l.self) || b.m.local.Member().State != peer.Normal {
+		return nil
 	}
 	was, _, err := b.m.local.State(ctx, set)
 	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
-		return nil, err
+		return nil
 	}
 	here := make(chan struct{})
 	go func() {
@@ -159,5 +159,5 @@ func (b *Backend) awaitHere(ctx context.Context, set []byte) (<-chan struct{}, e
 			close(here)
 		}
 	}()
-	return here, nil
+	return here
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"bigset"
 	"bigset/keyscheme"
 	"bigset/server/door"
+	"bigset/server/peer"
+	"bigset/server/wire"
 )
 
 // changes asks a member what has happened since a follower was told last, and has it take the answer. It returns the resets and the names of what was removed.
@@ -101,10 +104,29 @@ func TestChangesOfThree(t *testing.T) {
 	w.procs[2].same(t, &f)
 }
 
-// TestChangesWait: an answer waits for something to tell, and not longer than it is to.
+// unread is a replica that, from a moment on, can't read the clock of a set.
+type unread struct {
+	Local
+	now *atomic.Bool
+}
+
+func (u *unread) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	if u.now.Load() {
+		return bigset.State{}, u.Member(), fmt.Errorf("%w: the clock of %q", bigset.ErrCorrupt, set)
+	}
+	return u.Local.State(ctx, set)
+}
+
+// TestChangesWait: an answer waits for something to tell, and not longer than it is to, also at a member that can't read the set itself.
 func TestChangesWait(t *testing.T) {
 	t.Parallel()
-	w := startTrio(t)
+	w, damaged := newTrio(t, 3), &atomic.Bool{}
+	w.local = func(l Local) Local { return &unread{l, damaged} }
+	w.start(0)
+	w.local = nil
+	w.start(1)
+	w.start(2)
+	until(t, "birth", func() bool { return w.listed() && w.whole() })
 	var f door.Followed
 	w.procs[0].write(t, keyscheme.OpAdd, "a")
 	w.procs[0].changes(t, &f, door.Changes{})
@@ -113,15 +135,27 @@ func TestChangesWait(t *testing.T) {
 	if took := time.Since(begin); took < 250*time.Millisecond {
 		t.Errorf("an answer came after %v, of nothing", took)
 	}
-	go func() {
-		time.Sleep(200 * time.Millisecond)
-		_ = w.procs[1].add(t, "followed", "b")
-	}()
-	begin = time.Now()
-	w.procs[0].changes(t, &f, door.Changes{Wait: 30 * time.Second})
-	if took := time.Since(begin); took > 10*time.Second || !f.Contains("b") {
-		t.Errorf("%v, %q", took, slices.Collect(f.Elements()))
+	b, other := w.procs[0].member.Backend(), w.procs[1]
+	holds := func() bool { return b.awaitHere(t.Context(), []byte("followed")) != nil }
+	for _, name := range []string{"b", "c"} {
+		if damaged.Store(name == "c"); holds() == damaged.Load() {
+			t.Errorf("damaged: %v, and waits for what comes to its replica: %v", damaged.Load(), holds())
+		}
+		go func() {
+			time.Sleep(200 * time.Millisecond)
+			_ = other.add(t, "followed", name)
+		}()
+		begin = time.Now()
+		w.procs[0].changes(t, &f, door.Changes{Wait: 30 * time.Second})
+		if took := time.Since(begin); took > 10*time.Second || !f.Contains(name) {
+			t.Errorf("%v, %q", took, slices.Collect(f.Elements()))
+		}
 	}
+	damaged.Store(false)
+	if w.procs[0].member.local.SetStates(peer.Joining, peer.Normal); holds() {
+		t.Error("each step of a fill ends a wait")
+	}
+	w.procs[0].member.local.SetStates(peer.Normal, peer.Normal)
 	w.procs[1].stop()
 	w.procs[2].stop()
 	for _, err := range w.procs[0].member.Backend().Changes(context.Background(), door.Changes{Set: []byte("followed"), Since: f.Since(), Wait: time.Second}) {
@@ -140,7 +174,20 @@ func TestChangesWait(t *testing.T) {
 // follower gets everything, and is told so.
 func TestLongPositions(t *testing.T) {
 	t.Parallel()
-	w := startTrio(t)
+	w, hangs := newTrio(t, 3), &atomic.Bool{}
+	w.start(0)
+	w.start(1)
+	w.around = func(h wire.Handler) wire.Handler {
+		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if r.Verb == verbPosition && hangs.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return h(ctx, r, send)
+		}
+	}
+	w.start(2)
+	until(t, "birth", w.listed)
 	for i := range 3 {
 		w.procs[i].member.followers.TokenBytes = 1
 	}
@@ -158,7 +205,13 @@ func TestLongPositions(t *testing.T) {
 		}
 		w.procs[i].same(t, &f)
 	}
+	hangs.Store(true)
+	begin := time.Now()
 	w.procs[1].changes(t, &f, door.Changes{})
+	if took := time.Since(begin); took > roundTime*3/4 {
+		t.Errorf("the member that keeps the position has answered, and the answer came after %v", took)
+	}
+	hangs.Store(false)
 	if resets, _, _ := w.procs[2].changes(t, &again, door.Changes{}); len(resets) > 0 {
 		t.Errorf("the answer was lost, and the member asked the others: resets %v", resets)
 	}

@@ -11,6 +11,7 @@ import (
 	"bigset"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/door"
 	"bigset/server/peer"
 	"bigset/server/wire"
 )
@@ -20,7 +21,7 @@ import (
 const verbCountSets wire.Verb = 251
 
 // CountSets implements door.Backend. Each range is counted by one member that holds it. Sets that only other members know, for some
-// seconds, are not counted.
+// seconds, are not counted. A range whose members all run an older program, which can't count, is listed.
 func (b *Backend) CountSets(ctx context.Context) (bigset.SetCount, error) {
 	return again(ctx, b, always, func(l *live) (bigset.SetCount, error) { return b.countSets(ctx, l) })
 }
@@ -28,8 +29,8 @@ func (b *Backend) CountSets(ctx context.Context) (bigset.SetCount, error) {
 func (b *Backend) countSets(ctx context.Context, l *live) (sum bigset.SetCount, err error) {
 	failed := map[int]error{}
 	for left := l.ranges(); len(left) > 0; {
-		asked, err := l.counters(left, failed)
-		if err != nil {
+		asked, unasked := l.counters(left, failed)
+		if err := b.listSets(ctx, l, unasked, failed, &sum); err != nil {
 			return sum, err
 		}
 		left = nil
@@ -50,18 +51,39 @@ func (b *Backend) countSets(ctx context.Context, l *live) (sum bigset.SetCount, 
 	return sum, nil
 }
 
-// counters returns which member is to count which ranges: the nearest one that answers reads of them and has not failed.
-func (l *live) counters(ranges []run, failed map[int]error) (map[int][]run, error) {
-	asked := map[int][]run{}
+// counters returns which member is to count which ranges: the nearest one that answers reads of them and has not failed. Unasked are the
+// ranges that have none.
+func (l *live) counters(ranges []run, failed map[int]error) (asked map[int][]run, unasked []run) {
+	asked = map[int][]run{}
 	for _, r := range ranges {
-		i := slices.IndexFunc(l.readers(r.owners), func(i int) bool { return failed[i] == nil && l.replicas[i].Member().State == peer.Normal })
-		if i < 0 {
-			return nil, &coord.QuorumError{Of: 1, Err: errors.Join(slices.Collect(maps.Values(failed))...)}
+		list := l.readers(r.owners)
+		at := slices.IndexFunc(list, func(i int) bool { return failed[i] == nil && l.replicas[i].Member().State == peer.Normal })
+		if at < 0 {
+			unasked = append(unasked, r)
+			continue
 		}
-		i = l.readers(r.owners)[i]
-		asked[i] = append(asked[i], r)
+		asked[list[at]] = append(asked[list[at]], r)
 	}
-	return asked, nil
+	return asked, unasked
+}
+
+// listSets counts the sets of ranges by listing them, if members of each run an older program: they have not understood the question.
+func (b *Backend) listSets(ctx context.Context, l *live, ranges []run, failed map[int]error, sum *bigset.SetCount) error {
+	for _, r := range ranges {
+		if !slices.ContainsFunc(l.readers(r.owners), func(i int) bool { return errors.Is(failed[i], peer.ErrFrame) }) {
+			return &coord.QuorumError{Of: 1, Err: errors.Join(slices.Collect(maps.Values(failed))...)}
+		}
+		if _, err := b.namesOf(ctx, l, r, false, bigset.SetDigest{}, func(n door.Name) bool {
+			sum.Sets++
+			if b.m.conf.CountApart(n.Set) {
+				sum.Apart++
+			}
+			return true
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // countAt lets a member count the sets of ranges.

@@ -41,7 +41,8 @@ type Local interface {
 	// SetSeats sets the function that returns from which seat the replica fills the slices of filters in a slot, and whether it has a seat
 	// there.
 	SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool))
-	// CountSets counts the sets with slots from first to last that have a live dot.
+	// CountSets counts the sets with slots from first to last that have a live dot. A replica that does not answer reads returns
+	// peer.ErrJoining.
 	CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error)
 	// Await returns nil as soon as this replica knows something else of a set than was, or the error of the context.
 	Await(ctx context.Context, set []byte, was *bigset.State) error
@@ -64,6 +65,8 @@ type Config struct {
 	// Filters are those of the store in this process. FilterDefaults are the options that create does not name.
 	Filters        LocalFilters
 	FilterDefaults bigset.FilterOptions
+	// CountApart says which sets CountSets counts apart, by their names: as engine.Options.CountApart of the replica. Nil means none.
+	CountApart func(name []byte) bool
 	// CopyBytesPerSecond bounds the rate of copies into this member; 0 means no bound.
 	CopyBytesPerSecond int64
 	// Unsynced makes changes of sets without a DW not wait for any disk.
@@ -135,6 +138,9 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	m.ended.run, m.stats.now = m.run, m.run.Now
 	if c.Way == nil {
 		m.conf.Way = func(p Peer) Way { return m.link(p) }
+	}
+	if c.CountApart == nil {
+		m.conf.CountApart = func([]byte) bool { return false }
 	}
 	m.life, m.cancel = context.WithCancel(context.Background())
 	callers := map[string]wire.Caller{}

@@ -45,6 +45,8 @@ type trio struct {
 	procs []*process
 	log   *slog.Logger
 	rate  int64 // of copies into members that are started from now on
+	// local is put around the replicas of members that are started from now on, if it is not nil.
+	local func(Local) Local
 	// around is put around the handlers of members that are started from now on, if it is not nil.
 	around func(wire.Handler) wire.Handler
 }
@@ -104,11 +106,15 @@ func (w *trio) start(i int) *process {
 	must(w.t, err)
 	p.tokens, err = tokens.Open(tokenDisk{p.store}, false)
 	must(w.t, err)
+	var own Local = rep
+	if w.local != nil {
+		own = w.local(rep)
+	}
 	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate, Tokens: p.tokens,
 		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
-		}}, rep, w.disks[i])
+		}}, own, w.disks[i])
 	must(w.t, err)
 	handler := p.member.Handler()
 	if w.around != nil {

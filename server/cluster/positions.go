@@ -16,7 +16,8 @@ import (
 // answer is keyscheme.Position.Append of the position, or nothing if the member does not keep it. The verb is on the wire.
 const verbPosition wire.Verb = 252
 
-// positionElsewhere asks the other members, all at once, for the position of a follower. It returns nil if no member that answers keeps it.
+// positionElsewhere asks the other members, all at once, for the position of a follower, and returns the first one that it gets. It returns
+// nil if no member that answers keeps it.
 func (m *Member) positionElsewhere(ctx context.Context, set, id []byte) (at *keyscheme.Position) {
 	ctx, cancel := coord.Deadline(ctx, m.run, roundTime)
 	defer cancel()
@@ -37,6 +38,7 @@ func (m *Member) positionElsewhere(ctx context.Context, set, id []byte) (at *key
 				mu.Lock()
 				defer mu.Unlock()
 				at = p
+				cancel() // a member that hangs is not waited for
 			}
 		})
 	}

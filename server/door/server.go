@@ -265,7 +265,8 @@ func (s *Server) stopped(p *part, c *Conn) {
 }
 
 // Shutdown stops accepting, answers the complete requests that have arrived or are on their way, and closes the connections. A connection
-// that was not accepted yet is reset, as the system does when a listener closes; none of its requests is executed. If ctx ends first, it cuts them off and returns ctx's error without waiting for requests still at the node. The server can't be used again.
+// that was not accepted yet is reset, as the system does when a listener closes; none of its requests is executed. If ctx ends first, it cuts
+// them off and returns ctx's error without waiting for requests still at the node. The server can't be used again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	done := make(chan struct{})

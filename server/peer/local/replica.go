@@ -332,9 +332,17 @@ func (l *Replica) Await(ctx context.Context, set []byte, was *bigset.State) erro
 	return l.replica.Await(ctx, set, was)
 }
 
-// CountSets counts the sets with slots from first to last that have a live dot: see engine.Store.CountSets.
+// CountSets counts the sets with slots from first to last that have a live dot: see engine.Store.CountSets. A Joining replica returns
+// peer.ErrJoining: it may hold a part of them only.
 func (l *Replica) CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error) {
-	return l.store.CountSets(ctx, first, last)
+	if err := l.whole(); err != nil {
+		return bigset.SetCount{}, err
+	}
+	n, err := l.store.CountSets(ctx, first, last)
+	if err := errors.Join(err, l.whole()); err != nil { // a replica that has begun to join may have lost sets before they were counted
+		return bigset.SetCount{}, err
+	}
+	return n, nil
 }
 
 // Removed returns elements that dead dots of a set had, as far as the store remembers them: see engine.Replica.Removed.

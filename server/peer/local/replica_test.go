@@ -148,6 +148,10 @@ func TestJoining(t *testing.T) {
 		t.Errorf("a count while the replica has begun to join: %v, %v", m, count)
 	}
 	l.SetState(peer.Normal)
+	if n, err := l.CountSets(turning{ctx, l}, 0, keyscheme.SlotMax); !errors.Is(err, peer.ErrJoining) {
+		t.Errorf("a count of sets while the replica has begun to join: %+v, %v", n, err)
+	}
+	l.SetState(peer.Normal)
 	for _, err := range l.Read(ctx, set, bigset.ReadOptions{BatchSize: 1}) {
 		if l.SetState(peer.Joining); errors.Is(err, peer.ErrJoining) {
 			stopped++
@@ -157,7 +161,8 @@ func TestJoining(t *testing.T) {
 	_, _, statuses := l.DotStatus(ctx, set, []byte("x"), r.Dots)
 	_, _, write := l.Write(ctx, set, addOps("y"), bigset.WriteOptions{})
 	_, _, count = l.CountParts(ctx, set, bigset.CountRange{Mean: 1})
-	for what, err := range map[string]error{"lookup": lookup, "status": statuses, "write": write, "count": count} {
+	_, sets := l.CountSets(ctx, 0, keyscheme.SlotMax)
+	for what, err := range map[string]error{"lookup": lookup, "status": statuses, "write": write, "count": count, "count of sets": sets} {
 		if !errors.Is(err, peer.ErrJoining) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
