@@ -25,7 +25,15 @@ import (
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
-	for round := tier.Pick(0, 1, 0); round < fewer(9); round++ {
+	rounds, share, done := 9, tier.ShareOf(t, 9, 9), 0
+	if *tier.Long {
+		rounds, share = tier.Times(9), tier.Share{Every: 1}
+	}
+	for round := range rounds {
+		if !share.Has(round) {
+			continue
+		}
+		done++
 		steps := drawSteps(r, 150+r.IntN(200))
 		all := variants(r)
 		if round%3 == 2 {
@@ -37,6 +45,10 @@ func TestMetamorphic(t *testing.T) {
 				t.Fatalf("round %d: %s ends otherwise than %s:\n%s\n%s", round, c.name, all[0].name, firstDifference(want, got), stores)
 			}
 		}
+	}
+	tier.Count(t, "rounds", done)
+	if done == 0 {
+		t.Error("no round was run")
 	}
 }
 
