@@ -40,10 +40,13 @@ func onSpan(op errorfs.Op) bool {
 // writes, reads go on, and whatever was acknowledged as synced is there after the next open.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
-	const operations = 120 // on the log, of the some 130 that a script has
 	share, faults := tier.ShareOf(t, 60, 15), 0
 	for _, kind := range testkit.FaultKinds {
 		for _, once := range []bool{false, true} {
+			operations := 120 // on the log, of some 130 in a script
+			if kind.Short {
+				operations = 60 // half of them are writes
+			}
 			for n := share.First; n < operations; n += share.Every {
 				logFails(t, fmt.Sprintf("%s at %d, once %v", kind.Name, n, once), int64(n), once, kind.Cause, kind.Short)
 				faults++
