@@ -26,8 +26,6 @@ type request struct {
 	ops   operations // the work of a Write
 	opt   bigset.WriteOptions
 	alone func() error // run by the leader with no group around it: how the rewriter, drop and eviction hold writers
-	ahead bool         // it leads only until its group is applied, and gathers no others: Begin
-	wait  func()       // of one that is ahead and has led: waits for the sync of its group, after which the others of the group are answered
 
 	result bigset.Result
 	err    error
@@ -54,7 +52,7 @@ func (s *Store) submit(st *set, r *request) {
 	st.queueMu.Lock()
 	if !st.led {
 		st.led = true
-		if _, more := st.gathering.crowd(1, 0); r.ahead || !more {
+		if _, more := st.gathering.crowd(1, 0); !more {
 			st.beginRuns()
 			st.queueMu.Unlock()
 			r.self[0] = r
@@ -74,9 +72,7 @@ func (s *Store) submit(st *set, r *request) {
 		}
 		r.leads = false
 	}
-	if !r.ahead {
-		s.gather(st)
-	}
+	s.gather(st)
 	s.lead(st, st.takeGroup())
 }
 
@@ -120,26 +116,12 @@ func (s *Store) lead(st *set, group []*request) {
 		wait = s.writeGroup(st, group)
 	}
 	s.gate.leave()
-	switch {
-	case wait == nil:
+	if wait == nil {
 		st.passLead()
-	case group[0].ahead:
-		st.passLead()
-		reportApplied(group)
-		group[0].wait = func() {
-			failAll(group, wait())
-			wakeAll(group[1:])
-		}
-		return
-	default:
+	} else {
 		s.awaitSync(st, group, wait)
 	}
-	wakeAll(group[1:])
-}
-
-// wakeAll answers the followers of a group.
-func wakeAll(followers []*request) {
-	for _, r := range followers {
+	for _, r := range group[1:] {
 		r.wake <- struct{}{}
 	}
 }

@@ -1,84 +1,15 @@
 package engine_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"bigset"
 	"bigset/internal/testkit"
-	"bigset/keyscheme"
 )
 
-// inSteps is Write by Begin.
-func (p *pair) inSteps(ctx context.Context, name []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, error) {
-	r, wait, err := p.store.Begin(ctx, name, ops, o)
-	if err == nil && wait != nil {
-		err = wait()
-	}
-	return r, err
-}
-
-// TestBegin: during a sync others begin, and what they have added is found. They wait for the disk, and learn when it fails; the store is not closed before.
-func TestBegin(t *testing.T) {
-	for name, cause := range map[string]error{"synced": nil, "failed": syscall.EIO} {
-		t.Run(name, func(t *testing.T) {
-			p := newPair("store")
-			p.open(t)
-			for i, d := range []bigset.Durability{bigset.Sync, bigset.NoSync} { // the first of each writes more than its batch
-				_, err := p.store.Add(bg, []byte("s"), [][]byte{fmt.Append(nil, "first", i)}, bigset.WriteOptions{Durability: d})
-				must(t, err, "add")
-			}
-			log := holdLog(p.disk)
-			x := func(i int) []bigset.Op {
-				return []bigset.Op{{Kind: keyscheme.OpAdd, Element: fmt.Append(nil, i)}}
-			}
-			var waits []func() error
-			for i := range 3 {
-				r, wait, err := p.store.Begin(bg, []byte("s"), x(i), bigset.WriteOptions{})
-				must(t, err, "begin")
-				if wait == nil || len(r.Dots) != 1 || r.Dots[0].Counter != uint64(i+3) {
-					t.Fatalf("%+v, to be waited for: %t", r, wait != nil)
-				}
-				has, err := p.store.Contains(bg, []byte("s"), x(i)[0].Element)
-				if must(t, err, "look"); !has {
-					t.Errorf("%d is not found", i)
-				}
-				waits = append(waits, wait)
-			}
-			_, wait, err := p.store.Begin(bg, []byte("s"), x(3), bigset.WriteOptions{Durability: bigset.NoSync})
-			if must(t, err, "begin without a sync"); wait != nil {
-				t.Error("it is to be waited for")
-			}
-			closed := make(chan error, 1)
-			go func() { closed <- p.store.Close() }()
-			log.let(cause)
-			select {
-			case err := <-closed:
-				closed <- err
-				t.Errorf("closed before those who began have waited: %v", err)
-			case <-time.After(20 * time.Millisecond):
-			}
-			for _, wait := range waits {
-				if err := wait(); (err == nil) != (cause == nil) || cause != nil && !errors.Is(err, bigset.ErrFailed) {
-					t.Errorf("wait: %v", err)
-				}
-			}
-			if err := <-closed; (err == nil) != (cause == nil) {
-				t.Errorf("close: %v", err)
-			}
-			if _, _, err := p.store.Begin(bg, []byte("s"), x(4), bigset.WriteOptions{}); !errors.Is(err, bigset.ErrClosed) {
-				t.Errorf("begin after close: %v", err)
-			}
-		})
-	}
-}
-
-// TestGroupCommit has 64 writers of one set, synced, half of them in two steps: each dot is issued once and none is left out.
+// TestGroupCommit has 64 writers of one set, synced: each dot is issued once and none is left out.
 func TestGroupCommit(t *testing.T) {
 	p := newPair("store")
 	p.opt.BackgroundInterval = 0
@@ -92,12 +23,7 @@ func TestGroupCommit(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				op := h.Begin("s")
-				ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: fmt.Appendf(nil, "e%02d-%03d", id, i)}}
-				write := p.store.Write
-				if id%2 == 1 {
-					write = p.inSteps
-				}
-				res, err := write(bg, []byte("s"), ops, bigset.WriteOptions{})
+				res, err := p.store.Add(bg, []byte("s"), [][]byte{fmt.Appendf(nil, "e%02d-%03d", id, i)}, bigset.WriteOptions{})
 				if err != nil {
 					t.Errorf("add: %v", err)
 					return

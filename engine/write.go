@@ -88,86 +88,37 @@ func (r *request) reuse() {
 	requests.Put(r)
 }
 
-// Begin is Write that returns when the operations are applied, so that readers see them. If wait is not nil, they may not be
-// on disk yet: the caller must call wait once, in any goroutine. It returns when they are on disk, or why that is unknown.
-// Until then the elements must not change, and Close waits. The next group of writers of the set does not wait for it. So
-// Begin is for a caller that gathers many requests into one, and can gather the next one during the sync.
-func (s *Store) Begin(ctx context.Context, name []byte, ops []bigset.Op, o bigset.WriteOptions) (result bigset.Result, wait func() error, err error) {
-	if err := bigset.CheckOps(name, ops); err != nil {
-		return bigset.Result{}, nil, err
-	}
-	if err := s.checkRequest(o); err != nil {
-		return bigset.Result{}, nil, err
-	}
-	r := newRequest(nil, bigset.DefaultDurability)
-	r.work, r.ops, r.opt, r.ahead = &r.ops, ops, o, true
-	st, err := s.enterSet(ctx, name, r)
-	if err != nil {
-		return bigset.Result{}, nil, err
-	}
-	st.lead.Take()
-	s.submit(st, r)
-	st.lead.Leave()
-	if r.wait == nil {
-		err := s.metIn(name, r.err)
-		s.leaveSet(st)
-		return r.result, nil, err
-	}
-	return r.result, func() error {
-		defer s.leaveSet(st)
-		r.wait()
-		return s.metIn(st.name, r.err)
-	}, nil
-}
-
 func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
-	st, err := s.enterSet(ctx, name, r)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer s.leaveSet(st)
+	if err := s.resolve(&r.opt); err != nil {
+		return err
+	}
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
+	if err := s.db.Writable(); err != nil {
+		return err
+	}
+	if r.adds() {
+		if err := s.db.Room(); err != nil {
+			return err
+		}
+	}
+	if err := s.db.Held(); err != nil { // checked even if nothing needs to be written
+		return err
+	}
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return s.metIn(name, err)
+	}
+	defer s.sets.release(st)
 	st.lead.Take()
 	s.submit(st, r)
 	st.lead.Leave()
 	return s.metIn(name, r.err)
-}
-
-// enterSet prepares a request on a set. If it returns no error, leaveSet must follow.
-func (s *Store) enterSet(ctx context.Context, name []byte, r *request) (st *set, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := s.resolve(&r.opt); err != nil {
-		return nil, err
-	}
-	if err := s.db.Enter(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			s.db.Leave()
-		}
-	}()
-	if err := s.db.Writable(); err != nil {
-		return nil, err
-	}
-	if r.adds() {
-		if err := s.db.Room(); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.db.Held(); err != nil { // checked even if nothing needs to be written
-		return nil, err
-	}
-	if st, err = s.sets.acquire(name); err != nil {
-		return nil, s.metIn(name, err)
-	}
-	return st, nil
-}
-
-func (s *Store) leaveSet(st *set) {
-	s.sets.release(st)
-	s.db.Leave()
 }
 
 // resolve checks options, and replaces defaults by the store's own values.

@@ -28,7 +28,7 @@ import (
 // Pebble's Get opens the tables that may hold the key, one after the other, and closes them, each time. If seeks is set, all keys of a call are sought by one iterator instead, which
 // opens each table once: with bloom filters, as a node's.
 type raw struct {
-	door.Backend // nil: only Write, Begin, Subset and Remote are served
+	door.Backend // nil: only Write, Subset and Remote are served
 	db           *pebble.DB
 	write        *pebble.WriteOptions
 	seeks        bool
@@ -85,41 +85,25 @@ func (r *raw) seek(keys [][]byte, has []bool) (err error) {
 	return nil
 }
 
-// Write adds elements.
-func (r *raw) Write(ctx context.Context, w door.Write) (door.Written, error) {
-	done, wait, err := r.Begin(ctx, w)
-	if wait != nil {
-		err = errors.Join(err, wait())
-	}
-	return done, err
-}
-
-// Begin adds elements. Of two adds of one element in one batch, both are changes.
-func (r *raw) Begin(_ context.Context, w door.Write) (done door.Written, wait func() error, err error) {
+// Write adds elements. Of two adds of one element in one batch, both are changes.
+func (r *raw) Write(_ context.Context, w door.Write) (done door.Written, err error) {
 	for i := range w.Ops {
 		if w.Ops[i].Kind != keyscheme.OpAdd {
-			return done, nil, fmt.Errorf("%w: raw Pebble only adds", bigset.ErrRequest)
+			return done, fmt.Errorf("%w: raw Pebble only adds", bigset.ErrRequest)
 		}
 	}
 	changed, keys, err := r.has(w.Set, len(w.Ops), func(i int) []byte { return w.Ops[i].Element })
 	if err != nil {
-		return done, nil, err
+		return done, err
 	}
 	batch := r.db.NewBatch()
 	for i, k := range keys {
 		changed[i] = !changed[i]
 		if err := batch.Set(k, keyscheme.ResolvedValue, nil); err != nil {
-			return done, nil, errors.Join(err, batch.Close())
+			return done, errors.Join(err, batch.Close())
 		}
 	}
-	done = door.Written{Changed: changed, Acked: 1}
-	if !r.write.Sync {
-		return done, nil, errors.Join(r.db.Apply(batch, r.write), batch.Close())
-	}
-	if err := r.db.ApplyNoSyncWait(batch, r.write); err != nil {
-		return done, nil, err
-	}
-	return done, func() error { return errors.Join(batch.SyncWait(), batch.Close()) }, nil
+	return door.Written{Changed: changed, Acked: 1}, errors.Join(r.db.Apply(batch, r.write), batch.Close())
 }
 
 // Subset looks elements up.

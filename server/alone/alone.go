@@ -36,90 +36,49 @@ func NewOnce(s *engine.Store) *Backend {
 	return b
 }
 
-var _ door.Beginner = (*Backend)(nil)
+var _ door.Backend = (*Backend)(nil)
 
 // Remote implements door.Backend.
 func (*Backend) Remote() bool { return false }
 
 // Write implements door.Backend. A store with unresolved contexts keeps no request ids: there, a retry returns door.ErrUnknown.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
-	p, err := b.prepare(&w)
+	durability, err := b.quorum(w.Quorum)
 	if err != nil {
 		return door.Written{}, err
 	}
-	r, err := b.store.Write(ctx, w.Set, p.ops, p.options)
-	if err != nil {
-		return door.Written{}, failure(err, p.options.Durability)
-	}
-	return p.written(&w, &r)
-}
-
-// Begin implements door.Beginner.
-func (b *Backend) Begin(ctx context.Context, w door.Write) (door.Written, func() error, error) {
-	p, err := b.prepare(&w)
-	if err != nil {
-		return door.Written{}, nil, err
-	}
-	r, durable, err := b.store.Begin(ctx, w.Set, p.ops, p.options)
-	if err != nil {
-		return door.Written{}, nil, failure(err, p.options.Durability)
-	}
-	out, err := p.written(&w, &r)
-	if durable == nil {
-		return out, nil, err
-	}
-	return out, func() error {
-		if err := durable(); err != nil {
-			return failure(err, p.options.Durability)
-		}
-		return err
-	}, nil
-}
-
-// prepared is a write in the terms of the store.
-type prepared struct {
-	tokens  *bigset.Tokens
-	ops     []bigset.Op
-	options bigset.WriteOptions
-}
-
-func (b *Backend) prepare(w *door.Write) (p prepared, err error) {
-	durability, err := b.quorum(w.Quorum)
-	if err != nil {
-		return p, err
-	}
 	if w.Retry && len(w.Request) == 0 {
-		return p, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
+		return door.Written{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
 	}
-	p.tokens = b.store.Tokens(w.Set)
-	if p.ops, err = w.Opened(p.tokens); err != nil {
-		return p, err
+	tokens := b.store.Tokens(w.Set)
+	ops, err := w.Opened(tokens)
+	if err != nil {
+		return door.Written{}, err
 	}
-	p.options = bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
+	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
 	if b.store.Replica().KeepsContexts() {
 		if w.Retry {
-			return p, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
+			return door.Written{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
 		}
-		p.options.Request = nil
+		o.Request = nil
 	}
-	return p, nil
-}
-
-// written returns the answer to a write.
-func (p *prepared) written(w *door.Write, r *bigset.Result) (out door.Written, err error) {
-	out = door.Written{Removed: r.Removed, Acked: 1, Durable: durable(p.options.Durability)}
+	r, err := b.store.Write(ctx, w.Set, ops, o)
+	if err != nil {
+		return door.Written{}, failure(err, durability)
+	}
+	out := door.Written{Removed: r.Removed, Acked: 1, Durable: durable(durability)}
 	if w.Changes {
-		out.Changed = door.ChangesOf(r)
+		out.Changed = door.ChangesOf(&r)
 	}
 	if !w.Contexts {
 		return out, nil
 	}
-	out.Contexts = make([]door.Token, len(p.ops))
+	out.Contexts = make([]door.Token, len(ops))
 	for i, d := range r.Dots {
 		if d == (clock.Dot{}) {
 			continue
 		}
-		if out.Contexts[i], err = p.tokens.Narrow(p.ops[i].Element, []clock.Dot{d}); err != nil {
+		if out.Contexts[i], err = tokens.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
 			return door.Written{}, &door.UnknownError{Acked: 1, W: 1, Err: err}
 		}
 	}

@@ -49,8 +49,20 @@ func (b *Backend) WriteMany(calls []door.WriteCall) {
 	b.m.co.WriteMany(all)
 }
 
+// answerInPlaceMost is the largest number of operations whose answer is made where their outcome is learned, which may be the goroutine that
+// reads the acknowledgements of another member.
+const answerInPlaceMost = 256
+
 // ended answers a call of WriteMany after its first try, or goes on with it.
 func (x *writing) ended(l *live, call *door.WriteCall, r coord.Result, err error) {
+	if len(x.ops) > answerInPlaceMost {
+		x.b.m.run.Go(func() { x.goOn(l, call, r, err) })
+		return
+	}
+	x.goOn(l, call, r, err)
+}
+
+func (x *writing) goOn(l *live, call *door.WriteCall, r coord.Result, err error) {
 	var out door.Written
 	if err == nil {
 		out, err = x.written(r)

@@ -3,7 +3,6 @@ package coord
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"bigset"
 	"bigset/server/peer"
@@ -31,12 +30,10 @@ func (c *Coordinator) WriteMany(calls []WriteCall) {
 	}
 }
 
-// batch is a call of WriteMany.
+// batch is a call of WriteMany. Nothing refers to it when that returns: a write that takes long keeps no other one in memory.
 type batch struct {
-	c    *Coordinator
-	all  []*call
-	left atomic.Int64 // calls that are not answered
-	stop func()       // ends watching the time
+	c   *Coordinator
+	all []*call
 }
 
 // call is one write of a batch.
@@ -51,9 +48,9 @@ type call struct {
 type reports struct {
 	ctx  context.Context
 	done func(Result, error)
-	of   *batch
 
 	told bool               // done was called, or is about to be
+	late func()             // ends watching the time; nil before that begins
 	stop func() bool        // ends watching ctx; nil before it begins, and for a context that never ends
 	end  context.CancelFunc // ends the operation's own task; nil without one
 }
@@ -65,7 +62,7 @@ func (b *batch) add(w *WriteCall) {
 		w.Done(Result{}, err)
 		return
 	}
-	x := &call{w: w.Write, to: reports{ctx: w.Context, done: w.Done, of: b}}
+	x := &call{w: w.Write, to: reports{ctx: w.Context, done: w.Done}}
 	x.op = operation{c: b.c, name: x.w.Set, q: q, lists: l.lists, reports: &x.to}
 	x.operation, x.at = &x.op, l
 	b.all = append(b.all, x)
@@ -74,12 +71,6 @@ func (b *batch) add(w *WriteCall) {
 // run does the writes: those that a replica in this process can do together, by set, and the others one by one.
 func (b *batch) run() {
 	c := b.c
-	b.left.Store(int64(len(b.all)))
-	b.stop = c.run.After(c.opt.Timeout, func() {
-		for _, x := range b.all {
-			x.answer(context.DeadlineExceeded)
-		}
-	})
 	var groups []*group
 	bySet := map[string]*group{}
 	for _, x := range b.all {
@@ -105,8 +96,11 @@ func (b *batch) run() {
 	}
 }
 
-// watch begins to watch the context of a call.
+// watch begins to watch the time and the context of a call.
 func (x *call) watch() {
+	x.mu.Lock()
+	x.to.late = x.c.run.After(x.c.opt.Timeout, func() { x.answer(context.DeadlineExceeded) })
+	x.mu.Unlock()
 	ctx := x.to.ctx
 	switch {
 	case ctx.Err() != nil:
@@ -164,13 +158,13 @@ func (o *operation) answer(waited error) {
 		p.end()
 	}
 	r, err := o.outcome(waited)
-	stop := p.stop
+	late, stop := p.late, p.stop
 	o.mu.Unlock()
+	if late != nil {
+		late()
+	}
 	if stop != nil {
 		stop()
-	}
-	if p.of.left.Add(-1) == 0 {
-		p.of.stop()
 	}
 	p.done(r, err)
 }

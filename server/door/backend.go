@@ -48,15 +48,6 @@ type Backend interface {
 	Remote() bool
 }
 
-// Beginner is a Backend whose writes have two steps, so that the next one can be prepared while the disk writes this one.
-type Beginner interface {
-	Backend
-	// Begin is Write that returns when the operations are applied. If wait is not nil, they may not be on disk yet: wait must be called
-	// once, by any goroutine. It returns when they are, or with an error that means the same as one of Write. Until then the elements must
-	// not change.
-	Begin(ctx context.Context, w Write) (done Written, wait func() error, err error)
-}
-
 // ManyWriter is a Backend that does writes that have come together in one go.
 type ManyWriter interface {
 	// WriteMany does what Write does for each of several independent writes. It may return before the last outcome is known.

@@ -42,16 +42,16 @@ type Conn struct {
 	station    station // in a loop; nil outside a loop
 	in         []byte
 	begin, end int
-	reserved   int64        // from the limits' bytes for long requests
-	read       int          // bytes not counted yet
-	turnWork   int          // pieces executed in this turn of a loop
-	ended      bool         // no more answers can or should be sent
-	finished   bool         // the waiting answers are the last
-	taken      atomic.Int64 // for answers, from the limits' bytes for long requests
-	work       Work         // deferred by the handler
-	deferred   bool         // the handler has deferred work, and the turn continues when the work is done
-	readErr    error        // the error of the last read
-	upgrade    *tls.Config  // the connection switches to TLS when its answers have been written
+	reserved   int64       // from the limits' bytes for long requests
+	read       int         // bytes not counted yet
+	turnWork   int         // pieces executed in this turn of a loop
+	ended      bool        // no more answers can or should be sent
+	finished   bool        // the waiting answers are the last
+	taken      int64       // for answers, from the limits' bytes for long requests
+	work       Work        // deferred by the handler
+	deferred   bool        // the handler has deferred work, and the turn continues when the work is done
+	readErr    error       // the error of the last read
+	upgrade    *tls.Config // the connection switches to TLS when its answers have been written
 
 	readUntil, writeUntil time.Time  // nc's deadlines, unless it is drained
 	idleUntil             time.Time  // zero without an idle time
@@ -256,18 +256,19 @@ func (c *Conn) Finish() { c.finished = true }
 func (c *Conn) Remote() net.Addr { return c.remote }
 
 // Take takes memory for an answer from the bytes that all long requests and answers of a node share. It reports false if too few are left.
-// The handler must return them by Give before Execute returns. Any goroutine of the handler's may call Take, until then.
+// The handler must return them by Give before Execute returns.
 func (c *Conn) Take(bytes int) bool {
 	if !c.s.opt.Limits.takeLong(int64(bytes)) {
 		return false
 	}
-	c.taken.Add(int64(bytes))
+	c.taken += int64(bytes)
 	return true
 }
 
 // Give returns all bytes that were taken.
 func (c *Conn) Give() {
-	c.s.opt.Limits.takeLong(-c.taken.Swap(0))
+	c.s.opt.Limits.takeLong(-c.taken)
+	c.taken = 0
 }
 
 // giveBack returns the room of a long request that was executed. It runs before the answers are written: a client that has read its answer

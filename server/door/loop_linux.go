@@ -39,15 +39,11 @@ type loop struct {
 	asleep bool            // the loop must be woken
 	ended  bool
 	calls  map[callOf]*callQueue // work waiting for a call of WaitsForDisk while another call is in progress
-	syncs  []syncing             // calls that wait for the disk, in their order
-	synced bool                  // a goroutine waits for them
-	crowd  int                   // clients that make changes
 
 	lent     atomic.Uint64 // number of the current call of the loop's goroutine; 0 means none
 	usual    atomic.Int64  // usual maximum duration of the call, in nanoseconds
 	slow     atomic.Int64  // until then work of WaitsRarely is done outside the loop, in nanoseconds since 1970; 0 means inside
 	watching atomic.Bool
-	disk     diskTime
 
 	// Used only by the goroutine that runs the loop.
 	events [eventsMax]syscall.EpollEvent
@@ -55,7 +51,6 @@ type loop struct {
 	pause  time.Duration        // between two sweeps
 	swept  time.Time
 	round  []*sock // connections whose work is to be done
-	held   []*sock // whose work is done with a later round: hold
 	pieces int     // of the round
 	asked  bool    // the system has been asked for events since the last round
 	done   []*sock // connections whose work is done, from at on
@@ -109,10 +104,6 @@ func (l *loop) run() {
 func (l *loop) next() (k *sock, resumes bool) {
 	for {
 		switch {
-		case l.released():
-			if !l.together() {
-				return nil, false
-			}
 		case l.at < len(l.done):
 			k, l.done[l.at] = l.done[l.at], nil
 			l.at++

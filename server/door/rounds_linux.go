@@ -3,6 +3,7 @@ package door
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"syscall"
 	"time"
@@ -10,11 +11,8 @@ import (
 
 // A round is the work that connections have deferred since the last one. Work of one set and kind is done by one call.
 //
-//	turn ─► Execute defers ─► round ─► the loop's goroutine calls ──────────────────────────► done ─► Execute again, answers
-//	                               │                     └─► a goroutine waits for the disk ─► inbox ─┘
-//	                               └─► a goroutine beside it calls, and waits ──────────────────┘
-//
-// While the disk writes the changes of one call, the loop makes the next one: disks_linux.go says when.
+//	turn ─► Execute defers ─► round ─► WaitsRarely: the loop's goroutine calls ────► done ─► Execute again, answers
+//	                               └─► other: a goroutine beside it calls ─► inbox ─┘
 //
 // A connection has at most one piece of work in a round, and is not read from until that work is answered. So a client that floods gets its
 // share of each round, and holds no more than its buffer.
@@ -28,8 +26,9 @@ const (
 	pieceTime = 10 * time.Microsecond
 	// watchRest is after how many checks of an idle loop its watcher ends.
 	watchRest = 100
-	// lendPieces bounds the changes of one set that the loop's goroutine makes itself: the answers of others wait for them.
-	lendPieces = 128
+	// The next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most gatherMost.
+	gatherPart = 2
+	gatherMost = time.Millisecond
 )
 
 // callOf identifies the work that is done by one call.
@@ -51,21 +50,22 @@ func (k *sock) defers() {
 // together does the work of a round: work that rarely waits at once, all other outside the loop. It reports false if the goroutine no
 // longer belongs to the loop.
 func (l *loop) together() (kept bool) {
-	round, slow := l.hold(append(l.round, l.held...)), l.isSlow()
+	round := l.round
 	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
 	slices.SortStableFunc(round, func(a, b *sock) int {
 		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
 	})
+	slow := l.isSlow()
 	now := round[:0]
 	for rest := round; len(rest) > 0; {
 		b := rest[:callLen(rest)]
 		rest = rest[len(b):]
 		switch w := b[0].c.work.Waits; {
-		case w == WaitsForDisk && (slow || !l.mayBegin(b)):
+		case w == WaitsForDisk:
 			l.queue(b)
 		case w == WaitsForNodes:
 			go l.beside(slices.Clone(b))
-		case w == WaitsRarely && slow: // so that no connection waits for another one's read
+		case slow: // so that no connection waits for another one's read
 			for _, k := range b {
 				go l.beside([]*sock{k})
 			}
@@ -95,29 +95,22 @@ func callLen(list []*sock) (n int) {
 	return n
 }
 
-// call does the work of connections that share a call by callLen. If it returns wait, the work still waits for the disk.
-func (l *loop) call(b []*sock) (wait func()) {
+// call does the work of connections that share a call by callLen.
+func (l *loop) call(b []*sock) {
 	list := make([]Handler, len(b))
 	for i, k := range b {
 		list[i] = k.c.handler
 	}
-	return l.s.opt.Together(l.ctx, list)
+	l.s.opt.Together(l.ctx, list)
 }
 
-// callAll does the work of connections by as few calls as their order allows. It returns those whose work is done, in the memory of list. The
-// others wait for the disk.
-func (l *loop) callAll(list []*sock) (done []*sock) {
-	done = list[:0]
+// callAll does the work of connections by as few calls as their order allows.
+func (l *loop) callAll(list []*sock) {
 	for len(list) > 0 {
-		b := list[:callLen(list)]
-		list = list[len(b):]
-		if wait := l.call(b); wait != nil {
-			l.awaitDisk(slices.Clone(b), wait)
-		} else {
-			done = append(done, b...)
-		}
+		n := callLen(list)
+		l.call(list[:n])
+		list = list[n:]
 	}
-	return done
 }
 
 // lend does work that rarely waits. If a call takes long, the loop continues in another goroutine, and lend reports false.
@@ -133,7 +126,7 @@ func (l *loop) lend(list []*sock) (kept bool) {
 	if !l.watching.Load() && l.watching.CompareAndSwap(false, true) {
 		go l.watch()
 	}
-	list = l.callAll(list)
+	l.callAll(list)
 	if !l.lent.CompareAndSwap(number, 0) {
 		if time.Since(began) > usual {
 			l.wasSlow()
@@ -178,11 +171,75 @@ func (l *loop) watch() {
 	}
 }
 
+// callQueue holds work for a call of WaitsForDisk while another call of the same work is in progress, or has just ended. The loop's lock
+// guards it.
+type callQueue struct {
+	list []*sock
+	want int // the next call begins at once with this many
+	full chan struct{}
+}
+
+// queue does work that waits for the disk, outside the loop. Work that arrives during a call is done by the next one.
+func (l *loop) queue(b []*sock) {
+	of := callOf{b[0].c.work.Kind, string(b[0].c.work.Set)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.calls[of]; q != nil {
+		if q.list = append(q.list, b...); len(q.list) >= q.want {
+			select {
+			case q.full <- struct{}{}:
+			default:
+			}
+		}
+		return
+	}
+	q := &callQueue{want: math.MaxInt, full: make(chan struct{}, 1)}
+	l.calls[of] = q
+	go l.callQueued(of, q, slices.Clone(b))
+}
+
+// callQueued does the work of a queue until it is empty. Clients that wait for each answer ask again right after a call has answered them.
+// A call that began before that would contain only the work that arrived during the last call, half of all clients, and with half the work
+// for each sync the rate would be half. So the next call waits until as many ask as before, but at most for a part of the time of the last
+// call.
+func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
+	for len(list) > 0 {
+		n := callLen(list)
+		began := time.Now()
+		l.beside(list[:n])
+		took := time.Since(began)
+		rest := list[n:]
+		l.mu.Lock()
+		q.list = append(slices.Clone(rest), q.list...)
+		q.want = n + len(q.list)
+		l.mu.Unlock()
+		q.gather(min(took/gatherPart, gatherMost))
+		l.mu.Lock()
+		list, q.list, q.want = q.list, nil, math.MaxInt
+		select {
+		case <-q.full:
+		default:
+		}
+		if len(list) == 0 {
+			delete(l.calls, of)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// gather waits until the wanted number is waiting, but at most for the given time.
+func (q *callQueue) gather(most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-q.full:
+	case <-t.C:
+	}
+}
+
 // beside does the work of connections by one call, in a goroutine other than the loop's.
 func (l *loop) beside(b []*sock) {
-	if wait := l.call(b); wait != nil {
-		wait()
-	}
+	l.call(b)
 	l.finish(b)
 }
 

@@ -19,7 +19,7 @@ type Waits uint8
 const (
 	// WaitsRarely is work that is nearly always done from memory. The loop does it itself; if it takes long, the loop continues without it.
 	WaitsRarely Waits = iota
-	// WaitsForDisk is work that is nearly always done from memory, and then waits for the disk.
+	// WaitsForDisk is work that waits for the disk: what arrives during a call is done by the next one.
 	WaitsForDisk
 	// WaitsForNodes is work that may wait for other nodes, any of which may be slow: its call does not wait for an earlier one.
 	WaitsForNodes
@@ -33,10 +33,9 @@ const (
 	callBytesMax  = 4 << 20
 )
 
-// Together does the work that handlers have deferred, of one set and kind, in one call. It stores the results in the handlers. If wait is not
-// nil, the work still waits for the disk: the results are valid when wait has returned, and list belongs to it until then. It is called once,
-// by any goroutine.
-type Together func(ctx context.Context, list []Handler) (wait func())
+// Together does the work that handlers have deferred, of one set and kind, in one call. It stores the results in the handlers and retains
+// no part of list.
+type Together func(ctx context.Context, list []Handler)
 
 // Defer leaves the work that the handler has prepared to the loop, which does it together with that of other connections. Execute must then
 // return. When the work is done, Execute is called again with the bytes after those that it has used, if only to answer. Until then the

@@ -18,7 +18,6 @@ type choir struct {
 	mu    sync.Mutex
 	calls []string           // of each: what it did
 	hold  map[byte]chan bool // a call of a set sends that it is in, and goes on when it may
-	disk  chan bool          // work of sets from U on, which waits for the disk, goes on when it may; nil: it waits for nothing
 }
 
 type singer struct {
@@ -31,14 +30,14 @@ type singer struct {
 func (o *choir) open(*Conn) Handler { return &singer{choir: o} }
 
 // together answers each line with itself and the number of connections in its call.
-func (o *choir) together(_ context.Context, list []Handler) (wait func()) {
+func (o *choir) together(_ context.Context, list []Handler) {
 	var all []string
 	for _, h := range list {
 		all = append(all, string(h.(*singer).line))
 	}
 	o.mu.Lock()
 	o.calls = append(o.calls, strings.Join(all, " "))
-	hold, disk := o.hold[all[0][0]], o.disk
+	hold := o.hold[all[0][0]]
 	o.mu.Unlock()
 	if hold != nil {
 		hold <- true
@@ -47,10 +46,6 @@ func (o *choir) together(_ context.Context, list []Handler) (wait func()) {
 	for i, h := range list {
 		h.(*singer).answer = all[i] + "\n"
 	}
-	if disk == nil || all[0][0] < 'U' || all[0][0] > 'Z' {
-		return nil
-	}
-	return func() { <-disk }
 }
 
 func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
@@ -82,9 +77,7 @@ func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
 			return used
 		}
 		c.MayWait()
-		if wait := s.choir.together(ctx, []Handler{s}); wait != nil {
-			wait()
-		}
+		s.choir.together(ctx, []Handler{s})
 		c.Out = append(c.Out, s.answer...)
 	}
 	return used
@@ -171,69 +164,6 @@ func TestLoopGoesOn(t *testing.T) {
 			ask(t, nc, "-\n"+string(set)+"x\nc\nC\n")
 		}
 		end()
-	}
-}
-
-// TestBegins: while the disk writes what calls have done, more calls are made, and all are answered in the end, those of one set and of others.
-func TestBegins(t *testing.T) {
-	t.Parallel()
-	for _, loops := range []int{-1, 1, 2} {
-		o := &choir{disk: make(chan bool)}
-		s, err := New(o.open, Options{Loops: loops, Together: o.together, Log: noLog})
-		r := run(t, s, err)
-		const clients = 20
-		conns := make([]net.Conn, clients)
-		for i := range conns {
-			conns[i] = r.dial()
-			send(t, conns[i], fmt.Sprintf("-\n%c%d\n-\n", 'U'+i%3, i))
-		}
-		eventually(t, "all but few, which are too little for a call, begin during the first sync", func() bool {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			return len(strings.Fields(strings.Join(o.calls, " "))) >= clients-clients/holdPart
-		})
-		conns[0].SetReadDeadline(time.Now().Add(5 * time.Millisecond))
-		if n, _ := conns[0].Read(make([]byte, 9)); n > 0 {
-			t.Errorf("%d loops: answered before the disk has it", loops)
-		}
-		conns[0].SetReadDeadline(time.Time{})
-		close(o.disk)
-		for i, nc := range conns {
-			want(t, nc, fmt.Sprintf("-\n%c%d\n-\n", 'U'+i%3, i))
-		}
-	}
-}
-
-// TestSlowDisk: on a disk that is slow for the number of clients, what they ask during a sync is one call after it.
-func TestSlowDisk(t *testing.T) {
-	t.Parallel()
-	o := &choir{disk: make(chan bool)}
-	s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
-	r := run(t, s, err)
-	const clients = 10
-	first := r.dial()
-	send(t, first, "U\n")
-	time.Sleep(100 * clientTime * clients)
-	o.disk <- true
-	want(t, first, "U\n")
-	send(t, first, "Ufirst\n")
-	conns := make([]net.Conn, clients)
-	for i := range conns {
-		conns[i] = r.dial()
-		ask(t, conns[i], "-\n")
-		send(t, conns[i], fmt.Sprintf("U%d\n", i))
-	}
-	ask(t, r.dial(), "-\n")
-	time.Sleep(10 * time.Millisecond)
-	close(o.disk)
-	want(t, first, "Ufirst\n")
-	for i, nc := range conns {
-		want(t, nc, fmt.Sprintf("U%d\n", i))
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.calls) > 4 {
-		t.Errorf("%d clients in %q", clients, o.calls)
 	}
 }
 

@@ -134,6 +134,10 @@ const (
 	kindChange
 )
 
+// changesInLoop is how many changes of a client an event loop makes itself, if they don't wait for a sync: handing them to another goroutine
+// would take longer.
+const changesInLoop = 4
+
 // finishGroup executes the group and answers its requests, or defers it to be done with requests of other connections to the set. In that
 // case it reports false, and Execute returns.
 func (c *conn) finishGroup(ctx context.Context) (done bool) {
@@ -144,7 +148,10 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 	c.s.counters.elements.Add(uint64(g.len()))
 	w := door.Work{Set: g.key, Kind: kindAsk, Pieces: g.len(), Bytes: g.bytes, Waits: door.WaitsRarely}
 	if !g.asks {
-		w.Kind, w.Waits = kindChange, door.WaitsForDisk
+		w.Kind = kindChange
+		if c.s.opt.Durability == "always" || g.len() > changesInLoop {
+			w.Waits = door.WaitsForDisk
+		}
 	}
 	if c.s.sets.Remote() || c.s.filters.FindsWait() {
 		w.Waits = door.WaitsForNodes
@@ -153,22 +160,19 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 		return false
 	}
 	c.MayWait()
-	if wait := c.s.together(ctx, []door.Handler{c}); wait != nil {
-		wait()
-	}
+	c.s.together(ctx, []door.Handler{c})
 	c.answerGroup()
 	return true
 }
 
-// together does the groups of connections, which must be of one set and kind, by one call. It implements door.Together.
-func (s *Server) together(ctx context.Context, list []door.Handler) (wait func()) {
+// together does the groups of connections, which must be of one set and kind, by one call.
+func (s *Server) together(ctx context.Context, list []door.Handler) {
 	first := &list[0].(*conn).group
 	all := 0
 	for _, h := range list {
 		all += h.(*conn).group.len()
 	}
 	var yes []bool
-	var durable func() error
 	acked := 0
 	err := s.forSet(ctx, first.key)
 	switch {
@@ -190,7 +194,7 @@ func (s *Server) together(ctx context.Context, list []door.Handler) (wait func()
 				ops = append(ops, h.(*conn).group.ops...)
 			}
 		}
-		yes, acked, durable, err = s.change(ctx, first.key, ops)
+		yes, acked, err = s.change(ctx, first.key, ops)
 	}
 	for _, h := range list {
 		c := h.(*conn)
@@ -203,32 +207,15 @@ func (s *Server) together(ctx context.Context, list []door.Handler) (wait func()
 		n := c.group.len()
 		c.group.yes, yes = yes[:n:n], yes[n:]
 	}
-	if durable == nil {
-		return nil
-	}
-	return func() {
-		if err := durable(); err != nil {
-			for _, h := range list {
-				h.(*conn).group.err = err
-			}
-		}
-	}
 }
 
-// change changes a set, and returns for each operation whether it changed anything. If durable is not nil, it waits for the disk, and must be
-// called.
-func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, durable func() error, err error) {
-	var written door.Written
-	w := door.Write{Set: nameOf(key), Ops: ops, Changes: true}
-	if b, ok := s.sets.(door.Beginner); ok {
-		written, durable, err = b.Begin(ctx, w)
-	} else {
-		written, err = s.sets.Write(ctx, w)
-	}
+// change changes a set, and returns for each operation whether it changed anything.
+func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, err error) {
+	written, err := s.sets.Write(ctx, door.Write{Set: nameOf(key), Ops: ops, Changes: true})
 	if err == nil && len(written.Changed) != len(ops) {
 		err = fmt.Errorf("resp: %d answers to %d operations", len(written.Changed), len(ops))
 	}
-	return written.Changed, written.Acked, durable, err
+	return written.Changed, written.Acked, err
 }
 
 // answerGroup answers the requests of the finished group.

@@ -6,15 +6,112 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"bigset/server/door"
 )
 
 // Limits of commands on several sets.
 const (
-	setsMost = 64 // sets in one command
+	setsMost     = 64        // sets in one command
+	pageMost     = 4000      // elements of a page
+	pageBytesMax = 256 << 10 // about the bytes of a page
 	// If a set is lookUpsLess times smaller than another, its elements are looked up in the larger one instead of being merged with all of
 	// it: a look-up takes several times as long as a step of a read.
 	lookUpsLess = 16
 )
+
+// stream reads a set in its order, in pages. Each page is a read of its own, so that no read waits for another.
+type stream struct {
+	c    *conn
+	name []byte
+	page [][]byte
+	text []byte // the bytes of the page
+	at   int
+	end  bool // the page is the last
+}
+
+// head returns the next element. ok is false at the end.
+func (s *stream) head(ctx context.Context) (e []byte, ok bool, err error) {
+	for s.at == len(s.page) {
+		if s.end {
+			return nil, false, nil
+		}
+		var last []byte
+		if len(s.page) > 0 {
+			last = bytes.Clone(s.page[len(s.page)-1])
+		}
+		if err := s.read(ctx, last, len(s.page) > 0); err != nil {
+			return nil, false, err
+		}
+	}
+	return s.page[s.at], true, nil
+}
+
+// read reads the page that begins at an element, or after it.
+func (s *stream) read(ctx context.Context, from []byte, after bool) error {
+	s.page, s.text, s.at, s.end = s.page[:0], s.text[:0], 0, true
+	for e, err := range s.c.elements(ctx, door.Read{Set: s.name, From: from, Limit: pageMost + 2}) {
+		switch {
+		case err != nil:
+			return err
+		case after && bytes.Equal(e, from):
+			continue
+		case len(s.page) == pageMost || len(s.text) > pageBytesMax:
+			s.end = false
+			return nil
+		}
+		n := len(s.text)
+		if cap(s.text)-n < len(e) { // earlier elements keep their memory
+			size := max(2*cap(s.text), len(e), streamFree)
+			if !s.take(size) {
+				return refusal(errNoRoom)
+			}
+			s.text, n = make([]byte, 0, size), 0
+		}
+		if len(s.page) == cap(s.page) {
+			more := max(len(s.page), streamFree/argumentBytes)
+			if !s.take(argumentBytes * more) {
+				return refusal(errNoRoom)
+			}
+			s.page = slices.Grow(s.page, more)
+		}
+		s.text = append(s.text, e...)
+		s.page = append(s.page, s.text[n:len(s.text):len(s.text)])
+	}
+	return nil
+}
+
+// streamFree is the part of a stream's memory that is not counted: a small set is read whatever other clients do.
+const streamFree = 4 << 10
+
+// take takes memory for a page. The command returns it at the end.
+func (s *stream) take(bytes int) bool { return bytes <= 2*streamFree || s.c.Take(bytes) }
+
+// seek moves to the first element that is not before e, and reports whether it is e.
+func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
+	for {
+		head, ok, err := s.head(ctx)
+		if err != nil || !ok {
+			return false, err
+		}
+		switch order := bytes.Compare(head, e); {
+		case order == 0:
+			return true, nil
+		case order > 0:
+			return false, nil
+		}
+		if last := s.page[len(s.page)-1]; bytes.Compare(last, e) >= 0 {
+			s.at++
+			continue
+		}
+		s.at = len(s.page)
+		if !s.end { // elements in between are not read
+			if err := s.read(ctx, bytes.Clone(e), false); err != nil {
+				return false, err
+			}
+		}
+	}
+}
 
 // other is a set against which elements of another one are checked.
 type other struct {
@@ -102,18 +199,14 @@ func (c *conn) diff(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error]
 // held yields the elements of the first set that all others contain or, with want false, that none contains. In much larger sets they are
 // looked up.
 func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want bool, yield func([]byte, error) bool) {
-	open := streams{c: c}
-	ctx, cancel := context.WithCancel(ctx)
-	defer open.close()
-	defer cancel()
 	others := make([]other, len(keys)-1)
 	for i := range others {
 		others[i].key = keys[i+1]
 		if sizes[i+1]/lookUpsLess <= sizes[0] {
-			others[i].stream = open.of(keys[i+1])
+			others[i].stream = &stream{c: c, name: nameOf(keys[i+1])}
 		}
 	}
-	s := open.of(keys[0])
+	s := &stream{c: c, name: nameOf(keys[0])}
 	var left [][]byte
 	var yes []bool
 	for {
@@ -125,8 +218,8 @@ func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want boo
 		if !ok {
 			return
 		}
-		left = append(left[:0], s.elements[s.at:]...)
-		s.at = len(s.elements)
+		left = append(left[:0], s.page[s.at:]...)
+		s.at = len(s.page)
 		for i := range others {
 			if len(yes) < len(left) {
 				yes = make([]bool, len(left))
@@ -155,13 +248,9 @@ func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want boo
 // union yields the elements that some set contains, in order. Keys must be checked.
 func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		open := streams{c: c}
-		ctx, cancel := context.WithCancel(ctx)
-		defer open.close()
-		defer cancel()
 		streams := make([]*stream, len(keys))
 		for i, key := range keys {
-			streams[i] = open.of(key)
+			streams[i] = &stream{c: c, name: nameOf(key)}
 		}
 		for {
 			var least []byte
@@ -184,7 +273,7 @@ func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error
 				return
 			}
 			for _, s := range streams {
-				if bytes.Equal(s.elements[s.at], least) {
+				if bytes.Equal(s.page[s.at], least) {
 					s.at++
 				}
 			}

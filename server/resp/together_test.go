@@ -1,11 +1,8 @@
 package resp
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
-	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
-	"bigset/server/alone"
 	"bigset/server/door"
 )
 
@@ -80,30 +74,6 @@ func talk(t *testing.T, p *peer, client int) {
 				return
 			}
 		}
-	}
-}
-
-// forgetful is a backend whose disk fails after what was applied.
-type forgetful struct{ *alone.Backend }
-
-func (f forgetful) Begin(ctx context.Context, w door.Write) (door.Written, func() error, error) {
-	done, wait, err := f.Backend.Begin(ctx, w)
-	return done, func() error { return errors.Join(&door.UnknownError{W: 1, DW: 1, Err: io.ErrShortWrite}, wait()) }, err
-}
-
-// TestNotOnDisk: a change that the disk does not get is not acknowledged.
-func TestNotOnDisk(t *testing.T) {
-	t.Parallel()
-	for _, loops := range []int{1, -1} {
-		store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dial, _ := serve(t, forgetful{alone.New(store)}, Options{Options: door.Options{Loops: loops, Log: slog.New(slog.DiscardHandler)}})
-		if got := dial().do(t, "SADD", "k", "x"); !strings.HasPrefix(got, "-UNKNOWN") {
-			t.Errorf("%d loops: %s", loops, got)
-		}
-		t.Cleanup(func() { store.Close() })
 	}
 }
 
