@@ -146,7 +146,8 @@ func TestCheckpointCrash(t *testing.T) {
 	synced := p.model.AcknowledgedCount()
 	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), bigset.NoSync)
 	p.model.Acknowledged() // a checkpoint has that, too
-	percents := []int{0, 50, 100}[:min(3, 1+tier.Times(2))]
+	some := []int{0, 50 + 50*tier.ShareOf(t, 2, 2).First}
+	percents := tier.Pick(some, some, []int{0, 50, 100})
 
 	took := p.disk.CrashEverywhere(percents...)
 	must(t, p.store.Checkpoint(bg, "a/checkpoint"), "checkpoint")

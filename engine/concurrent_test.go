@@ -114,9 +114,11 @@ func (w *writer) write() error {
 func TestCrashUnderWriters(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)
-	for round := range fewer(24) {
+	rounds := fewer(24)
+	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { crashUnderWriters(t, r) })
 	}
+	tier.Count(t, "rounds", rounds)
 }
 
 func crashUnderWriters(t *testing.T, r *rand.Rand) {

@@ -40,13 +40,20 @@ func onSpan(op errorfs.Op) bool {
 // writes, reads go on, and whatever was acknowledged as synced is there after the next open.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
+	share, faults := tier.ShareOf(t, 60, 15), 0
 	for _, kind := range testkit.FaultKinds {
 		for _, once := range []bool{false, true} {
-			for n := int64(0); n < int64(min(120, tier.Times(16))); n++ { // a script has some 130 operations on the log
-				logFails(t, fmt.Sprintf("%s at %d, once %v", kind.Name, n, once), n, once, kind.Cause, kind.Short)
+			operations := 120 // on the log, of some 130 in a script
+			if kind.Short {
+				operations = 60 // half of them are writes
+			}
+			for n := share.First; n < operations; n += share.Every {
+				logFails(t, fmt.Sprintf("%s at %d, once %v", kind.Name, n, once), int64(n), once, kind.Cause, kind.Short)
+				faults++
 			}
 		}
 	}
+	tier.Count(t, "faults", faults)
 }
 
 func logFails(t *testing.T, label string, n int64, once bool, cause error, short bool) {

@@ -27,8 +27,9 @@ func member(i, bytes int) string {
 	return b.String()
 }
 
-// pipelines has clients send requests in pipelines until next returns nothing more, and returns how many were answered in all.
-func pipelines(addr string, next func() []string) (done int64, err error) {
+// pipelines sends requests over some connections, in pipelines, until next returns nothing more, and returns how many were answered.
+// The answer that each must have is want; another one is an error.
+func pipelines(addr, want string, next func() []string) (done int64, err error) {
 	var all atomic.Int64
 	var wg sync.WaitGroup
 	errs := make(chan error, largeClients)
@@ -54,7 +55,10 @@ func pipelines(addr string, next func() []string) (done int64, err error) {
 				}
 				_, err := c.nc.Write(send)
 				for i := 0; i < n && err == nil; i++ {
-					_, err = c.read()
+					var got reply
+					if got, err = c.read(); err == nil && got.text != want {
+						err = fmt.Errorf("a request was answered with %q, want %q", got.text, want)
+					}
 				}
 				if err != nil {
 					errs <- err
@@ -73,36 +77,39 @@ func pipelines(addr string, next func() []string) (done int64, err error) {
 }
 
 // grow adds n new members to a set. It prints a line for each of some equal parts: the number of members, and how many were added a second.
+// A member that the set has already is an error.
 func grow(addr, key string, n, bytes, parts int) error {
 	for part := range parts {
 		first, last := n*part/parts, n*(part+1)/parts
 		at := int64(first)
 		began := time.Now()
-		if _, err := pipelines(addr, func() []string {
+		if _, err := pipelines(addr, "1", func() []string {
 			i := atomic.AddInt64(&at, 1) - 1
 			if i >= int64(last) {
 				return nil
 			}
 			return []string{"SADD", key, member(int(i), bytes)}
 		}); err != nil {
-			return err
+			return fmt.Errorf("add new members: %w", err)
 		}
 		fmt.Printf("%d %.0f\n", last, float64(last-first)/time.Since(began).Seconds())
 	}
 	return nil
 }
 
-// look asks for members of a set that grow has made, at random, for a while, and prints how many were found a second.
+// look asks for members of a set that grow has made, at random, for a while, and prints how many were found a second. A member
+// that is not found is an error.
 func look(addr, key string, n, bytes int, d time.Duration) error {
 	began := time.Now()
-	found, err := pipelines(addr, func() []string {
+	found, err := pipelines(addr, "1", func() []string {
 		if time.Since(began) > d {
 			return nil
 		}
 		return []string{"SISMEMBER", key, member(rand.IntN(n), bytes)}
 	})
-	if err == nil {
-		fmt.Printf("%.0f\n", float64(found)/time.Since(began).Seconds())
+	if err != nil {
+		return fmt.Errorf("look for members that were added: %w", err)
 	}
-	return err
+	fmt.Printf("%.0f\n", float64(found)/time.Since(began).Seconds())
+	return nil
 }

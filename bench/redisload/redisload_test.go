@@ -97,7 +97,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestLarge: all members that were added are there, and are as long as they should be.
+// TestLarge: all members that were added are there, and are as long as they should be. Nothing else is counted.
 func TestLarge(t *testing.T) {
 	addr := startRaw(t, false)
 	if err := grow(addr, "s", 1000, 100, 3); err != nil {
@@ -116,5 +116,11 @@ func TestLarge(t *testing.T) {
 	}
 	if err := look(addr, "s", 1000, 100, time.Millisecond); err != nil {
 		t.Error(err)
+	}
+	if err := look(addr, "other", 1000, 100, time.Millisecond); err == nil {
+		t.Error("members that are not there count as found")
+	}
+	if err := grow(addr, "s", 1000, 100, 1); err == nil {
+		t.Error("members that were there count as added")
 	}
 }

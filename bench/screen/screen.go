@@ -79,11 +79,14 @@ func Visible(line string) int {
 
 // Cut shortens a line without colours: at the end of a word if one ends in the second half, since a number that is cut is another number.
 func Cut(line string, width int) string {
+	if width <= 0 {
+		return ""
+	}
 	if utf8.RuneCountInString(line) <= width {
 		return line
 	}
 	letters := []rune(line)
-	end := max(0, width)
+	end := width
 	for at := end; at >= end/2; at-- {
 		if letters[at] == ' ' {
 			end = at

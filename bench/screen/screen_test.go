@@ -23,7 +23,7 @@ func TestTexts(t *testing.T) {
 		{plain.Spark("", []float64{0, 1, 50, 99, 100, 200}, 100, 6), "▁▂▅███"}, {plain.Spark("", []float64{1, nan, 8}, 8, 5), "  ▂ █"},
 		{plain.Spark("", []float64{1, 2, 3}, 0, 2), "▁▁"}, {ascii.Spark("", []float64{0, 4, 8}, 8, 3), "_+#"}, {plain.Spark("", nil, 1, 0), ""},
 		{plain.Safe("a\x1b[31mb\n\tc\u202ed\x00é\xff漢"), "a?[31mb??c?d?é??"}, {ascii.Safe("né"), "n?"},
-		{ascii.Plain("5 µs · █▁"), "5 us | #_"}, {screen.Cut("häuser", 3), "häu"}, {screen.Cut("a", -1), ""},
+		{ascii.Plain("5 µs · █▁"), "5 us | #_"}, {screen.Cut("häuser", 3), "häu"}, {screen.Cut("a", -1), ""}, {screen.Cut("", -1), ""}, {screen.Cut("a", 0), ""},
 		{screen.Cut("read 12,345", 9), "read"}, {screen.Cut("read 12,345 µs", 11), "read 12,345"}, {screen.Cut("a 12,345", 6), "a 12,3"},
 		{screen.Cut("time 1.2, read 1.07", 12), "time 1.2"}, {screen.Cut("time 1.2", 8), "time 1.2"}, {screen.Pad("µ", 3), "µ  "},
 	} {

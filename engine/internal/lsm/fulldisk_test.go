@@ -281,11 +281,15 @@ func TestRoomAgain(t *testing.T) {
 func TestRoomTooLate(t *testing.T) {
 	t.Parallel()
 	base := withLog(t, "base", true)
-	over := 0
-	first, step := nth(t)
-	for n := first; ; n += 2 * step { // when the open finds the disk full
-		found := int64(0)
-		for m := first; ; m += step { // and when the end of the hold does
+	over, tried := 0, 0
+	share := tier.ShareOf(t, 25, 9)
+	for k := 0; ; k++ { // when the open finds the disk full
+		n, found := int64(2*k), int64(0)
+		for m := int64(0); ; m++ { // and when the end of the hold does
+			if !share.Has(k + int(m)) {
+				continue
+			}
+			tried++
 			r := base.on(fmt.Sprintf("full from operation %d on, full again from %d on", n, m), base.disk.CrashClone(100, 0))
 			first := r.disk.FillFor(n, testkit.NotCompacting)
 			must(t, r.openIn(t), r.label)
@@ -316,6 +320,7 @@ func TestRoomTooLate(t *testing.T) {
 			break
 		}
 	}
+	tier.Count(t, "opens", tried)
 	t.Logf("%d stores failed", over)
 	if over == 0 {
 		t.Error("no store failed")

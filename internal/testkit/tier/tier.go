@@ -11,6 +11,10 @@
 // A share is chosen by the turn, a number. BIGSET_TURN sets it; without it each process draws one. Runs with consecutive turns
 // together cover every place. A test that fails prints the command that repeats it with its turn.
 //
+// Two shares of one test must not be nested, as in a loop over i in one share and j in another. Both have the same turn, so i and j
+// would never be the first place of one and the second of the other. Such a test numbers the pairs of i and j, and takes one share
+// of these.
+//
 // The package imports nothing of the module, so that the tests of every package can use it.
 package tier
 
@@ -94,6 +98,22 @@ func ShareOf(t testing.TB, short, push int) Share {
 		})
 	}
 	return s
+}
+
+// Turn returns the turn of this run, for a test that draws other cases at each turn. It is 0 in a full run. If the test fails, it
+// prints how to repeat the same turn.
+func Turn(t testing.TB) int {
+	t.Helper()
+	if Full() {
+		return 0
+	}
+	n := turn(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s=%d repeats what was drawn", turnVariable, n)
+		}
+	})
+	return n
 }
 
 // Has reports whether a place, counted from 0, belongs to the share.

@@ -43,7 +43,14 @@ func TestFull(t *testing.T) {
 	if a, b := tier.ShareOf(t, 5, 1_000), tier.ShareOf(t, 5, 1_000); a != b {
 		t.Errorf("shares of one process are %v and %v", a, b)
 	}
+	t.Setenv("BIGSET_TURN", "7")
+	if n := tier.Turn(t); n != 7 {
+		t.Errorf("turn %d, want 7", n)
+	}
 	t.Setenv("BIGSET_TESTS", "full")
+	if n := tier.Turn(t); n != 0 {
+		t.Errorf("a full run has turn %d", n)
+	}
 	if s := tier.ShareOf(t, 5, 3); !tier.Full() || s != (tier.Share{Every: 1}) || tier.Pick(1, 2, 3) != 3 {
 		t.Errorf("a full run has the share %v", s)
 	}
