@@ -152,7 +152,7 @@ func TestCountSetsWaits(t *testing.T) {
 	}()
 	select {
 	case <-done:
-		t.Error("it did not wait for a writer")
+		t.Fatal("it did not wait for a writer")
 	case <-time.After(20 * time.Millisecond):
 	}
 	leave()
