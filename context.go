@@ -8,7 +8,7 @@ import (
 
 // Context is what the author of an operation had seen: the dots by which its element was present (narrow), or the clock of the
 // whole set (wide). The zero Context is no context; see Policy. Narrow contexts come from engine.Store.Look and from the elements of a
-// read, wide ones from engine.Store.Seen and the chunks of a read. They are trusted here: keyscheme unseals bytes from outside first.
+// read, wide ones from engine.Store.Seen and the chunks of a read. They are trusted here. Tokens.Context opens and checks those that come from outside.
 type Context struct {
 	// Given is true for every context, also for one whose author saw no dot. Saw and SawAll set it.
 	Given bool

@@ -7,7 +7,7 @@
 // Imports go down five floors: door, wire, disk, rules and words. This package is one of the rules. docs/floors.txt lists every package
 // with its imports.
 //
-// Files: op.go, context.go, token.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and portion.go (replicas), slice.go and
+// Files: op.go, request.go, context.go, token.go and delta.go (a write), read.go and count.go (a read), facts.go, state.go, digest.go and portion.go (replicas), slice.go and
 // filter.go (bloom filters), lsm.go (how a store is tuned), limits.go and errors.go.
 //
 // docs/architecture.md draws the floors, has the glossary (dot, Seen, Dead, context, portion and the rest), and follows a write, a

@@ -58,7 +58,8 @@ func (x Set) Look(ctx context.Context, element string) (Presence, error) {
 	return found[0], nil
 }
 
-// Elements streams the elements in order. It ends after an error. Leaving the loop also ends the read at the node.
+// Elements streams the elements in order. It ends after an error. A set that no node knows is an error that wraps bigset.ErrNotFound; a set
+// that has become empty is not. Leaving the loop also ends the read at the node.
 func (x Set) Elements(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for e, err := range x.c.Elements(ctx, Read{Set: x.name}) {

@@ -344,7 +344,8 @@ func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	return p, nil
 }
 
-// CountSets counts the sets that contain elements, without listing them. Apart are those whose name no key of redis has.
+// CountSets counts the sets that contain elements, without listing them. SetCount.Apart counts those of them that Riak's
+// clients named by another type or bucket, so that clients of redis have no key for them.
 func (c *Client) CountSets(ctx context.Context) (bigset.SetCount, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()

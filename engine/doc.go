@@ -9,8 +9,9 @@
 //
 // What does what:
 //
-//	Store            sets: Add, Remove, Write, Contains, Look, Subset, Elements, Read, Count, Live, Sets, Drop;
-//	                 the folder: Open, Close, Sync, Flush, Compact, Checkpoint, Verify, Upgrade, Stats
+//	Store            a set: Add, Remove, Write, WriteAll, Contains, Look, Subset, Elements, Read, Count, Live, Seen, Drop;
+//	                 all sets: Sets, CountSets, EachSetStats;
+//	                 the folder: Open, Close, Sync, Flush, Compact, Checkpoint, Verify, Upgrade, Stats, Damage
 //	Store.Set        Set: the usual calls on one set, by strings and with the defaults
 //	Store.Tokens     bigset.Tokens: contexts as sealed tokens for clients of a server
 //	Store.Filters    filters.Filters: the bloom filters of the store

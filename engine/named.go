@@ -45,7 +45,8 @@ func (x Set) Look(ctx context.Context, element string) (bigset.Context, error) {
 	return x.s.Look(ctx, x.name, []byte(element))
 }
 
-// Elements streams the elements in order. It ends after an error.
+// Elements streams the elements in order. It ends after an error. A set that the store does not know is an error that wraps
+// bigset.ErrNotFound; a set that has become empty is not.
 func (x Set) Elements(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for e, err := range x.s.Elements(ctx, x.name, bigset.ReadOptions{}) {

@@ -45,7 +45,8 @@ func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) ite
 }
 
 // Elements streams the elements of a set in order, each with the dots to act on. It is Read without chunks, for
-// callers that look at one element at a time. An element's memory belongs to the caller. o.Scrap is not used.
+// callers that look at one element at a time. An element's memory belongs to the caller. o.Scrap is not used. A set that the
+// store does not know is an error that wraps bigset.ErrNotFound; a set that has become empty is not.
 func (s *Store) Elements(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[fold.Element, error] {
 	o.Scrap = nil
 	return func(yield func(fold.Element, error) bool) {

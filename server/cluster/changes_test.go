@@ -76,7 +76,8 @@ func TestChangesOfThree(t *testing.T) {
 	w.procs[2].write(t, keyscheme.OpAdd, "e05", "e30")
 	resets, removed, _ := w.procs[0].changes(t, &f, door.Changes{Limit: 100})
 	slices.Sort(removed)
-	if len(resets) > 0 || fmt.Sprint(removed) != "[e03 e04 e05]" { // the dot of e05 was replaced
+	// The dot of e05 was replaced. Node 0 names it if it has the write of node 2 already, which is done when two of the three have it.
+	if removed := fmt.Sprint(removed); len(resets) > 0 || removed != "[e03 e04 e05]" && removed != "[e03 e04]" {
 		t.Errorf("resets %v, removed %q", resets, removed)
 	}
 	w.procs[2].same(t, &f)
