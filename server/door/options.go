@@ -53,7 +53,7 @@ func (o Options) withDefaults() Options {
 		o.WriteTime = 5 * time.Minute
 	}
 	if o.Loops == 0 {
-		o.Loops = max(1, runtime.GOMAXPROCS(0)/2)
+		o.Loops = (runtime.GOMAXPROCS(0) + 1) / 2
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
