@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -113,29 +112,24 @@ func TestSpecOptions(t *testing.T) {
 	}
 }
 
-// Each goal that the kept default run has missed is explained where it stands.
-func TestMissedGoalsHaveReasons(t *testing.T) {
-	text, err := os.ReadFile("../docs/bench/default.txt")
+// Each goal of the default run has the reason for which it may be missed, on this machine or on another.
+func TestGoalsHaveReasons(t *testing.T) {
+	chosen, err := Config{}.chosen()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, missed, _ := strings.Cut(string(text), "not met:\n")
-	missed, _, found := strings.Cut(missed, "\n\n")
-	if !found {
-		t.Fatal("docs/bench/default.txt does not say which goals were not met")
-	}
-	whys := map[string]string{}
-	for _, w := range workloads() {
+	checked := 0
+	for _, w := range chosen {
 		for _, a := range w.assertions() {
-			whys[a.Of.Row+": "+a.Means] = a.Why
+			if !a.Shown {
+				checked++
+			}
+			if !a.Shown && a.Why == "" {
+				t.Errorf("%s: the goal %q has no why", w.Name, a.Text)
+			}
 		}
 	}
-	for line := range strings.Lines(missed) {
-		row, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		_, what, _ := strings.Cut(rest, " ")
-		what, _, _ = strings.Cut(what, ", goal at")
-		if why, ok := whys[row+": "+what]; !ok || why == "" {
-			t.Errorf("the goal %q of %s is missed, and has no why", what, row)
-		}
+	if checked < 30 {
+		t.Errorf("%d goals", checked)
 	}
 }

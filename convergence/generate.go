@@ -33,11 +33,17 @@ func probe(sys System, limit time.Duration) (a abilities, err error) {
 		a, err := openOne(sys)
 		done <- result{a, err}
 	}()
-	select {
-	case r := <-done:
-		return r.a, r.err
-	case <-time.After(limit):
-		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks(func(g string) bool { return strings.Contains(g, "convergence.openOne") }))
+	wait := newPatience(limit)
+	defer wait.Stop()
+	for {
+		select {
+		case r := <-done:
+			return r.a, r.err
+		case <-wait.C:
+		}
+		if wait.ends(false) {
+			return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks(func(g string) bool { return strings.Contains(g, "convergence.openOne") }))
+		}
 	}
 }
 

@@ -28,6 +28,35 @@ func (w *world) call() {
 	}
 }
 
+// patience counts the ticks of a limit. A tick that comes late is not counted: a process that was stopped, or that got no processor,
+// has not hung.
+type patience struct {
+	*time.Ticker
+	each time.Duration // between ticks
+	last time.Time     // the last tick
+	left int           // ticks
+	all  int
+}
+
+func newPatience(limit time.Duration) *patience {
+	each := max(limit/20, min(limit, 5*time.Millisecond), 1)
+	all := int((limit + each - 1) / each)
+	return &patience{Ticker: time.NewTicker(each), each: each, last: time.Now(), left: all, all: all}
+}
+
+// ends is called at each tick, with whether anything has moved since the last one. It reports whether nothing has for the whole limit.
+func (p *patience) ends(moved bool) bool {
+	now := time.Now()
+	late := now.Sub(p.last) > 2*p.each+10*time.Millisecond
+	p.last = now
+	if moved {
+		p.left = p.all
+	} else if !late {
+		p.left--
+	}
+	return p.left <= 0
+}
+
 // watched runs a script. If a call of a replica takes longer than the limit, watched abandons the script and its goroutine.
 func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation, *Stats) {
 	if limit < 0 {
@@ -47,22 +76,22 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		stats := newStats()
 		done <- result{within(sys, own, stats, trace, at), stats}
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for {
-		before := at.calls.Load()
+	wait := newPatience(limit)
+	defer wait.Stop()
+	for calls := int64(-1); ; {
 		select {
 		case r := <-done:
 			for i := range own.Steps {
 				s.Steps[i].pretty = own.Steps[i].pretty
 			}
 			return r.v, r.stats
-		case <-timer.C:
+		case <-wait.C:
 		}
-		if at.calls.Load() == before {
+		begun := at.calls.Load()
+		if wait.ends(begun != calls) {
 			return &Violation{Kind: Hung, Step: int(at.step.Load()), Text: fmt.Sprintf("a call of the replica has not ended after %v", limit), Stack: at.stacks()}, newStats()
 		}
-		timer.Reset(limit)
+		calls = begun
 	}
 }
 

@@ -1,7 +1,10 @@
 package convergence_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +102,58 @@ func TestHangHasScript(t *testing.T) {
 	f := explore(t, trap("hangs", func() { <-forever }), convergence.Options{StepLimit: 50 * time.Millisecond}).Failure
 	if f == nil || f.Violation.Kind != convergence.Hung || len(f.Script.Steps) > 3 || !strings.Contains(f.Violation.Stack, "chan receive") {
 		t.Fatalf("got %v", f)
+	}
+}
+
+const stoppedChild = "CONVERGENCE_TEST_STOPPED"
+
+// TestStoppedIsNotHung stops a process for longer than the limit, while it works in a call of a replica. No call has hung.
+func TestStoppedIsNotHung(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	if os.Getenv(stoppedChild) != "" {
+		stopped, called := false, false
+		r := explore(t, trap("stopped", func() {
+			if called {
+				return
+			}
+			called = true
+			fmt.Println("stop here")
+			last, ran := time.Now(), time.Duration(0)
+			for ran < limit/4 || !stopped && ran < limit/2 { // until it was stopped, and some time after that
+				now := time.Now()
+				stopped = stopped || now.Sub(last) > limit
+				ran += min(now.Sub(last), time.Millisecond)
+				last = now
+			}
+		}), convergence.Options{Schedules: 20, Workers: 1, StepLimit: limit})
+		if r.Failure != nil || !stopped {
+			t.Errorf("stopped: %v; %v", stopped, r.Failure)
+		}
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestStoppedIsNotHung$")
+	cmd.Env = append(os.Environ(), stoppedChild+"=yes")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	for line := ""; line != "stop here\n"; {
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatalf("%v: it printed %q", err, line)
+		}
+	}
+	time.Sleep(limit / 10) // some ticks of the limit have passed
+	cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(2 * limit)
+	cmd.Process.Signal(syscall.SIGCONT)
+	text, _ := io.ReadAll(lines)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: it printed\n%s", err, text)
 	}
 }
 

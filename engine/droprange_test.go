@@ -281,6 +281,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 						return nil
 					default:
 					}
+					tier.Breathe(n)
 					res, err := p.store.Add(bg, []byte(name), [][]byte{[]byte(bulkName(n % 40))}, bigset.WriteOptions{Durability: bigset.NoSync, Request: fmt.Appendf(nil, "%d", n)})
 					if err != nil {
 						return err

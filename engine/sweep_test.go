@@ -279,7 +279,8 @@ func TestSweepReaders(t *testing.T) {
 	for worker, act := range []func(*rand.Rand, int) error{work, work, looking, looking, listing} {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(1, uint64(worker)))
-			for !done.Load() {
+			for round := 0; !done.Load(); round++ {
+				tier.Breathe(round)
 				if err := act(r, worker); err != nil {
 					t.Error(err)
 					return

@@ -34,7 +34,7 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 		}
 		return nil
 	})
-	rounds := tier.Pick(120, 300, 600)
+	rounds := tier.Pick(90, 150, 600)
 	ctx := t.Context()
 	var wg sync.WaitGroup
 	for writer := range 4 {

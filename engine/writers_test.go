@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // underWriters has eight goroutines write sets, and another one swap spans of the first set and all small sets beside them,
@@ -17,7 +18,8 @@ func underWriters(t *testing.T, p *pair, r *rand.Rand, h *testkit.History, sets 
 	for id := range 8 {
 		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, wide: p.opt.KeepContexts}
 		wg.Go(func() {
-			for !stopped.Load() {
+			for round := 0; !stopped.Load(); round++ {
+				tier.Breathe(round)
 				if err := w.write(); err != nil {
 					t.Errorf("write: %v", err)
 					return

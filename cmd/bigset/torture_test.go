@@ -20,7 +20,7 @@ func TestTorture(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r, err := torture.Run(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: dir,
-		Duration: tier.Pick(0, 8*time.Second, time.Minute), Clients: 4, Seed: tier.Random(t).Uint64(), Progress: t.Logf})
+		Duration: tier.Pick(0, 6*time.Second, time.Minute), Clients: 4, Seed: tier.Random(t).Uint64(), Progress: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ var sights = []sight{
 	{"lookup", mechanism, nil, [4]float64{0, 0, 4300, 2200}},
 	{"mark", mechanism, nil, [4]float64{0, 0, 0, 4500}},
 	{"message-to-author", mechanism, []string{"message delivered to its own author"}, [4]float64{3900, 4200, 0, 0}},
-	{"new-again-after-loss", mechanism, nil, [4]float64{}}, // rare: perhaps one in a thousand schedules of members
+	{"new-again-after-loss", mechanism, nil, [4]float64{0, 0, 0, 1}},
 	{"no-change", mechanism, []string{"no change"}, [4]float64{0, 0, 730, 2700}},
 	{"no-check", mechanism, []string{"no check"}, [4]float64{0, 0, 0, 1100}},
 	{"no-clear-filter", mechanism, []string{"no clear-filter"}, [4]float64{0, 0, 0, 200}},

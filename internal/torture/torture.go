@@ -32,7 +32,8 @@ type Options struct {
 	Seed     uint64        // the faults and their times are drawn from it; their effects depend on the machine
 	// Next is the Command of a program of the next version, for the fault "roll", which is not in AllFaults; default none.
 	Next func(args ...string) *exec.Cmd
-	// Faults are the faults to run; default all of AllFaults. On Linux there is also "full", for users that may mount file systems.
+	// Faults are the faults to run, in an order that is drawn: all of them come before one comes again. Default all of AllFaults. On Linux there
+	// is also "full", for users that may mount file systems.
 	Faults []string
 	// Progress is called with what is done; default none.
 	Progress func(format string, args ...any)
@@ -130,9 +131,14 @@ func (r *run) faults(ctx context.Context) error {
 		r.clients.Wait()
 	}()
 	rng := rand.New(rand.NewPCG(r.o.Seed, 1<<32))
+	var drawn []int // faults to come: all of them come before one comes again
 	for end := time.Now().Add(r.o.Duration); time.Now().Before(end) && ctx.Err() == nil; {
 		pause(ctx, time.Duration(200+rng.IntN(500))*time.Millisecond)
-		name := r.o.Faults[rng.IntN(len(r.o.Faults))]
+		if len(drawn) == 0 {
+			drawn = rng.Perm(len(r.o.Faults))
+		}
+		name := r.o.Faults[drawn[0]]
+		drawn = drawn[1:]
 		r.o.Progress("%s", name)
 		if err := r.fault(ctx, rng, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

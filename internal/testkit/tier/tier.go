@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The environment variables that choose a tier and a turn.
@@ -74,6 +75,14 @@ func Times(n int) int {
 		return 40 * n
 	}
 	return max(1, Pick(n/8, n/2, n))
+}
+
+// Breathe is for loops that run as often as they can, beside what is tested: after each eighth round it pauses for a millisecond in a
+// short run and at a push, so that other tests get the processors. Nothing pauses in a full run. round counts the rounds of the loop.
+func Breathe(round int) {
+	if round%8 == 7 && !Full() && !*Long {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Share is the part of many places at which a test does its check: each place whose number modulo Every is First.
