@@ -48,20 +48,20 @@ func (c Context) Check() error {
 	return c.check(ContextDotsMax)
 }
 
-// check is Check for a context of so many dots at most.
-func (c Context) check(most int) error {
+// check is Check for a context of at most dotsMax dots.
+func (c Context) check(dotsMax int) error {
 	if n := c.WideBytes(); n > WideContextBytesMax {
 		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
 	}
-	return checkDots(c.Dots, most)
+	return checkDots(c.Dots, dotsMax)
 }
 
 // CheckDots returns what is wrong with dots from outside: ErrLimit, or ErrContext for an invalid dot.
 func CheckDots(dots []clock.Dot) error { return checkDots(dots, ContextDotsMax) }
 
-func checkDots(dots []clock.Dot, most int) error {
-	if len(dots) > most {
-		return &LimitError{"dots in a context", len(dots), most}
+func checkDots(dots []clock.Dot, dotsMax int) error {
+	if len(dots) > dotsMax {
+		return &LimitError{"dots in a context", len(dots), dotsMax}
 	}
 	for _, d := range dots {
 		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {

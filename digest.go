@@ -21,7 +21,7 @@ type SetDigest struct {
 // SetCount is a number of sets that have a live dot.
 type SetCount struct {
 	Sets  uint64
-	Apart uint64 // of these, the sets that the store counts apart, by their names
+	Apart uint64 // of these, the sets for whose names engine.Options.CountApart returns true
 }
 
 // RangeDigest is a short sum of all sets in a range of slots, both ends included. Two stores have the same sum if they have the

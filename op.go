@@ -120,8 +120,8 @@ type Result struct {
 }
 
 // Changed reports whether operation i changed what the set contains, as far as the replica that did it knew: an add whose element
-// was absent, a remove whose element was present. This holds for operations of policy coordinator without a context; an operation
-// with a context is judged by its context alone. In a batch every operation sees those before it.
+// was absent, a remove whose element was present. This holds for operations of policy coordinator without a context; for an operation
+// with a context, the context alone decides. In a batch every operation sees those before it.
 func (r *Result) Changed(i int) bool {
 	d, dot := &r.Delta, r.Dots[i]
 	at := dot.Counter - d.First

@@ -18,8 +18,11 @@
 //   - No key that was added is denied, whatever is stored, taken out of memory and read again at the same time.
 //   - A layer belongs to its owner, which alone fills it, counts its keys and decides that it is full. If two owners fill a filter,
 //     it costs one more layer; the OR of two layers that were filled separately would have far more false positives than allowed.
-//     An owner is a seat that replicas hand on, so that a filter never has more owners than it is made for.
+//     An owner is not a replica but a seat: a replica that takes another's place takes over its seat. So a filter never has more
+//     owners than it is made for.
 //   - A page that can't be read, or is damaged, is an error and never "no".
+//
+// To begin: New makes a Slice, Sum hashes a key, Admit and Commit add it, Check asks for it; Take returns what has to be stored.
 //
 // Nothing here does I/O or starts a goroutine. Any number of goroutines may call Check on a Slice, concurrently with one that calls
 // the other methods.

@@ -10,15 +10,16 @@ import (
 	"bigset/server/api"
 )
 
-// Changes says what has happened to a set since the last answer to a follower: see door.Changed. The last part, and only that, is Done. Another node takes the place of one
-// that fails before it has answered; an answer that breaks off later is an error, and what was taken of it is void. Leaving the loop ends the answer at the node, too.
+// Changes says what has happened to a set since the last answer to a follower: see Changed. The last part, and only that, is Done. Another
+// node takes the place of one that fails before it has answered; an answer that breaks off later is an error, and what was taken of it is
+// void. Leaving the loop ends the answer at the node, too.
 //
-//	var set client.Followed
-//	for c, err := range to.Changes(ctx, client.Changes{Set: name, Since: set.Since(), Wait: 30 * time.Second}) {
+//	var followed client.Followed
+//	for part, err := range c.Changes(ctx, client.Changes{Set: name, Since: followed.Since(), Wait: 30 * time.Second}) {
 //		if err != nil {
-//			break // ask again: with the same Followed, the next answer has everything if it must
+//			break // ask again with the same Followed: the next answer brings what is missing
 //		}
-//		set.Apply(&c, func(element string, present bool) { ... })
+//		followed.Apply(&part, func(element string, present bool) { ... })
 //	}
 func (c *Client) Changes(ctx context.Context, q Changes) iter.Seq2[Changed, error] {
 	return func(yield func(Changed, error) bool) {

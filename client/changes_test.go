@@ -51,7 +51,7 @@ func TestChanges(t *testing.T) {
 	if _, err := c.Set("friends").Remove(ctx, "paul"); err != nil {
 		t.Fatal(err)
 	}
-	add("ringo") // its dot is another one now, and it was there all along
+	add("ringo") // its dot is another one now, and it was in the set all along
 	if last := follow(client.Changes{Wait: time.Minute}); len(last.Removed) != 2 || last.Dead != nil || last.Reset != "" {
 		t.Errorf("%+v", last)
 	}

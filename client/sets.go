@@ -52,7 +52,7 @@ type (
 	Changes = door.Changes
 	// Changed is a part of the answer to Changes.
 	Changed = door.Changed
-	// Dotted is an element with some of its dots, the names of the adds that hold it in the set.
+	// Dotted is an element with some of its dots, the names of the adds that keep it in the set.
 	Dotted = door.Dotted
 	// Followed keeps the elements of a set by the answers to Changes. The zero value has none.
 	Followed = door.Followed

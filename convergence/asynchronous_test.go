@@ -70,7 +70,7 @@ func TestTwoClientsPanic(t *testing.T) {
 	}
 }
 
-// puller is an ORSet whose operations only announce what they did. A replica that lacks it asks for it, and one that has it
+// puller is an ORSet whose operations only announce what they did. A replica that misses it asks for it, and one that has it
 // answers: by messages of its own.
 type puller struct {
 	*ORSet

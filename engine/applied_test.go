@@ -97,7 +97,7 @@ func TestApplied(t *testing.T) {
 	}
 }
 
-// TestAppliedOfAGroup: each of many writers who share batches and syncs is told of its own operation, once.
+// TestAppliedOfAGroup: each of many writers who share batches and syncs receives its own result, once.
 func TestAppliedOfAGroup(t *testing.T) {
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20

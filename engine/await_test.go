@@ -10,7 +10,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestAwait: an add, a remove, a delta of nothing new and a drop of the range, as those see them who await a change.
+// TestAwait: an add, a remove, a delta of nothing new and a drop of the range, as a goroutine that awaits a change sees them.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")

@@ -243,7 +243,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/300_000, "ns/element")
 }
 
-// BenchmarkQueueHead reads the first element of a queue of which 100,000 elements were eaten, behind each add.
+// BenchmarkQueueHead reads the first element of a queue from which 100,000 elements were taken, after each add.
 func BenchmarkQueueHead(b *testing.B) {
 	s := openBench(b, nil)
 	ctx, name := context.Background(), []byte("friends")

@@ -114,7 +114,7 @@ func TestCheckpointIncarnation(t *testing.T) {
 	}
 }
 
-// TestCheckpointWithoutPlaces is the same where the file system has no inodes to tell a copied identity file by: a checkpoint
+// TestCheckpointWithoutPlaces is the same where the file system has no inodes by which a copied identity file shows: a checkpoint
 // has none.
 func TestCheckpointWithoutPlaces(t *testing.T) {
 	p := newPair("store")
@@ -170,7 +170,7 @@ func TestCheckpointCrash(t *testing.T) {
 }
 
 // afterCrashes looks at what crashes have left of a copy of the store in dir, and has it made again where it is not whole:
-// of a store in which so many batches must have survived.
+// of a store in which that many batches must have survived.
 func (p *pair) afterCrashes(t *testing.T, crashes []*testkit.Disk, dir string, synced int, again func(*testkit.Disk, string) error) {
 	t.Helper()
 	var none, unfinished, whole int
@@ -350,7 +350,7 @@ func manifest(t *testing.T, fs vfs.FS, dir string) string {
 	return ""
 }
 
-// TestCheckpointTornLog writes to the log while it is copied, so that the copy has, behind bytes of the log whose file is
+// TestCheckpointTornLog writes to the log while it is copied, so that the copy has, after bytes of the log whose file is
 // used again, bytes of the new one. Such a copy would be taken for damaged.
 func TestCheckpointTornLog(t *testing.T) {
 	t.Parallel()

@@ -345,7 +345,7 @@ func readsAll(s *engine.Store, set []byte, names [][]byte, o bigset.ReadOptions,
 }
 
 // TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or bigset.ErrClosed, and what was
-// acknowledged is there after the next open, under the same incarnation.
+// acknowledged is readable after the next open, under the same incarnation.
 func TestCloseWhileBusy(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)

@@ -26,7 +26,7 @@ func (p *pair) counts(t *testing.T, r bigset.CountRange) (all []bigset.ElementDi
 		}
 		for _, part := range c.Parts {
 			if r.After != nil && string(part.Bound) <= string(r.After) {
-				t.Fatalf("%s: a part ends at %q, behind %q", p.label, part.Bound, r.After)
+				t.Fatalf("%s: a part ends at %q, not after %q", p.label, part.Bound, r.After)
 			}
 			r.After = part.Bound
 		}
@@ -37,7 +37,7 @@ func (p *pair) counts(t *testing.T, r bigset.CountRange) (all []bigset.ElementDi
 	}
 }
 
-// TestCountPartsTime: a question ends when its time is up by the store's clock, and goes on behind. However slow the machine, it does not end while that stands still.
+// TestCountPartsTime: a question ends when its time is up by the store's clock, and continues from there. However slow the machine, it does not end while that clock stands still.
 func TestCountPartsTime(t *testing.T) {
 	t.Parallel()
 	const n = 10_000

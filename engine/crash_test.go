@@ -64,7 +64,7 @@ func crashHistory(t *testing.T, p *pair, first int, step func()) {
 const crashRounds = 6
 
 // TestCrashAtEveryOperation cuts the power before every operation on the disk of a scripted history, from the making of the
-// store to its last close, three times each. What was acknowledged as synced is there after the next open, the rest is a
+// store to its last close, three times each. What was acknowledged as synced is kept by the next open, the rest is a
 // prefix of what was done, the store proves itself right, and it goes on under a new actor. A long run has eighty histories, which
 // differ in their elements, and in what survives.
 func TestCrashAtEveryOperation(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestDamagedTable: the error of a damaged block names the file, the sets and the elements that it holds, whoever meets it;
-// it is told as an event once, and the rest of the store can be read and written.
+// TestDamagedTable: the error of a damaged block names the file, the sets and the elements that it holds, in every kind of read;
+// it is reported by one event, and the rest of the store can be read and written.
 func TestDamagedTable(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy = eager(compaction.Default())
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.Sync)
 	must(t, p.store.CompactTables(bg), "settle")
-	other := "other" // any whose slot is behind
+	other := "other" // any whose slot comes after
 	for keyscheme.SetSlot([]byte(other)) < keyscheme.SetSlot([]byte("s")) {
 		other += "!"
 	}

@@ -61,7 +61,7 @@ func hashedNames(n int) (names [][]byte) {
 	return names
 }
 
-// TestVerifyNamesDamage: wherever a table is damaged, Verify goes on after it and names the sets and filters of which something can't be read.
+// TestVerifyNamesDamage: wherever a table is damaged, Verify goes on after it and names the sets and filters that can't be read in full.
 func TestVerifyNamesDamage(t *testing.T) {
 	t.Parallel()
 	o, table, data := mixedStore(t, 12, 6)

@@ -273,7 +273,7 @@ func (d *deadRuns) within(b keyscheme.Bounds, v *view) (runs []deadRun) {
 }
 
 // elementBounds returns the bounds before and after all keys of the element of a key.
-func elementBounds(prefixLen int, key []byte) (before, behind []byte) {
+func elementBounds(prefixLen int, key []byte) (before, after []byte) {
 	element, _, _, _, _ := keyscheme.DecodeElement(prefixLen, key)
 	p := keyscheme.Prefix(key[:prefixLen])
 	return p.AppendElementBound(nil, element), p.AppendElementAfter(nil, element)

@@ -149,7 +149,7 @@ func (m *runsMachine) learn(t *rapid.T) {
 	}
 }
 
-// learnHead has a finder remember a range of which it has read all live keys.
+// learnHead makes a finder remember a range in which it has read all live keys.
 func (m *runsMachine) learnHead(t *rapid.T) {
 	i := slices.IndexFunc(m.finders, func(f *modelFinder) bool { return f.shown != nil })
 	if i < 0 {
@@ -244,7 +244,7 @@ func TestDeadRunsModel(t *testing.T) {
 	t.Logf("%d runs taken, %d heads died", seen["taken"], seen["heads"])
 }
 
-// TestDeadRunsBounded: a set keeps so many runs, the newest ones, and none with bounds of any length.
+// TestDeadRunsBounded: a set keeps a limited number of runs, the newest ones, and none with very long bounds.
 func TestDeadRunsBounded(t *testing.T) {
 	p := keyscheme.NewPrefix([]byte("s"))
 	d := &deadRuns{keysMin: runKeysMin}
@@ -265,7 +265,7 @@ func TestDeadRunsBounded(t *testing.T) {
 	}
 }
 
-// TestDeadRunsBeginBetweenBatches: a set begins to remember runs when no batch is under way: of one that is nobody was told.
+// TestDeadRunsBeginBetweenBatches: a set begins to remember runs when no batch is under way: nothing reported the keys of one that is.
 func TestDeadRunsBeginBetweenBatches(t *testing.T) {
 	st := &set{}
 	st.queue = []*request{newRequest(&dropping{}, bigset.NoSync), newRequest(&dropping{}, bigset.NoSync)}

@@ -132,7 +132,7 @@ func TestDeadRunsAreSkipped(t *testing.T) {
 	}
 }
 
-// TestDeadRunsOfQueue: what is taken from the head joins the run that is there, what is added behind does not disturb it,
+// TestDeadRunsOfQueue: what is taken from the head joins the existing run, what is added at the end does not disturb it,
 // and a queue that was emptied is read at once.
 func TestDeadRunsOfQueue(t *testing.T) {
 	s := runStore(t, compaction.Default())
@@ -204,7 +204,7 @@ func TestDeadRunsAreSplit(t *testing.T) {
 	steps(t, s, bigset.ReadOptions{Reverse: true}, want...)
 }
 
-// TestDeadRunsOfLaterChunks: only the first chunk behind a run is taken for the head of a queue; and a head of which a part
+// TestDeadRunsOfLaterChunks: only the first chunk after a run is taken for the head of a queue; and a head of which a part
 // is removed keeps the rest.
 func TestDeadRunsOfLaterChunks(t *testing.T) {
 	for _, reverse := range []bool{false, true} {

@@ -42,7 +42,7 @@ func (l *eventLog) len() int {
 	return len(l.all)
 }
 
-// TestFreeSpace: as the disk fills up, each level is told of once; at the last one adds are refused, and nothing else is.
+// TestFreeSpace: as the disk fills up, each level is reported once; at the last one adds are refused, and nothing else is.
 func TestFreeSpace(t *testing.T) {
 	p := newPair("store")
 	var told eventLog
@@ -154,7 +154,7 @@ func TestLittleRoom(t *testing.T) {
 	p.close(t)
 }
 
-// TestSlowDisk: an operation that takes long is told of while it lasts.
+// TestSlowDisk: an operation that takes long is reported while it lasts.
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewDisk()

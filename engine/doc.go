@@ -32,11 +32,11 @@
 //
 //   - R0: a dot enters Seen only in the same batch that stores its key or puts it into Dead.
 //   - A counter is never issued twice: internal/lsm/identity.go.
-//   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
-//     where records are Merge: it goes by the drop filter or by a swap. (Pebble issue 6168.)
+//   - An element key is written once, as the store's kind of record. In a store of merge records no delete and no second merge
+//     ever names it, by key or by range: only the drop filter or a swap removes it. (Pebble issue 6168.)
 //   - A key is dropped only if a durable Dead covers its dot and the key is resolved.
 //   - The context of an unresolved key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
-//   - What readers take as Seen and Dead is never newer than the keys they judge by it.
+//   - What readers take as Seen and Dead is never newer than the keys that they read with it.
 //   - A reader seeks over keys only where none is live for it: deadruns.go.
 //   - After a write of the log has failed, nothing more is acknowledged.
 //

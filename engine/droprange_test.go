@@ -43,7 +43,7 @@ func slotsOf(n int) (names []string) {
 	return names
 }
 
-// TestDropRange: sets of a range are gone with their clocks, the others are as they were, and what is written there anew has dots
+// TestDropRange: sets of a range are gone with their clocks, the others are as they were, and what is written there again has dots
 // that were never issued before.
 func TestDropRange(t *testing.T) {
 	t.Parallel()

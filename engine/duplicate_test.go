@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestDuplicateIsDurable: who finds that nothing is to be done acknowledges what was done, so that must be on disk, whoever did
+// TestDuplicateIsDurable: a request that finds nothing to do acknowledges what was done before, so that must be on disk, whoever did
 // it and however.
 func TestDuplicateIsDurable(t *testing.T) {
 	x := clock.Dot{Actor: "x", Counter: 1}

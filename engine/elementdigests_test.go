@@ -19,7 +19,7 @@ func (p *pair) parts(t *testing.T, r bigset.ElementRange) (all []bigset.ElementD
 		must(t, err, p.label+": digests of elements")
 		for _, part := range d.Parts {
 			if r.After != nil && string(part.Bound) <= string(r.After) {
-				t.Fatalf("%s: a part ends at %q, behind %q", p.label, part.Bound, r.After)
+				t.Fatalf("%s: a part ends at %q, not after %q", p.label, part.Bound, r.After)
 			}
 			r.After = part.Bound
 		}

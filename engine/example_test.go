@@ -161,7 +161,7 @@ func ExampleReplica_ApplyDelta() {
 	// true 1
 }
 
-// A read is bounded, ordered by the bytes of the elements, and can be resumed behind any element.
+// A read is bounded, ordered by the bytes of the elements, and can be resumed after any element.
 func ExampleStore_Read() {
 	ctx, store := context.Background(), exampleStore()
 	defer store.Close()

@@ -20,7 +20,7 @@ import (
 )
 
 // Pebble takes an error of reading a table that it is about to cut for the end of that table. These tests have sets side by
-// side in the same tables, swap spans of one and cut another out, and look at what lies behind.
+// side in the same tables, swap spans of one and cut another out, and look at what lies after it.
 
 var exciseSets = []string{"s", "t", "u", "v", "w"}
 

@@ -15,7 +15,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// RunsOf makes stores that are opened with these options remember dead runs of so many keys and more.
+// RunsOf makes stores that are opened with these options remember dead runs of at least keysMin keys.
 func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 
 // Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. f may change how large and how many things are,
@@ -360,7 +360,7 @@ func (s *Store) KeptRequests() (int, error) {
 	return len(kept), err
 }
 
-// TablesOf makes stores that are opened with these options take spans with so many new keys and more as tables.
+// TablesOf makes stores that are opened with these options take portions with at least that many new keys as tables.
 func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
 // PortionFacts returns what a span says.
@@ -371,7 +371,7 @@ func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
 
 const LateKeysMax = lateKeysMax
 
-// CorruptionOf says where the damage is that Pebble tells of.
+// CorruptionOf says where the damage is that Pebble reports.
 var CorruptionOf = lsm.CorruptionOf
 
 // Held reports whether what the open had to write is in memory.

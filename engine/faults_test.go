@@ -37,7 +37,7 @@ func onSpan(op errorfs.Op) bool {
 }
 
 // TestLogFails fails the log at its first, second, … write or sync: the writer gets an error, the store takes no more
-// writes, reads go on, and whatever was acknowledged as synced is there after the next open.
+// writes, reads go on, and whatever was acknowledged as synced is kept by the next open.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
 	share, faults := tier.ShareOf(t, 60, 15), 0
@@ -184,7 +184,7 @@ func TestRewriterFails(t *testing.T) {
 }
 
 // TestFlushFails fails the tables of flushes for a while: writers wait or go on, nothing fails for good, and when there is
-// space again everything is there.
+// space again everything can be read.
 func TestFlushFails(t *testing.T) {
 	p := newPair("store")
 	p.open(t)

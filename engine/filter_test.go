@@ -12,7 +12,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestFilterBeforeClock drops the last keys of a set right before the clock of the next one, of which the same flush holds
+// TestFilterBeforeClock drops the last keys of a set right before the clock of the next one, when the same flush has
 // a whole record and operands over it. Pebble's compaction iterator forgets where it stands after a dropped record, and
 // panics if the next key is a merge over a set (issue 6168): so no such key may follow.
 func TestFilterBeforeClock(t *testing.T) {
@@ -40,7 +40,7 @@ func TestFilterBeforeClock(t *testing.T) {
 }
 
 // TestPublishEvents: the filter is given tombstones once, when they are durable and no reader is older, and each time it is
-// told how many dots they are. What kills nothing new is no event.
+// reports how many dots they are. What kills nothing new is no event.
 func TestPublishEvents(t *testing.T) {
 	p := newPair("store")
 	var published []engine.Event

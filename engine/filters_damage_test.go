@@ -43,7 +43,7 @@ func plantFilter(t *testing.T, plant func(db *pebble.DB, p keyscheme.FilterPrefi
 	return p
 }
 
-// TestVerifyFilters: each damage of a filter is found, as what it is; and whoever meets it is told so, and never "no".
+// TestVerifyFilters: each damage of a filter is found, as what it is; and a check that meets it returns an error, never "no".
 func TestVerifyFilters(t *testing.T) {
 	var layer bloomslice.LayerID
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestFilterDamagedTable(t *testing.T) {
 	must(t, p.store.Close(), "close")
 }
 
-// TestCheckpointOfDamagedLog: a store whose log of marks could not be brought in, because a page is damaged, makes no copy: it would lack
+// TestCheckpointOfDamagedLog: a store whose log of marks could not be brought in, because a page is damaged, makes no copy: the copy would be without
 // what only the log has.
 func TestCheckpointOfDamagedLog(t *testing.T) {
 	t.Parallel()

@@ -53,10 +53,10 @@ func TestFilterMadeWithinSweep(t *testing.T) {
 	p.close(t)
 }
 
-// TestFiltersBehindElements: records of filters come right behind elements that a flush and a compaction leave out, and never in a shape
+// TestFiltersBehindElements: records of filters come right after elements that a flush and a compaction leave out, and never in a shape
 // that Pebble does not survive there (its issue 6168).
 func TestFiltersBehindElements(t *testing.T) {
-	for _, before := range []bool{true, false} { // the set's slot comes before the filter's, or behind it: then the directory is next
+	for _, before := range []bool{true, false} { // the set's slot comes before the filter's, or after it: then the directory is next
 		p := newPair("store")
 		p.open(t)
 		set, name := "s", ""
@@ -107,7 +107,7 @@ func TestDirectoryBehindFiltered(t *testing.T) {
 	p.opt.Strategy = compaction.Filter()
 	p.open(t)
 	set, name := "s", ""
-	for i := 0; name == ""; i++ { // its slot is before the set's: behind that comes the directory
+	for i := 0; name == ""; i++ { // its slot is before the set's: after that comes the directory
 		n := fmt.Sprint("f", i)
 		if keyscheme.SlotOf(keyscheme.PartitionFilter, []byte(n), 0) <= keyscheme.SetSlot([]byte(set)) {
 			name = n
@@ -142,7 +142,7 @@ func TestFiltersOfAStore(t *testing.T) {
 		o := testkit.SmallFilter()
 		o.Durability = d
 		if o.Capacity = 10_001; name == "interval" {
-			o.Capacity = 500_000 // so many pages are ingested
+			o.Capacity = 500_000 // with that many, pages are ingested
 		}
 		f, err := p.store.Filters().Create(bg, []byte(name), o)
 		must(t, err, "create")

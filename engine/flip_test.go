@@ -73,9 +73,9 @@ var flipStores = []flipStore{
 }
 
 // TestFlips changes bytes of small stores, one at a time, in every file. The store then answers right, or with an error of
-// damage that says where; it loses nothing without a word, does not panic and does not hang. What can't be told from a crash
-// is allowed, and no more: of a store that has crashed, batches from the bad byte on, where nothing behind it in the log
-// tells that they were on disk. All bytes, not a sample: -engine.flips.
+// damage that says where; it loses nothing without a word, does not panic and does not hang. What looks like a crash
+// is allowed, and no more: of a store that has crashed, batches from the bad byte on, where nothing after it in the log
+// proves that they were on disk. All bytes, not a sample: -engine.flips.
 func TestFlips(t *testing.T) {
 	t.Parallel()
 	var total flips
@@ -285,8 +285,8 @@ func logRecords(log []byte) (starts []int, proven int) {
 	return starts, proven
 }
 
-// provenOnDisk returns from where on in a log of one block nothing tells whether it was on disk: it is the beginning of the
-// first record that does not lie before what is told.
+// provenOnDisk returns the place from which on nothing in a log of one block proves that it was on disk: the beginning of the
+// first record that does not lie before what is proved.
 func provenOnDisk(log []byte) int {
 	starts, proven := logRecords(log)
 	for _, at := range starts {
@@ -297,7 +297,7 @@ func provenOnDisk(log []byte) int {
 	return len(log)
 }
 
-// recordsFrom returns how many records of a log end behind a place.
+// recordsFrom returns how many records of a log end after a place.
 func recordsFrom(log []byte, i int) int {
 	starts, _ := logRecords(log)
 	n := 0

@@ -57,7 +57,7 @@ func withLog(t *testing.T, label string, crashed bool) *pair {
 	return p
 }
 
-// refusesWrites wants every kind of write to be refused for lack of room, soon.
+// refusesWrites wants every kind of write to be refused soon, because the disk has no room.
 func (p *pair) refusesWrites(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 20*time.Second)

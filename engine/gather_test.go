@@ -8,7 +8,7 @@ import (
 	"bigset"
 )
 
-// TestGather: how long a leader waits for more requests, by who was there before and who comes.
+// TestGather: how long a leader waits for more requests, depending on those before and those that come.
 func TestGather(t *testing.T) {
 	const sync, part = 600 * time.Microsecond, 300 * time.Microsecond
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestEarly: only a writer who seems to be alone passes the lead on before its sync, and what was under way when a sync ended is expected again.
+// TestEarly: only a writer that seems to be alone passes the lead on before its sync, and what was under way when a sync ended is expected again.
 func TestEarly(t *testing.T) {
 	st := &set{}
 	if !st.beginSync(1) {

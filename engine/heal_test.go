@@ -30,7 +30,7 @@ func (p *pair) heals(t *testing.T, f bigset.Facts, want bigset.HealResult) {
 	}
 }
 
-// healable is a store of 300 elements of which the first 50 were removed, and 12 others are lost.
+// healable is a store of 300 elements; the first 50 were removed, and 12 others are lost.
 func healable(t *testing.T, record compaction.Record, strategy compaction.Strategy, settled bool) (p *pair, lost bigset.Facts) {
 	p = newPair(fmt.Sprintf("%v, %s, settled %v", record, strategy.Name(), settled))
 	p.opt.Record, p.opt.Strategy = record, eager(strategy)
@@ -151,7 +151,7 @@ func TestHealCrashes(t *testing.T) {
 	}
 }
 
-// TestHealAmidWrites: what is written while a span is copied stays, and a lost dot that dies meanwhile is dead.
+// TestHealAmidWrites: what is written while a span is copied stays, and a lost dot that dies during the copy is dead.
 func TestHealAmidWrites(t *testing.T) {
 	p, lost := healable(t, compaction.Merge, compaction.Default(), true)
 	stop := p.whileCopied(func() {
@@ -250,7 +250,7 @@ func TestHealOverDamage(t *testing.T) {
 	p.close(t)
 }
 
-// holed returns the facts that another replica would tell of all that is lost, and the dots.
+// holed returns the facts that another replica would send about all that is lost, and the dots.
 func (p *pair) holed(t *testing.T) (f bigset.Facts, lost *clock.Clock) {
 	t.Helper()
 	f.Set = []byte(healSet)
@@ -325,7 +325,7 @@ func TestHoles(t *testing.T) {
 				}
 				q := &pair{label: fmt.Sprintf("%s, crash %d of %d", p.label, i, len(disks)), disk: disk, opt: p.opt, model: p.model.Clone()}
 				q.open(t)
-				more := all // what was written into the hole can't be read either while it is there
+				more := all // what was written into the hole can't be read either while the hole exists
 				more.Keys = append(slices.Clone(all.Keys), late...)
 				_, err := q.store.Replica().Heal(bg, more, nil)
 				must(t, err, q.label+": heal again")

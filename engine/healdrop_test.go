@@ -20,8 +20,8 @@ import (
 
 const healSet = "s"
 
-// loses takes keys of elements away behind the store's back, as a point delete over each: what it covers is in the store still. It
-// returns the facts that another replica would tell of them.
+// loses takes keys of elements away without the store's knowledge, by a point delete over each: what it covers is in the store still. It
+// returns the facts that another replica would send about them.
 func (p *pair) loses(t *testing.T, names ...string) (f bigset.Facts) {
 	t.Helper()
 	keys, err := p.store.StoredKeys([]byte(healSet))
@@ -48,7 +48,7 @@ func (p *pair) loses(t *testing.T, names ...string) (f bigset.Facts) {
 	return f
 }
 
-// swaps has a dot's key be that of another element, behind the store's back, or of none.
+// swaps gives a dot's key to another element, without the store's knowledge, or to none.
 func (p *pair) swaps(t *testing.T, from, to string, dot clock.Dot) {
 	t.Helper()
 	p.close(t)
@@ -108,7 +108,7 @@ func (c calling) Err() error {
 }
 
 // TestDropRangeDuringHeal drops the range of a set that is being healed, before a span is copied and while it is: nothing of the set is
-// left, or comes back, and what comes anew is whole.
+// left, or comes back, and what is copied again is whole.
 func TestDropRangeDuringHeal(t *testing.T) {
 	slot := keyscheme.SetSlot([]byte(healSet))
 	for when := range 5 {
@@ -121,7 +121,7 @@ func TestDropRangeDuringHeal(t *testing.T) {
 		dropped := make(chan error, 1)
 		drop := func() { dropped <- p.store.Replica().DropRange(bg, slot, slot) }
 		ctx, left := context.Context(bg), 0
-		if when < 3 { // asked by whoever uses a set, and before each span
+		if when < 3 { // asked for each use of a set, and before each span
 			left = when + 1
 			ctx = calling{bg, &left, drop}
 		} else {

@@ -25,7 +25,7 @@ import (
 var killLoops = flag.Int("engine.kills", 20, "how often TestKillLoop kills a process")
 
 // TestKillLoop kills a process that writes, removes, flushes and rewrites on real files, at a random acknowledgement, and
-// opens what it has left, over and over in one folder. What was acknowledged is as it was told, no dot is issued twice, every
+// opens what it has left, over and over in one folder. What was acknowledged is as the child reported it, no dot is issued twice, every
 // life has an actor of its own, and the store proves itself right.
 func TestKillLoop(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestKillLoop(t *testing.T) {
 	t.Logf("%d kills, %d elements and %d dots told", loops, len(told), len(dots))
 }
 
-// killChild runs a writer and kills it when it has told of so much. It returns the lines that it wrote whole.
+// killChild runs a writer and kills it when it has reported enough. It returns the lines that it wrote whole.
 func killChild(t *testing.T, dir string, loop, acks int) (lines []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.timeout=60s")
@@ -102,7 +102,7 @@ func killChild(t *testing.T, dir string, loop, acks int) (lines []string) {
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			break // after the kill: half a line is not told
+			break // after the kill: half a line reports nothing
 		}
 		lines = append(lines, strings.TrimSpace(line))
 		if len(lines) == acks {
@@ -115,7 +115,7 @@ func killChild(t *testing.T, dir string, loop, acks int) (lines []string) {
 	return lines
 }
 
-// childChurns adds and removes for ever, in several goroutines, and tells what was acknowledged as synced.
+// childChurns adds and removes for ever, in several goroutines, and reports what was acknowledged as synced.
 func childChurns(t *testing.T, dir, loop string) {
 	o := newPair("child").opt
 	o.Strategy, o.BackgroundInterval = eager(compaction.Default()), time.Millisecond

@@ -8,6 +8,18 @@ import (
 	"bigset/engine/internal/lsm"
 )
 
+// The writers of a set queue up, and one goroutine at a time leads them. Only the leader builds a batch of the set, and only it changes the
+// set's next (Seen with what is about to be written). A group goes through these steps, in this order:
+//
+//	gather      wait a little for requests that are on their way (gather.go)
+//	takeGroup   take requests off the head of the queue, in the order of arrival
+//	into        each request adds its part to one batch. A request that is refused adds nothing
+//	commit      the batch is in the log and the memtable: iterators that are opened from now on show its keys
+//	publish     Seen and Dead change in memory. Not earlier: a reader would find an element's old key dead and not yet find its new one
+//	sync        the log, if a request asked for it. Applied is called while the sync is in progress
+//	passLead    the next group begins: before the sync if the writer is alone, otherwise after it
+//	wake        the other callers of the group return
+
 // work is what a request does to its set.
 type work interface {
 	// adds reports whether there are adds: for these there must be room on the disk.
@@ -29,10 +41,10 @@ type request struct {
 
 	result bigset.Result
 	err    error
-	queued time.Time // since when it waits behind others; zero when it does not
-	wake   chan struct{}
-	leads  bool        // woken to lead, not because it is done
-	self   [1]*request // the group of a request that nobody else is with
+	queued time.Time     // since when it has waited for others; zero if it does not wait
+	wake   chan struct{} // receives once, when a request that waits is done or is to lead; has room for one, so that its leader never blocks
+	leads  bool          // woken to lead, not because it is done
+	self   [1]*request   // the group of a request that is alone, so that it needs no memory of its own
 }
 
 // requests are those of Write, which are used again.
@@ -46,8 +58,9 @@ func newRequest(w work, d bigset.Durability) *request {
 	return &request{work: w, opt: bigset.WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
 }
 
-// submit hands a request to the set's writers and returns when it is done. The first to come leads: it takes all that have
-// queued up, writes them as one batch with one clock key and one sync, and passes the lead on.
+// submit hands a request to the set's writers and returns when it is done. If no goroutine leads, the caller does: it writes the requests
+// that have queued up as one batch with one clock key and one sync, and passes the lead on. A caller that finds itself alone, and has no
+// reason to expect others, does not use the queue.
 func (s *Store) submit(st *set, r *request) {
 	st.queueMu.Lock()
 	if !st.led {
@@ -76,7 +89,8 @@ func (s *Store) submit(st *set, r *request) {
 	s.lead(st, st.takeGroup())
 }
 
-// submitAll is submit for several requests, which are in one group if that takes so many. It returns when all are done.
+// submitAll is submit for several requests, in one group if they fit. It returns when all are done. The caller leads each group that begins
+// with one of them. So it looks at each request in turn: it is done already, or it is the next to lead.
 func (s *Store) submitAll(st *set, all []*request) {
 	st.queueMu.Lock()
 	leads := !st.led
@@ -110,7 +124,7 @@ func (s *Store) lead(st *set, group []*request) {
 	s.observeQueued(group)
 	s.gate.enter(st.prefix, true)
 	var wait func() error
-	if alone := group[0].alone; alone != nil {
+	if alone := group[0].alone; alone != nil { // takeGroup gives it a group of its own
 		group[0].err = alone()
 	} else {
 		wait = s.writeGroup(st, group)
@@ -126,8 +140,9 @@ func (s *Store) lead(st *set, group []*request) {
 	}
 }
 
-// awaitSync waits until a group is on disk, and passes the lead on. A writer who seems to be alone passes it on before: who comes now shares no sync with it.
-// Else the next group gathers until the sync has ended.
+// awaitSync waits until a group is on disk, and passes the lead on. A writer that seems to be alone passes it on before it waits: one that
+// comes during the sync could not share that sync anyway. Otherwise the lead stays until the sync has ended, and the next group grows in
+// the queue.
 func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	early := st.beginSync(len(group))
 	if early {
@@ -142,14 +157,15 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 			r.err = err
 		}
 	}
-	st.endSync(len(group))
+	st.endSync(len(group)) // before the lead goes on: the next leader gathers by its numbers
 	if !early {
 		st.passLead()
 	}
 }
 
-// writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, nil when nobody
-// asked for that. It is called by the set's leader. Errors are left in the requests.
+// writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, or nil if no
+// request asked for that. The set's leader calls it. Errors are left in the requests: one that was refused has its own,
+// and if the batch can't be written all others have that error.
 func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	b := s.newBuilder(st, group)
 	defer b.release()
@@ -187,10 +203,10 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		}
 		return nil
 	}
-	if b.runs != nil {
+	if b.runs != nil { // before the commit: a reader that finds a new key must not skip it as part of a dead run
 		b.runs.split(len(st.prefix), b.puts)
 	}
-	if !sync && promised {
+	if !sync && promised { // before the commit: after a crash the store has to know that it may lack what it acknowledged
 		if err := s.db.Promise(lsm.PromiseSets); err != nil {
 			st.resetNext()
 			failAll(group, err)
@@ -198,7 +214,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		}
 	}
 	wait, err := s.db.CommitElements(b.batch, sync, b.entered)
-	b.entered = nil
+	b.entered = nil // the commit has taken it over
 	if err != nil {
 		st.resetNext()
 		failAll(group, err)
@@ -209,7 +225,8 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	return wait
 }
 
-// reportApplied calls Applied of the requests that asked for it, while the sync of their group is under way.
+// reportApplied calls Applied of the requests that asked for it, while the sync of their group is in progress. The Group lets them send what
+// belongs together in one piece: the first one finds an empty Value, and Done comes after the last one.
 func reportApplied(group []*request) {
 	var g *bigset.Group
 	if len(group) > 1 {
@@ -233,7 +250,7 @@ func failAll(group []*request, err error) {
 	}
 }
 
-// observeQueued counts how long the requests of a group have waited, but for those that only hold the writers.
+// observeQueued counts how long the requests of a group have waited in the queue, without those that only hold the writers.
 func (s *Store) observeQueued(group []*request) {
 	var now time.Time
 	for _, r := range group {
@@ -255,7 +272,7 @@ const (
 	groupBytesMax = 4 << 20
 )
 
-// takeGroup takes the requests of the next group off the queue: one alone, or as many as fit.
+// takeGroup takes the requests of the next group off the queue, in their order: one that holds the writers alone, otherwise as many as fit.
 func (st *set) takeGroup() []*request {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
@@ -277,7 +294,7 @@ func (st *set) takeGroup() []*request {
 	return group
 }
 
-// passLead lets the next in the queue lead, if there is one.
+// passLead lets the first request in the queue lead, or ends the lead if the queue is empty.
 func (st *set) passLead() {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
@@ -290,7 +307,7 @@ func (st *set) passLead() {
 	next.wake <- struct{}{}
 }
 
-// holding runs f while nobody writes the set.
+// holding runs f while no request writes the set. It waits in the queue as a writer does, so f sees everything that was queued before it.
 func (s *Store) holding(st *set, f func() error) error {
 	r := newRequest(nil, bigset.DefaultDurability)
 	r.alone = f

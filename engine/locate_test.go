@@ -131,7 +131,7 @@ func TestLocate(t *testing.T) {
 		}
 	}
 	for range p.store.Replica().Locate(bg, []byte("s"), everything) {
-		break // who stops is not yielded to again
+		break // a loop that stops is not yielded to again
 	}
 	p.close(t)
 }
@@ -246,7 +246,7 @@ func TestLocateMany(t *testing.T) {
 	p.checkLocated(t, "s", all, p.located(t, "s", all))
 }
 
-// TestLocateSlowly: no iterator is open while a chunk is yielded, and what dies meanwhile is named all the same.
+// TestLocateSlowly: no iterator is open while a chunk is yielded, and what dies in between is named all the same.
 func TestLocateSlowly(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
@@ -282,7 +282,7 @@ func TestLocateSlowly(t *testing.T) {
 	}
 }
 
-// TestUnresolvedKeysAreNotCopied: a key whose context is still to be resolved can't be told as a fact.
+// TestUnresolvedKeysAreNotCopied: a key whose context is still to be resolved can't be sent as a fact.
 func TestUnresolvedKeysAreNotCopied(t *testing.T) {
 	p := openPair(t, "store")
 	defer p.close(t)
@@ -304,7 +304,7 @@ func TestUnresolvedKeysAreNotCopied(t *testing.T) {
 	}
 }
 
-// learns has one store ask another what it lacks of a set, and take what it is told: each answer sometimes, some twice.
+// learns lets one store ask another for what it is missing of a set, and apply the answers: each one sometimes, some twice.
 func (n *node) learns(t *rapid.T, from *node, set string) {
 	want := lacking(n.known(t, set), from.known(t, set))
 	if !from.model.Set(set).Known() {

@@ -23,7 +23,7 @@ import (
 // What becomes of an open.
 const (
 	opens   = 'o' // with all that was written
-	loses   = 'l' // with what a crash may leave: nothing on disk tells that there was more
+	loses   = 'l' // with what a crash may leave: nothing on disk shows that there was more
 	refused = 'R' // as damage, and nothing has changed
 	absent  = '-' // there is no such file
 )
@@ -181,7 +181,7 @@ func loseFile(t *testing.T, disk *testkit.Disk, path, treatment string) {
 	}
 }
 
-// openLost opens a store of which a file was lost. marks says that marks may be lost, and nothing else.
+// openLost opens a store that has lost a file. marks says that marks may be lost, and nothing else.
 func (p *pair) openLost(t *testing.T, want byte, doubt, marks bool) {
 	t.Helper()
 	p.opt.FS = p.disk

@@ -162,7 +162,7 @@ func (n *node) disturb(t *rapid.T, set string) {
 	switch rapid.IntRange(0, 5).Draw(t, "disturbance") {
 	case 0:
 		n.write(t, set, n.m.drawOps(t, n, set), bigset.WriteOptions{Durability: drawDurability(t)})
-	case 1: // replaces what is there
+	case 1: // replaces what the set has
 		var ops []bigset.Op
 		for _, e := range n.model.Set(set).Elements() {
 			ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e.Name})

@@ -18,7 +18,7 @@ import (
 )
 
 // TestMetamorphic does the same operations on stores that differ in everything that must not matter: records, strategies,
-// formats, tables and levels (drawn anew at each open), sizes of memtables, spans and caches, compactions, closes and
+// formats, tables and levels (drawn again at each open), sizes of memtables, spans and caches, compactions, closes and
 // crashes between operations, a background that runs or not.
 // Every answer on the way, and the sets in the end, must be the same. Dots are compared by the operation that made them, so
 // that incarnations don't matter. In every third round wide contexts stay unresolved. A long run is -engine.long.

@@ -29,7 +29,7 @@ import (
 func TestOpenRefuses(t *testing.T) {
 	for _, c := range []struct {
 		what   string
-		fresh  bool // no store is there
+		fresh  bool // no store exists
 		record compaction.Record
 		opt    engine.Options
 		want   error
@@ -300,7 +300,7 @@ func childWrites(t *testing.T, dir, part, nth string) {
 }
 
 // TestProcessEnds kills a writing process, and fails the disk operations that end it: whatever it had acknowledged as synced
-// is there afterwards, and its incarnation is not taken up again.
+// is kept, and its incarnation is not taken up again.
 func TestProcessEnds(t *testing.T) {
 	t.Parallel()
 	for part, at := range map[string][]int{"kill": {1, 500, 3000}, "MANIFEST": {0, 1}, ".log": {40, 110}} {
@@ -347,7 +347,7 @@ func processEnds(t *testing.T, part string, n int) {
 	must(t, s.Close(), "close")
 }
 
-// TestFolderIsDurable: a store made by Open is there after a power cut, with the folders that Open made for it.
+// TestFolderIsDurable: a store made by Open exists after a power cut, with the folders that Open made for it.
 func TestFolderIsDurable(t *testing.T) {
 	disk := testkit.NewDisk()
 	o := &engine.Options{FS: disk, Logger: silent, BackgroundInterval: -1}

@@ -68,7 +68,8 @@ type Options struct {
 	// bytes of memory each.
 	RequestAge   time.Duration
 	RequestsKept int
-	// CountApart says which sets CountSets counts apart, by their names; by default none. Any goroutine may call it.
+	// CountApart reports whether CountSets counts a set in SetCount.Apart as well, by the set's name; by default none
+	// is. Any goroutine may call it.
 	CountApart func(name []byte) bool
 	// Now is the clock by which requests expire, and by which the answer to a count of parts ends. It may jump;
 	// default time.Now. Any goroutine may call it.

@@ -45,8 +45,8 @@ type pair struct {
 	model  *testkit.Replica
 	split  []int // where clocks and tombstones are split into pages, as SplitRecords takes it; nil is where they always are
 
-	minted  func(t rapid.TB, d bigset.Delta) // told of every delta that the store makes, if not nil
-	changed func(set string)                 // told of every set that a batch has changed, if not nil
+	minted  func(t rapid.TB, d bigset.Delta) // called with every delta that the store makes, if not nil
+	changed func(set string)                 // called with every set that a batch has changed, if not nil
 }
 
 // newPair returns a pair that is not open yet. The options are those of a store in which nothing happens by itself, and in

@@ -20,7 +20,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// portions returns a whole set in portions of about so many bytes of keys, and checks them against the model.
+// portions returns a whole set in portions of about bytesMax bytes of keys, and checks them against the model.
 func (p *pair) portions(t rapid.TB, set string, bytesMax int) (all []*bigset.Portion) {
 	t.Helper()
 	var after []byte
@@ -95,7 +95,7 @@ func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b 
 }
 
 // TestEachKeyBothWays delivers every key by a delta and in a table, in either order, and some by neither, and compacts through
-// the drop filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
+// the drop filter while they die: no key ever has a second copy, which would crash Pebble (issue 6168).
 func TestEachKeyBothWays(t *testing.T) {
 	t.Parallel()
 	for _, portionBytes := range []int{1, 4000, 0} {
@@ -200,7 +200,7 @@ func TestIngestWhileWritten(t *testing.T) {
 }
 
 // TestIngestCrashes crashes at every operation on the disk of an ingest into a set with batches that were not synced: all of the
-// portion is there or nothing, and nothing else is lost.
+// portion exists or nothing of it, and nothing else is lost.
 func TestIngestCrashes(t *testing.T) {
 	t.Parallel()
 	a := newPair("sender")

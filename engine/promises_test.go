@@ -215,7 +215,7 @@ func TestPromisesOfFailedClose(t *testing.T) {
 	}
 }
 
-// TestSyncSets: Sync needs no filter to sync what sets were told.
+// TestSyncSets: Sync needs no filter to sync what was written to sets.
 func TestSyncSets(t *testing.T) {
 	t.Parallel()
 	for _, synced := range []bool{false, true} {

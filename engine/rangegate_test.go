@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestGateWaits: who comes while the range is swapped goes on after that, and the gate counts how long it waited; others do not wait.
+// TestGateWaits: a goroutine that comes while the range is swapped goes on after that, and the gate counts how long it waited; others do not wait.
 func TestGateWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -126,7 +126,8 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 }
 
 // Live returns the number of live dots of a set, without a scan. It is never less than the number of elements, and
-// equal to it while no element has two live dots and no key is unresolved (Options.KeepContexts).
+// equal to it while no element has two live dots and no key is unresolved (Options.KeepContexts). It returns
+// bigset.ErrNotFound if the store does not know the set.
 func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		n = st.live()
@@ -135,7 +136,8 @@ func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
 	return n, err
 }
 
-// Seen returns the clock of a whole set: what this store has seen of it. It belongs to the caller.
+// Seen returns the clock of a whole set: what this store has seen of it. It belongs to the caller. Seen returns bigset.ErrNotFound if the
+// store does not know the set.
 func (s *Store) Seen(ctx context.Context, name []byte) (c *clock.Clock, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		st.mu.Lock()

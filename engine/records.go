@@ -264,7 +264,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 // set's dead keys would become live again.
 func tombstoneError(prefix keyscheme.Prefix, there bool) error {
 	if there {
-		return fmt.Errorf("%w: the clock of %q does not tell of its tombstone", bigset.ErrCorrupt, prefix.Set())
+		return fmt.Errorf("%w: the clock of %q does not record its tombstone", bigset.ErrCorrupt, prefix.Set())
 	}
 	return fmt.Errorf("%w: the tombstone of %q is gone", bigset.ErrCorrupt, prefix.Set())
 }

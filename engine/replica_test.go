@@ -108,7 +108,7 @@ func TestFactsAndWrites(t *testing.T) {
 	defer p.close(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"first"}, bigset.NoSync)
 	results := make(chan error, 2)
-	must(t, p.store.HoldingWriters([]byte("s"), func() error { // both queue up behind
+	must(t, p.store.HoldingWriters([]byte("s"), func() error { // both wait in the queue
 		f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: 1})}}
 		go func() {
 			_, err := p.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})

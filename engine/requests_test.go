@@ -53,7 +53,7 @@ func (p *pair) has(t *testing.T, element string, want bool) {
 }
 
 // TestRequestComesAgain: a request that comes again, here or at a store that has its delta, is the same events. So an add that
-// somebody has removed meanwhile does not come back.
+// somebody has removed in between does not come back.
 func TestRequestComesAgain(t *testing.T) {
 	a, b := newPair("first"), newPair("second")
 	a.open(t)
@@ -307,7 +307,7 @@ func TestRequestsOfAFailedBatch(t *testing.T) {
 	must(t, p.store.RunnerTick(bg), "tick") // looks at the disk, once
 	now = now.Add(time.Hour)
 	results := make(chan error, 2)
-	must(t, p.store.HoldingWriters([]byte("s"), func() error { // two requests of one group, of which the second can't be done
+	must(t, p.store.HoldingWriters([]byte("s"), func() error { // two requests of one group; the second can't be done
 		for i, o := range []bigset.Op{
 			{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: bigset.Saw()}, {Kind: keyscheme.OpAdd, Element: []byte(bulkName(70))},
 		} {
@@ -342,7 +342,7 @@ func TestRequestsOfAFailedBatch(t *testing.T) {
 	must(t, p.store.Close(), "close")
 }
 
-// TestRequestsBesideTheFilter: records of requests come right behind the elements of a set in the order of keys. Where the
+// TestRequestsBesideTheFilter: records of requests come right after the elements of a set in the order of keys. Where the
 // filter has left out the last of those, Pebble must not trip over a deleted record, nor over one that was written again.
 func TestRequestsBesideTheFilter(t *testing.T) {
 	for _, last := range []string{"delete", "set", "both"} {
@@ -378,8 +378,8 @@ func TestRequestsBesideTheFilter(t *testing.T) {
 	}
 }
 
-// TestRequestsCrash crashes at every operation on the disk while requests are made, kept and forgotten. Whoever asks again gets
-// the events that he was told of, if they were told as durable, and in no case are there two.
+// TestRequestsCrash crashes at every operation on the disk while requests are made, kept and forgotten. A client that asks again gets
+// the events that were acknowledged, if they were acknowledged as durable, and never two.
 func TestRequestsCrash(t *testing.T) {
 	for at := int64(0); ; at++ {
 		p := newPair(fmt.Sprintf("crash at %d", at))

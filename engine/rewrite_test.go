@@ -88,8 +88,8 @@ func TestSpanLeft(t *testing.T) {
 	p.close(t)
 }
 
-// TestSlowReader reads a set so slowly that the engine renews its iterator: it goes on behind what it has shown, in either
-// direction, and shows what has happened there meanwhile.
+// TestSlowReader reads a set so slowly that the engine renews its iterator: it goes on after what it has shown, in either
+// direction, and shows what has happened there in between.
 func TestSlowReader(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		t.Run(fmt.Sprint("reverse ", reverse), func(t *testing.T) {
@@ -115,7 +115,7 @@ func slowReader(t *testing.T, reverse bool) {
 		got = append(got, chunk.Elements...)
 		if i == 3 {
 			time.Sleep(1100 * time.Millisecond)
-			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(20), bulkName(80)}, bigset.Sync) // one is behind, one is to come
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(20), bulkName(80)}, bigset.Sync) // one was shown, one is to come
 		} else if i == 4 { // with this chunk the old iterator goes
 			must(t, p.store.PublisherRound(), "publish")
 			must(t, p.store.CompactTables(bg), "compact")
@@ -150,7 +150,7 @@ func TestSlowCount(t *testing.T) {
 	o := engine.CountOptions{ReadOptions: bigset.ReadOptions{BatchSize: 10, From: []byte{}}} // a part, which is not known without a look
 	o.Progress = func(n uint64) {
 		if told = append(told, n); len(told) == 3 {
-			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(1), bulkName(80)}, bigset.Sync) // one is behind, one is to come
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(1), bulkName(80)}, bigset.Sync) // one was shown, one is to come
 			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 120), bigset.Sync)
 			time.Sleep(1100 * time.Millisecond)
 		}

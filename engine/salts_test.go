@@ -203,7 +203,7 @@ func (w *minters) giveBack(t *rapid.T) {
 	w.copyTo(t, w.store(t), w.set(t), rapid.SampledFrom([]int{100, 1000}).Draw(t, "bytes"))
 }
 
-// copyTo copies a set in portions of about so many bytes.
+// copyTo copies a set in portions of about bytesMax bytes.
 func (w *minters) copyTo(t rapid.TB, m *minter, set string, bytesMax int) {
 	t.Helper()
 	all, err := readAll(w.replica, set, bigset.ReadOptions{})

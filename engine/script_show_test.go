@@ -160,7 +160,7 @@ func (sc *script) grownText(before, after bigset.State) string {
 	return fmt.Sprintf("new: %s%s\n", sc.clockText(seen), sc.deathsText(dead))
 }
 
-// event notes what a store has told of, but for what Pebble does by itself.
+// event records the events of a store, except for what Pebble does by itself.
 func (p *scriptStore) event(e engine.Event) {
 	text := ""
 	switch e.Kind {

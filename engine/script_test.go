@@ -23,7 +23,7 @@ import (
 )
 
 // TestScripts runs the stories in testdata/script. Each runs by itself, on stores whose disks are in memory and in which nothing happens
-// unless a command says so: no background work, no compaction of Pebble's own. With -rewrite their output is written anew.
+// unless a command says so: no background work, no compaction of Pebble's own. With -rewrite their output is written again.
 //
 // A command is a line, what it does to the store "a" unless at=NAME names another one. scriptCommands lists them all. What they print:
 //
@@ -167,7 +167,7 @@ type scriptStore struct {
 	opt           engine.Options
 	cuts          map[string]*testkit.Disk // what power cuts have left
 	readers       map[string]*scriptReader
-	fired         *atomic.Bool // whether an operation has failed as it was told to
+	fired         *atomic.Bool // whether an operation has failed as planned
 
 	mu     sync.Mutex
 	events []string

@@ -132,7 +132,7 @@ func TestScrubUnresolvedKeys(t *testing.T) {
 	p.close(t)
 }
 
-// TestScrubRate: a scrub keeps to its rate, and ends when it is told to.
+// TestScrubRate: a scrub keeps to its rate, and ends when its context does.
 func TestScrubRate(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")

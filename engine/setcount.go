@@ -46,9 +46,10 @@ func firstOfPart(part int) keyscheme.Slot { return keyscheme.Slot(part) << (32 -
 
 func lastOfPart(part int) keyscheme.Slot { return firstOfPart(part) | (1<<(32-countBits) - 1) }
 
-// CountSets returns how many sets with hash slots from first to last, both included, have a live dot. The first call after an open reads
-// the clocks of the sets, as Sets does; later ones read nothing, if the range is of whole parts of 2^20 slots. What is counted was true at
-// some moment of the call, but for writes that are under way.
+// CountSets returns how many sets with hash slots from first to last, both included, have a live dot; CountSets(ctx, 0, math.MaxUint32)
+// counts all sets. The first call after an open reads the clocks of the sets, as Sets does; later ones read nothing if first is a multiple
+// of 2^20 and last is one less than such a multiple. Each part of 2^20 slots is counted as of a moment during the call; a write that is
+// under way may be counted or not.
 func (s *Store) CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error) {
 	if first > last {
 		return bigset.SetCount{}, fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last)

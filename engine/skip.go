@@ -133,9 +133,9 @@ func (k *skipper) skipped() (n int) {
 
 // bound returns the bound at which a reader enters the element of a key, or leaves it.
 func (k *skipper) bound(key []byte, leaves bool) []byte {
-	before, behind := elementBounds(k.prefixLen, key)
+	before, after := elementBounds(k.prefixLen, key)
 	if leaves != k.reverse {
-		return behind
+		return after
 	}
 	return before
 }

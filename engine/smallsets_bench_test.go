@@ -15,7 +15,7 @@ import (
 // smallSetsCount is how many sets the benchmarks of small sets go round.
 const smallSetsCount = 100_000
 
-// BenchmarkAddSmallSets adds to one set after the other, none of which is in memory any more.
+// BenchmarkAddSmallSets adds to one set after the other, which are no longer in memory.
 func BenchmarkAddSmallSets(b *testing.B) {
 	s := openBench(b, &engine.Options{SetCacheBytes: 4 << 20})
 	ctx := context.Background()

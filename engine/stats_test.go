@@ -221,7 +221,7 @@ func TestSetStats(t *testing.T) {
 		big.BytesClock == 0 || big.BytesTombstone == 0 {
 		t.Errorf("big: %+v", big)
 	}
-	// A table does not name a set of which it has fewer than 64 keys. The last table of either level may be such a one.
+	// A table does not name a set if it has fewer than 64 of its keys. The last table of either level may be such a one.
 	if big.Keys < 1000-2*63 || big.Keys > 1000 || big.KeysDead != big.Keys-600 || len(big.KeysByLevel) != 7 || slices.Max(big.KeysByLevel) > big.Keys {
 		t.Errorf("big: tables have %d keys, %d dead, by level %v", big.Keys, big.KeysDead, big.KeysByLevel)
 	}
@@ -231,7 +231,7 @@ func TestSetStats(t *testing.T) {
 	if gone.Live != 0 || gone.Keys != 100 || gone.KeysDead != 100 {
 		t.Errorf("gone: %+v", gone)
 	}
-	for st, err := range p.store.EachSetStats(bg) { // who stops is asked no more
+	for st, err := range p.store.EachSetStats(bg) { // a loop that stops gets no more
 		must(t, err, "each set")
 		_ = st
 		break

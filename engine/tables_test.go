@@ -69,7 +69,7 @@ func (f tables) set(o *engine.Options) {
 	})
 }
 
-// openWithOthers opens a store with tables that are drawn anew, of the same format as before or a newer one.
+// openWithOthers opens a store with tables that are drawn again, of the same format as before or a newer one.
 func (p *pair) openWithOthers(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	p.tables = drawTables(r, max(formatMin, p.tables.version))
@@ -87,7 +87,7 @@ func (f tables) String() string {
 }
 
 // TestFormats makes a store at each format of Pebble's that one may have, and opens it at every newer one, each time with
-// other tables: all that was written is there, and the older tables are read beside the newer ones.
+// other tables: all that was written can be read, and the older tables are read beside the newer ones.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	r := tier.Random(t)

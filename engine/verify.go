@@ -424,7 +424,7 @@ func (v *verifier) endSet() {
 	if flagged := v.flags&keyscheme.FlagTombstone != 0; flagged && !v.hasTombstone {
 		v.rep.problem(v.set, nil, "the tombstone is gone")
 	} else if !flagged && v.hasTombstone {
-		v.rep.problem(v.set, nil, "the clock does not tell of the tombstone")
+		v.rep.problem(v.set, nil, "the clock does not record the tombstone")
 	}
 	if !v.seen.Descends(v.dead) {
 		v.rep.problem(v.set, nil, "the tombstone holds dots that the clock has not seen")

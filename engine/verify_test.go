@@ -82,7 +82,7 @@ func (d *damaged) remove(key []byte) {
 	}
 }
 
-// clock writes a clock that tells of the tombstone.
+// clock writes a clock that records the tombstone.
 func (d *damaged) clock(v keyscheme.ClockValue) {
 	v.Flags |= keyscheme.FlagTombstone
 	d.put(d.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, v))
@@ -159,7 +159,7 @@ func TestVerifyFinds(t *testing.T) {
 			dead := d.dead.Clone()
 			dead.Subtract(clock.Of(d.dotOf("x", true)))
 			d.tombstone(dead)
-		}, nil}, // it can't be told from an add: that is why tombstones never subtract
+		}, nil}, // it looks like an add: that is why tombstones never subtract
 		{"a key's dot was never seen", func(d *damaged) {
 			d.element("b", d.next(), keyscheme.ResolvedValue)
 		}, []string{`"b": dot %x:9 has a key and is not in the clock`}},
@@ -232,7 +232,7 @@ func TestVerifyFinds(t *testing.T) {
 		}, []string{"the tombstone is gone", "live dots %x:7-8 have no key"}},
 		{"the flag of the tombstone is gone", func(d *damaged) {
 			d.put(d.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: d.seen}))
-		}, []string{"the clock does not tell of the tombstone"}},
+		}, []string{"the clock does not record the tombstone"}},
 		{"pages that nobody looks at", func(d *damaged) {
 			d.put(d.prefix.AppendTombstonePage(nil, d.actor, 1), keyscheme.AppendTombstoneValue(nil, nil))
 			d.page(d.prefix.AppendTombstonePage, d.actor, 0, d.seen)
@@ -493,7 +493,7 @@ func TestTombstoneGone(t *testing.T) {
 	}
 }
 
-// TestNoTombstone: a set tells of a tombstone from its first remove on, and not before.
+// TestNoTombstone: a set's clock records a tombstone from its first remove on, and not before.
 func TestNoTombstone(t *testing.T) {
 	s, err := engine.Open("store", &engine.Options{FS: vfs.NewMem(), Logger: silent, SetCacheBytes: 1})
 	must(t, err, "open")
@@ -502,7 +502,7 @@ func TestNoTombstone(t *testing.T) {
 		element := []byte{"xyxz"[i]}
 		_, err = s.Write(bg, []byte("s"), []bigset.Op{{Kind: kind, Element: element}}, bigset.WriteOptions{})
 		must(t, err, "write")
-		for range 3 { // it is loaded anew by the next write
+		for range 3 { // the next write loads it again
 			must(t, s.PublisherRound(), "publish")
 			must(t, s.TrimSets(), "trim")
 		}

@@ -298,7 +298,7 @@ func TestFoldPassCrashes(t *testing.T) {
 	}
 }
 
-// crashFoldPass has wide contexts name elements of which so many are other ones than those in the set. It reports whether
+// crashFoldPass lets wide contexts name elements, some of which are not those in the set. It reports whether
 // there were as many disk operations.
 func crashFoldPass(t *testing.T, at int64, other int) bool {
 	p := openPair(t, fmt.Sprintf("crash at %d, %d other elements", at, other))

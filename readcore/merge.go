@@ -164,8 +164,8 @@ func (m *Merge) Scrap(i int) *fold.Chunk {
 	return c
 }
 
-// flaw returns what is wrong with a chunk that should continue after behind, or the empty string.
-func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
+// flaw returns what is wrong with a chunk that should continue after an element, or the empty string.
+func (m *Merge) flaw(after []byte, c *fold.Chunk) string {
 	switch {
 	case c == nil || c.Clock == nil:
 		return "no clock"
@@ -173,10 +173,10 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 		return "elements are counted, not kept"
 	case c.Bound == nil && !c.Done && len(c.Elements) > 0:
 		return "elements without a bound"
-	case c.Bound != nil && behind != nil && m.compare(c.Bound, behind) <= 0:
+	case c.Bound != nil && after != nil && m.compare(c.Bound, after) <= 0:
 		return "the bound is not after the last one"
 	}
-	last, any, sign := behind, behind != nil, m.sign()
+	last, any, sign := after, after != nil, m.sign()
 	for k := range c.Elements {
 		e := &c.Elements[k]
 		if any && bytes.Compare(e.Name, last) != sign {

@@ -82,7 +82,7 @@ func TestAdmin(t *testing.T) {
 	n.store.Store(s)
 }
 
-// TestProfilesAreOff has a node that nobody told to make profiles.
+// TestProfilesAreOff starts a node without the flag for profiles.
 func TestProfilesAreOff(t *testing.T) {
 	n := startNode(t, testConfig(t))
 	for _, path := range []string{"", "goroutine", "heap?gc=1", "profile?seconds=1", "trace", "cmdline", "symbol"} {

@@ -93,7 +93,7 @@ func TestReplayInCluster(t *testing.T) {
 	}
 }
 
-// TestCopyLimit: the bound of copies that a node is told is that of its member.
+// TestCopyLimit: the bound of copies that a node is started with is that of its member.
 func TestCopyLimit(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 1, func(_ int, c *Config) {

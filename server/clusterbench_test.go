@@ -99,7 +99,7 @@ func requests(command string, keys, capacity int) (lines [][]byte) {
 	return lines
 }
 
-// drive sends requests from one on, so many at a time, and wants an answer to each.
+// drive sends requests from one on, several at a time, and wants an answer to each.
 func drive(b *testing.B, c *bloomd.Client, lines [][]byte, from, depth, rounds int) {
 	for range rounds {
 		for range depth {

@@ -13,7 +13,7 @@ import (
 	"bigset"
 )
 
-// TestConfig runs testdata/config. A block is a configuration file; words behind `load` are the environment, those with -- flags. What comes
+// TestConfig runs testdata/config. A block is a configuration file; words after `load` are the environment, those with -- flags. What comes
 // out is what is not as in Defaults, what was ignored, or the error.
 func TestConfig(t *testing.T) {
 	datadriven.RunTest(t, filepath.Join("testdata", "config"), func(t *testing.T, d *datadriven.TestData) string {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDescriptors has a process that may open few files: connections leave some to the store, and the log tells.
+// TestDescriptors has a process that may open few files: connections leave some to the store, and the log says so.
 func TestDescriptors(t *testing.T) {
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil || was.Max < 1024 {

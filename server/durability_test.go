@@ -38,7 +38,7 @@ func afterCut(t *testing.T, disk *testkit.Disk, dir, set string, elements ...str
 	return has, lacks
 }
 
-// TestSetDurability cuts the power of a node alone: what is there afterwards is what each durability says, and a request's own DW wins.
+// TestSetDurability cuts the power of a node alone: what is kept is what each durability says, and a request's own DW wins.
 func TestSetDurability(t *testing.T) {
 	for d, name := range setDurabilityNames {
 		t.Run(name, func(t *testing.T) {

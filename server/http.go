@@ -66,7 +66,7 @@ type here struct {
 	Unresolved int64    `json:"open_keys"`
 	HeapBytes  int64    `json:"heap_bytes"` // of the clock and the tombstone in memory
 	Keys       uint64   `json:"keys"`       // in tables
-	Dead       uint64   `json:"keys_dead"`  // at least so many of Keys
+	Dead       uint64   `json:"keys_dead"`  // a lower bound, of Keys
 	ByLevel    []uint64 `json:"keys_by_level"`
 	Bytes      uint64   `json:"table_bytes"`
 }

@@ -93,7 +93,7 @@ func TestRestart(t *testing.T) {
 		"check memory a", "No")
 }
 
-// TestDefaultsOfFilters has create take what it is not told from the configuration.
+// TestDefaultsOfFilters makes create take options that it is not given from the configuration.
 func TestDefaultsOfFilters(t *testing.T) {
 	c := testConfig(t)
 	c.Filters.Capacity, c.Filters.Probability, c.Filters.Scale, c.InMemory = 20000, 0.01, 2, true
@@ -145,7 +145,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestSecondServer wants a plain word where the port or the folder is taken, and nothing left behind.
+// TestSecondServer wants a plain word where the port or the folder is taken, and no files left over.
 func TestSecondServer(t *testing.T) {
 	first := testConfig(t)
 	n := startNode(t, first)
@@ -196,7 +196,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestNotify wants the service manager told when clients are answered and when no more.
+// TestNotify wants the service manager to learn when clients are answered and when no longer.
 func TestNotify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -246,7 +246,7 @@ func TestFiltersDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCutOff wants the log to tell of clients that were not done when the node had to stop.
+// TestCutOff wants the log to report clients that were not done when the node had to stop.
 func TestCutOff(t *testing.T) {
 	var log strings.Builder
 	n, err := Start(testConfig(t), slog.New(slog.NewTextHandler(&log, nil)))

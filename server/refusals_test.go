@@ -71,7 +71,7 @@ func TestGrowthLimit(t *testing.T) {
 	config.MaxFilterBytes = 40_000
 	n := startNode(t, config)
 	var line strings.Builder
-	for i := range 10_001 + 200 { // some of which are false positives
+	for i := range 10_001 + 200 { // some are false positives
 		fmt.Fprintf(&line, " k%d", i)
 	}
 	talk(t, n, "create a capacity=10001 prob=0.09", "Done", "bulk a"+line.String(), "Internal Error", "set a k1", "No", "check a k1", "Yes", "check a other", "No")

@@ -265,7 +265,7 @@ func TestFilterFlushAgain(t *testing.T) {
 }
 
 // TestFilterLayerFirst ends the process before every operation on the disk of a flush that stores a new layer and its pages as a
-// table: no page is there without the layer.
+// table: no page exists without the layer.
 func TestFilterLayerFirst(t *testing.T) {
 	t.Parallel()
 	p := newRoom("store")

@@ -9,7 +9,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// SegmentsOf makes the log of marks ask for a flush when its segment has so many bytes.
+// SegmentsOf makes the log of marks ask for a flush when its segment has that many bytes.
 func (o *Options) SegmentsOf(bytes int64) { o.segmentBytes = bytes }
 
 // Excised waits until the filters that were dropped are excised.

@@ -12,7 +12,7 @@ import (
 	"bigset/internal/testkit"
 )
 
-// TestMarkNothing: marking no keys succeeds, also in a filter of which nothing was read yet.
+// TestMarkNothing: marking no keys succeeds, also in a filter from which nothing was read yet.
 func TestMarkNothing(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)
@@ -89,7 +89,7 @@ func TestIngestedPagesCrash(t *testing.T) {
 	t.Logf("%d crashes", len(points))
 }
 
-// TestMarksOutlast: what was marked and never flushed is in a checkpoint, and is there after a close.
+// TestMarksOutlast: what was marked and never flushed is in a checkpoint, and in the store after a close.
 func TestMarksOutlast(t *testing.T) {
 	p := newRoom("store")
 	p.open(t)

@@ -178,7 +178,7 @@ func TestIdleSlicesGo(t *testing.T) {
 	}
 }
 
-// TestIdleReplay: after a crash the open wakes the slices of which the log of marks has keys, and no others.
+// TestIdleReplay: after a crash the open wakes the slices that have keys in the log of marks, and no others.
 func TestIdleReplay(t *testing.T) {
 	t.Parallel()
 	r := &sliceReplica{room: newRoom("replay")}

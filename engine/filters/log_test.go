@@ -37,7 +37,7 @@ func TestReplayOfManyPages(t *testing.T) {
 type markCrash struct {
 	label string
 	disk  *testkit.Disk
-	all   bool // what was written is there: the process ended, not the machine
+	all   bool // what was written is kept: the process ended, not the machine
 	want  map[string]*marked
 }
 
@@ -68,7 +68,7 @@ func (c *markCrash) check(t *testing.T, opt options) {
 }
 
 // TestMarksSurviveCrashes ends the process, and the machine, before every operation on the disk of a history. A key that was
-// acknowledged is there after the next open if marks of its filter are that durable, and nothing of a dropped filter is in another
+// acknowledged is kept by the next open if marks of its filter are that durable, and nothing of a dropped filter is in another
 // one of its name. The test crashes again while the log is replayed.
 func TestMarksSurviveCrashes(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func (m *marking) crashesAgain(t *testing.T, c *markCrash) {
 }
 
 // TestMarksAcknowledgedTogether: many goroutines mark the same keys, and are answered Yes or No. Each key gets one Yes. After a
-// crash before any write, every key that was acknowledged, either way, is there: for filters of durability log if the process
+// crash before any write, every key that was acknowledged, either way, is kept: for filters of durability log if the process
 // ended, for those of durability sync also if the machine did.
 func TestMarksAcknowledgedTogether(t *testing.T) {
 	t.Parallel()

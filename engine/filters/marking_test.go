@@ -21,7 +21,7 @@ type marked struct {
 	keys  map[string]bool // that it must have
 	gone  map[string]bool // of filters of its name that were dropped, and not marked since
 	alive bool
-	doubt bool // whether it is there: an operation on it is under way, or has failed
+	doubt bool // whether it exists is not known: an operation on it is under way, or has failed
 }
 
 func (m *marked) clone() *marked {
@@ -195,7 +195,7 @@ func (m *marking) markHistory(t *testing.T, rounds int) {
 		}
 		m.mark(t, "sync", at, at+1)
 		m.mark(t, "log", at, at+3)
-		m.mark(t, "sync", at, at+20) // some are there
+		m.mark(t, "sync", at, at+20) // some are marked already
 		m.mark(t, "server", at, at+5)
 		m.mark(t, "interval", at, at+5)
 		act("flush", m.store.Filters().Flush(bg))

@@ -33,7 +33,7 @@ func filtersUsed(t *testing.T, s *store, n int, most uint64, beside func()) (all
 	return all, waited
 }
 
-// TestTrimManyFilters: the cost of a key in one of many filters, of which few fit into memory, does not grow with the number of
+// TestTrimManyFilters: the cost of a key in one of many filters, few of which fit into memory, does not grow with the number of
 // open filters. Few keys wait, few slices are looked at, and memory stays within its bound.
 func TestTrimManyFilters(t *testing.T) {
 	t.Parallel()

@@ -385,7 +385,7 @@ func TestCheckSlicesNow(t *testing.T) {
 	}
 	fs := p.store.Filters()
 	now := func(order ...uint32) (present []bool, known bool) {
-		present = slices.Repeat([]bool{true}, len(hashes[0])+len(hashes[1])) // whatever was there before
+		present = slices.Repeat([]bool{true}, len(hashes[0])+len(hashes[1])) // whatever was marked before
 		known = fs.CheckSlicesNow(spec, 2, func(i int) (uint32, []bloomslice.Hash) { return order[i], hashes[i] }, present)
 		return present, known
 	}

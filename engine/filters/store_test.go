@@ -246,7 +246,7 @@ func (s *store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 	return keys, err
 }
 
-// Directory counts the directory's entries: filters that are there, and those that are still to be excised.
+// Directory counts the directory's entries: filters that exist, and those that are still to be excised.
 func (s *store) Directory() (present, dropped int, err error) {
 	err = s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
 		if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Kind == keyscheme.EntryLeft {

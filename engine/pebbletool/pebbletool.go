@@ -1,7 +1,7 @@
 // Package pebbletool has what tools and benchmarks need that open the files of a store with Pebble alone, or compare a store with plain Pebble:
 // the order of keys, a merger that drops nothing, and the options. It is apart from package engine because programs that keep sets need none of it.
 //
-// What it opens must not be open as a store (engine.CheckUnused). Who writes there has left the store's laws: only tests do.
+// What it opens must not be open as a store (engine.CheckUnused). A program that writes there breaks the store's guarantees: only tests do.
 package pebbletool
 
 import (
@@ -32,7 +32,7 @@ func BaselineCache(memTableBytes int, blockCacheBytes int64) *pebble.Cache {
 
 // Options is an OpenOption for Pebble's tools: they open a store's files and log nothing.
 type Options struct {
-	Damage func(*engine.CorruptionError) // is told of damaged bytes, each time they are met. Pebble's default prints a stack and ends the process
+	Damage func(*engine.CorruptionError) // receives each report of damaged bytes. Pebble's default prints a stack and ends the process
 }
 
 // Apply implements tool.OpenOption.

@@ -23,8 +23,8 @@ import (
 type follower struct {
 	door.Followed
 	resets []string
-	named  []string // what was told to be removed, by name
-	dead   uint64   // dots that were told to be dead, without a name
+	named  []string // what was reported as removed, by name
+	dead   uint64   // dots that were reported as dead, without a name
 	parts  int
 }
 
@@ -270,7 +270,7 @@ func (f *follower) breakOff(t rapid.TB, b *Backend, limit, parts int) {
 	}
 }
 
-// TestFollowers: a follower that does what it is told has what a read shows, after whatever has happened: adds, removes with contexts and without, two writers, deltas
+// TestFollowers: a follower that applies what it receives has what a read shows, after whatever has happened: adds, removes with contexts and without, two writers, deltas
 // that come late or twice, drops, compactions, crashes that take what was not synced, and older copies that take the place of the store.
 func TestFollowers(t *testing.T) {
 	t.Parallel()
@@ -299,7 +299,7 @@ func TestFollowers(t *testing.T) {
 	t.Log(met)
 }
 
-// TestChangesNames: what was removed has a name as far as the store remembers it, and is told as dead dots beyond.
+// TestChangesNames: what was removed has a name as far as the store remembers it, and is reported as dead dots otherwise.
 func TestChangesNames(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewDisk()
@@ -327,7 +327,7 @@ func TestChangesNames(t *testing.T) {
 	}
 }
 
-// TestChangesWait: an answer waits for something to tell, and ends with nothing when its time is up.
+// TestChangesWait: an answer waits for something to report, and ends with nothing when its time is up.
 func TestChangesWait(t *testing.T) {
 	t.Parallel()
 	b, _ := open(t, nil)

@@ -158,7 +158,7 @@ func (b *reads) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
 	}
 }
 
-// TestReadJoinsParts: a read that says nothing of the size of its parts has few, of which the first goes out at once; what they hold, and where they end, is the same.
+// TestReadJoinsParts: a read that says nothing of the size of its parts has few, the first of which goes out at once; what they hold, and where they end, is the same.
 func TestReadJoinsParts(t *testing.T) {
 	t.Parallel()
 	part := func(from, n, size int) (p door.Part) {

@@ -129,7 +129,7 @@ func TestListInParts(t *testing.T) {
 }
 
 // TestLineTime has clients that begin long lines and do not end them in time, although they go on with them: others get their room. Who
-// sends lines one behind another, and who waits between lines or within a short one, is not concerned.
+// sends lines one after another, or waits between lines or within a short one, is not concerned.
 func TestLineTime(t *testing.T) {
 	t.Parallel()
 	const lineTime = 500 * time.Millisecond

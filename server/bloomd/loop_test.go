@@ -21,7 +21,7 @@ import (
 // oneLoop are options with one loop, in which all connections meet, where there are any.
 func oneLoop() door.Options { return door.Options{Loops: min(loopsOfTests, 1)} }
 
-// TestNobodyIsHeldUp has clients whose requests wait at the node, with others behind them, while another one's are answered.
+// TestNobodyIsHeldUp has clients whose requests wait at the node, with others after them, while another one's are answered.
 func TestNobodyIsHeldUp(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
@@ -53,7 +53,7 @@ func TestNobodyIsHeldUp(t *testing.T) {
 	}
 }
 
-// costlyFilter has all keys, and may hold up who asks for some of them now.
+// costlyFilter has all keys, and may hold up a client that asks for some of them now.
 type costlyFilter struct {
 	yesFilter
 	now, later   *atomic.Int64 // keys
@@ -97,7 +97,7 @@ func TestTurnIsBounded(t *testing.T) {
 	}
 }
 
-// TestRequestAtTheDeadline has a loop that comes to a request only when its client's idle time is over.
+// TestRequestAtTheDeadline has a loop that comes to a request only when its client's idle time has ended.
 func TestRequestAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	o := oneLoop()
@@ -186,7 +186,7 @@ func TestSetsThatWait(t *testing.T) {
 	}
 }
 
-// wantSettled wants so many connections to have left their loops for good, where there are loops.
+// wantSettled wants that many connections to have left their loops for good, where there are loops.
 func wantSettled(t *testing.T, r *running, want uint64) {
 	t.Helper()
 	if loopsOfTests < 0 {

@@ -88,7 +88,7 @@ func (nowhere) ChecksWait() bool                                    { return fal
 func (nowhere) SetsWait() bool                                      { return false }
 func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)         { return len(keys), nil }
 
-// bytesConn is a client that sends some bytes, so many at a time, and keeps the answers.
+// bytesConn is a client that sends some bytes, a few at a time, and keeps the answers.
 type bytesConn struct {
 	net.Conn
 	send   []byte

@@ -30,7 +30,7 @@ type node struct {
 	asks    bool                                         // checks wait for other nodes
 	looksUp bool                                         // finds do
 	atOnces int                                          // calls of CheckNow and SetNow
-	now     int                                          // so many keys at most are done by SetNow and CheckNow; 0 is all
+	now     int                                          // the most keys that SetNow and CheckNow do; 0 is all
 }
 
 type nodeFilter struct {
@@ -87,7 +87,7 @@ func (f nodeFilter) SetsWait() bool { return f.n.waits }
 
 func (f nodeFilter) ChecksWait() bool { return f.n.asks }
 
-// atOnce returns how many of so many keys are done without waiting.
+// atOnce returns how many keys, of the given number, are done without waiting.
 func (n *node) atOnce(keys int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -233,7 +233,7 @@ func TestLineLimit(t *testing.T) {
 		nc := r.dial()
 		ask(t, nc, "create f\n", map[string]string{"\n": "Done\n", "\r\n": "Exists\n"}[end])
 		long := "check f " + strings.Repeat("k", limit-len("check f ")-len(end)) + end
-		ask(t, nc, long+"list x\n", "No\nSTART\nEND\n") // as long as may be, and another behind it
+		ask(t, nc, long+"list x\n", "No\nSTART\nEND\n") // as long as may be, and another after it
 		ask(t, nc, "list x\n"+long, "START\nEND\nNo\n")
 		if _, err := io.WriteString(nc, "list x\nx"+long+"list x\n"+strings.Repeat(long, 20)); err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func TestLineLimit(t *testing.T) {
 	ask(t, r.dial(), "list x\n", "START\nEND\n")
 }
 
-// TestLinesLimit has clients begin more long lines than the server holds in memory at a time: who comes too late is refused, until one of
+// TestLinesLimit lets clients begin more long lines than the server holds in memory at a time: one that comes too late is refused, until one of
 // the others has ended its line, or gone.
 func TestLinesLimit(t *testing.T) {
 	t.Parallel()
@@ -270,7 +270,7 @@ func TestLinesLimit(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	var refused []net.Conn
-	for range 3 { // who was refused holds nothing
+	for range 3 { // a client that was refused holds nothing
 		late := r.dial()
 		ask(t, late, begun, "Client Error: Line too long\n")
 		wantEnd(t, late)
@@ -357,7 +357,7 @@ func TestIdleTime(t *testing.T) {
 	nc := r.dial()
 	began := time.Now()
 	last := began
-	for time.Since(began) < 500*time.Millisecond { // who asks is not idle
+	for time.Since(began) < 500*time.Millisecond { // a client that asks is not idle
 		last = time.Now() // when the request is about to be sent: the server does not count from before
 		ask(t, nc, "list\n", "START\nEND\n")
 		time.Sleep(10 * time.Millisecond)

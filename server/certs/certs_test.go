@@ -146,7 +146,7 @@ func (e ends) works(t *testing.T) {
 	}
 }
 
-// TestRoles: whoever has a certificate of the cluster is who it says.
+// TestRoles: the holder of a certificate of the cluster is who the certificate says.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, "prod", newHands())

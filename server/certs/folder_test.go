@@ -256,7 +256,7 @@ func TestResume(t *testing.T) {
 	dial(false, "after the server's renewal")
 	dial(true, "once more")
 	clock.forward(keysFor)
-	time.Sleep(20 * time.Millisecond) // files are told apart by their times, and those of a file system have ticks
+	time.Sleep(20 * time.Millisecond) // files are distinguished by their times, and those of a file system have ticks
 	_, err = Renew(k.folder("b"), RenewOptions{CA: k.ca(), Within: time.Hour, Now: clock.now})
 	k.must(err)
 	dial(false, "with an expired certificate")

@@ -193,7 +193,7 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 	l := m.live.Load()
 	defer m.live.Store(l)
 	for _, tt := range []struct {
-		joining int // so many members join
+		joining int // how many members join
 		birth   bool
 		want    error
 	}{{1, false, nil}, {2, false, nil}, {3, false, door.ErrUnavailable}, {2, true, nil}} {

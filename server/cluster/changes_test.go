@@ -17,7 +17,7 @@ import (
 	"bigset/server/wire"
 )
 
-// changes asks a member what has happened since a follower was told last, and has it take the answer. It returns the resets and the names of what was removed.
+// changes asks a member what has happened since a follower's last answer, and applies the new one. It returns the resets and the names of what was removed.
 func (p *process) changes(t testing.TB, f *door.Followed, q door.Changes) (resets, removed []string, last door.Changed) {
 	t.Helper()
 	q.Set, q.Since = []byte("followed"), f.Since()
@@ -56,7 +56,7 @@ func (p *process) same(t testing.TB, f *door.Followed) {
 	}
 }
 
-// TestChangesOfThree: a follower goes from member to member with its token: it is told what changed, by name as long as that is known, once, also after a member is gone, and after a disk is lost.
+// TestChangesOfThree: a follower goes from member to member with its token: it learns what changed, by name as long as that is known, once, also after a member is gone, and after a disk is lost.
 func TestChangesOfThree(t *testing.T) {
 	t.Parallel()
 	w := startTrio(t)
@@ -118,7 +118,7 @@ func (u *unread) State(ctx context.Context, set []byte) (bigset.State, peer.Memb
 	return u.Local.State(ctx, set)
 }
 
-// TestChangesWait: an answer waits for something to tell, and not longer than it is to, also at a member that can't read the set itself.
+// TestChangesWait: an answer waits for something to report, and no longer than asked, also at a member that can't read the set itself.
 func TestChangesWait(t *testing.T) {
 	t.Parallel()
 	w, damaged := newTrio(t, 3), &atomic.Bool{}
@@ -172,7 +172,7 @@ func TestChangesWait(t *testing.T) {
 }
 
 // TestLongPositions: a position that a member keeps, because it is long, is good at the others. When the member that keeps it is gone, the
-// follower gets everything, and is told so.
+// follower gets everything, and the answer says so.
 func TestLongPositions(t *testing.T) {
 	t.Parallel()
 	w, hangs := newTrio(t, 3), &atomic.Bool{}
@@ -226,14 +226,14 @@ func TestLongPositions(t *testing.T) {
 	w.procs[2].same(t, &f)
 }
 
-// TestChangesOfLostEvents: what no member knows any more, a follower is told to forget when all answer; as long as one does not, it is told how much is in doubt.
+// TestChangesOfLostEvents: what no member knows any more, a follower has to forget when all answer; as long as one does not, the answer says how much is in doubt.
 func TestChangesOfLostEvents(t *testing.T) {
 	t.Parallel()
 	w := startTrio(t)
 	var f door.Followed
 	w.procs[0].write(t, keyscheme.OpAdd, "a", "b")
 	w.procs[0].changes(t, &f, door.Changes{})
-	var ahead door.Token // of a follower that was told of an event which nobody has
+	var ahead door.Token // of a follower that has seen an event which nobody has
 	at, err := w.procs[0].member.live.Load().tokens([]byte("followed")).Position(f.Since())
 	must(t, err)
 	at.Seen.AddRange("nobody", 1, 3)

@@ -129,7 +129,7 @@ func (m *Member) answerCountSets(ctx context.Context, r *wire.Request) ([]byte, 
 	}
 	n, err := uvarints(r.Body)
 	if err != nil || len(n)%2 != 1 {
-		return nil, fmt.Errorf("%w: sets of which ranges are to be counted: %x", ErrRecord, r.Body)
+		return nil, fmt.Errorf("%w: malformed request to count sets: %x", ErrRecord, r.Body)
 	}
 	var ranges []run
 	for i := 1; i < len(n); i += 2 {

@@ -15,7 +15,7 @@ import (
 	"bigset/server/wire"
 )
 
-// TestCountSetsElsewhere: a member that is being filled, of which the others have not heard yet, does not count. Members that do not know
+// TestCountSetsElsewhere: a member that is being filled, unknown to the others, does not count. Members that do not know
 // the question have their sets listed.
 func TestCountSetsElsewhere(t *testing.T) {
 	t.Parallel()

@@ -351,7 +351,7 @@ func TestFiltersBefore(t *testing.T) {
 	w.procs[0].mark(t, "mine", keysOf("more%d", 1000))
 }
 
-// TestFiltersHalfDecided: a change that the first member decided on and could not tell the others comes to all of them later.
+// TestFiltersHalfDecided: a change that the first member decided on and could not send to the others comes to all of them later.
 func TestFiltersHalfDecided(t *testing.T) {
 	t.Parallel()
 	w := startTrio(t)
@@ -393,7 +393,7 @@ func TestDropEndsInCrash(t *testing.T) {
 	until(t, "all have heard", w.listed)
 }
 
-// TestCatalogueConverges: members that tell each other their entries in any order, and are started again, come to have the same, in memory and on disk; and what was dropped stays so.
+// TestCatalogueConverges: members that send each other their entries in any order, and are started again, come to have the same, in memory and on disk; and what was dropped stays so.
 func TestCatalogueConverges(t *testing.T) {
 	t.Parallel()
 	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
@@ -510,7 +510,7 @@ func TestFiltersGeneration(t *testing.T) {
 	}
 }
 
-// TestFiltersControl: only members may ask, and only the first of them may tell what was decided.
+// TestFiltersControl: only members may ask, and only the first of them may announce what was decided.
 func TestFiltersControl(t *testing.T) {
 	t.Parallel()
 	w := startTrio(t)
@@ -555,7 +555,7 @@ func TestFiltersControl(t *testing.T) {
 	}
 }
 
-// TestPartlyDone: of keys of which some are marked nobody is told that nothing has happened.
+// TestPartlyDone: if some of a request's keys are marked, no answer says that nothing has happened.
 func TestPartlyDone(t *testing.T) {
 	t.Parallel()
 	short := &coord.QuorumError{Of: 2, Err: peer.ErrUnavailable}
@@ -604,7 +604,7 @@ func (r *moved) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []pe
 	return slices.Insert(all, at, peer.SliceMarked{SliceMarks: peer.SliceMarks{Slice: 1}, Err: peer.ErrNotMine}), by, nil
 }
 
-// TestMarkAcrossEpochs: keys of which some were marked under one epoch, and the others under the next, were all new.
+// TestMarkAcrossEpochs: keys that were marked partly under one epoch and partly under the next were all new.
 func TestMarkAcrossEpochs(t *testing.T) {
 	t.Parallel()
 	w := startTrio(t)

@@ -105,7 +105,7 @@ func TestOneRecordOfEachEpoch(t *testing.T) {
 						continue
 					}
 					a.ledgers[i], a.asking[i] = l, &asking{r, map[int]bool{i: true}}
-				case 9: // is told what another one holds as committed
+				case 9: // learns what another one holds as committed
 					if j := rapid.IntRange(0, n-1).Draw(t, "by"); a.ledgers[j].Committed != nil {
 						a.commit(i, a.ledgers[j].Committed)
 					}

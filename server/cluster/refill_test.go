@@ -20,7 +20,7 @@ import (
 	"bigset/server/wire"
 )
 
-// TestRetryAfterRefill: requests of which only members know that have lost their disks since and were filled again, are answered as they were the
+// TestRetryAfterRefill: requests that are known only to members which have lost their disks since and were filled again, are answered as they were the
 // first time, through every member: what is kept of requests comes with the copy of their sets.
 func TestRetryAfterRefill(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestRefillGoesOn(t *testing.T) {
 			}
 		}
 		w.birth()
-		for i, id := range []string{"of a", "of b"} { // each of which one member alone knows
+		for i, id := range []string{"of a", "of b"} { // each is known to one member alone
 			_, err := w.procs[i].store.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(id)}}, bigset.WriteOptions{Request: []byte(id)})
 			must(t, err)
 		}

@@ -45,7 +45,7 @@ func newToken(t testing.TB, label string) (tokens.Entry, string) {
 	return e, secret
 }
 
-// TestTokensInCluster: what one member adds or removes all others know when that returns; who was away knows when it has met the others.
+// TestTokensInCluster: what one member adds or removes all others know when that returns; one that was away knows when it has met the others.
 func TestTokensInCluster(t *testing.T) {
 	t.Parallel()
 	w := startTrio(t)

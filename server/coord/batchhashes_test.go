@@ -11,7 +11,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// TestBatchHashes: the hashes of a batch are its own until it ends, whoever takes memory for hashes meanwhile.
+// TestBatchHashes: the hashes of a batch are its own until it ends, whatever takes memory for hashes at the same time.
 func TestBatchHashes(t *testing.T) {
 	for _, requests := range []int{1, 5} { // that wait
 		const each = 3

@@ -58,10 +58,10 @@ func (c *Coordinator) bundle(g *bigset.Group, o *setOperation, from peer.Member,
 	return true
 }
 
-// of returns the bundle with room for so many more items.
-func (all *bundles) of(to peer.Replica, from peer.Member, durability bigset.Durability, items int) *bundle {
+// of returns the bundle with room for n more items.
+func (all *bundles) of(to peer.Replica, from peer.Member, durability bigset.Durability, n int) *bundle {
 	for _, b := range all.list {
-		if b.to == to && b.from == from && b.durability == durability && len(b.deltas) < peer.DeltasMax && b.items+items <= peer.DeltaItemsMax {
+		if b.to == to && b.from == from && b.durability == durability && len(b.deltas) < peer.DeltasMax && b.items+n <= peer.DeltaItemsMax {
 			return b
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // manySender is a replica that takes several deltas at once, in a way of its own.
 type manySender struct {
 	*local.Replica
-	how string // "sends", "waits": ApplyMany is the way; "loses": no answer comes; "refuses": one element; "unknown": one element, of which nobody knows;
+	how string // "sends", "waits": ApplyMany is the way; "loses": no answer comes; "refuses": one element; "unknown": one element whose outcome nobody knows;
 	// "undecodable": no call with one element; "older": no call of several
 	held   chan struct{} // if it is not nil, Apply of that element waits for it
 	mu     sync.Mutex
@@ -105,7 +105,7 @@ type together struct {
 	*local.Replica
 	mu   sync.Mutex
 	tell []func(*bigset.Group)
-	told chan struct{} // closed when all were told
+	told chan struct{} // closed when all have their outcome
 }
 
 func (r *together) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
@@ -139,7 +139,7 @@ type bundleCase struct {
 // bundleWriters is how many writers share a sync.
 const bundleWriters = 12
 
-// TestBundles: the deltas of writers who share a sync go to each replica in one frame, and each write is told its own outcome: one delta that fails leaves the
+// TestBundles: the deltas of writers that share a sync go to each replica in one frame, and each write has its own outcome: one delta that fails leaves the
 // others acknowledged, and leaves the only hint. If a call of several does nothing, each delta goes by itself, and none waits for another.
 func TestBundles(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// run has writers write who share a sync.
+// run lets writers write that share a sync.
 func (c *bundleCase) run(t *testing.T) {
 	const writers = bundleWriters
 	to, list := c.replicas(t)

@@ -33,7 +33,7 @@ type cluster struct {
 	s      *sched
 	links  []*link
 	minted []bigset.Delta // by any replica
-	orphan []bigset.Delta // those of them of which no coordinator was told
+	orphan []bigset.Delta // those of them that no coordinator knows of
 	events []coord.Event
 }
 
@@ -48,7 +48,7 @@ type link struct {
 	chunks int // that were taken
 }
 
-// here is behind the link: calls go over that where it has them.
+// here is at the other end of the link: calls go over that if it has them.
 type here struct{ *local.Replica }
 
 func newCluster(t *testing.T, s *sched, n int) *cluster {

@@ -52,7 +52,7 @@ func (l *link) aside(do func()) {
 	}
 }
 
-// renames has the dot of an element be that of another one, behind the store's back.
+// renames gives the dot of an element to another one, without the store's knowledge.
 func (l *link) renames(from, to string) clock.Dot {
 	d := dotOf(l, from)
 	l.aside(func() {
@@ -114,7 +114,7 @@ func (l *link) spoils() {
 	})
 }
 
-// compared makes a cluster of three with some elements, of which a few were removed.
+// compared makes a cluster of three with some elements, a few of which were removed.
 func compared(t *testing.T, n int) (*sched, *cluster, *coord.Coordinator) {
 	s := newSched(1)
 	c := newCluster(t, s, 3)
@@ -235,7 +235,7 @@ func TestCompareExplains(t *testing.T) {
 	}
 }
 
-// TestCompareUndecided: where two replicas have a dot under different elements, and no third one can tell, both are named and left.
+// TestCompareUndecided: where two replicas have a dot under different elements, and no third one decides, both are named and left.
 func TestCompareUndecided(t *testing.T) {
 	s, c, _ := compared(t, 100)
 	d := c.links[1].renames("element 00040", "b")
@@ -302,7 +302,7 @@ func TestCompareUnreadableLeft(t *testing.T) {
 		t.Errorf("lost %v, then %v, %v", lost, again, err)
 	}
 	c.links[2].down = false
-	s.run(t, minute, func() { // whoever meets one lost key has all of them put back
+	s.run(t, minute, func() { // a read that meets one lost key restores all of them
 		n, left, err := coord.Heal(ctx, set, clock.Of(dotOf(c.links[2], one)), c.links[1], c.place(set)...)
 		// One key beside the damage may be found by a look-up although no scan comes to it: it counts as lost and needs no healing.
 		if uint64(n)+1 < lost.Len() || !left.Empty() || err != nil {

@@ -69,7 +69,7 @@ func (l *tired) CountParts(ctx context.Context, set []byte, r bigset.CountRange)
 	return l.link.CountParts(ctx, set, r)
 }
 
-// TestCount: whatever replicas lack, and wherever they stop, the count is that of the read, in parts of any size, and what they agree on is not read.
+// TestCount: whatever replicas are missing, and wherever they stop, the count is that of the read, in parts of any size, and what they agree on is not read.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	skipped := 0
@@ -111,7 +111,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestCountReadsNothing: a large set is counted by some short questions, and of its elements only those are read of whose part a replica lacks
+// TestCountReadsNothing: a large set is counted by some short questions, and its elements are read only in the parts where a replica is missing
 // something.
 func TestCountReadsNothing(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestCountReadsNothing(t *testing.T) {
 	count(bigset.ReadOptions{}, elements, few)
 }
 
-// TestCountUnlike: of a set that one replica lacks, or mostly lacks, little is counted and then read as well.
+// TestCountUnlike: of a set that one replica does not have, or hardly has, little is counted and then read as well.
 func TestCountUnlike(t *testing.T) {
 	t.Parallel()
 	for _, has := range []int{0, 100} {
@@ -172,8 +172,8 @@ func TestCountUnlike(t *testing.T) {
 	}
 }
 
-// TestCountContext: a replica is away after the first question. What only it had seen behind the elements that it has counted is not in the
-// context, or whoever drops what was counted would drop what was not.
+// TestCountContext: a replica is away after the first question. What only it had seen after the elements that it has counted is not in the
+// context, or a drop of what was counted would also drop what was not.
 func TestCountContext(t *testing.T) {
 	t.Parallel()
 	for _, hedged := range []time.Duration{0, time.Second} {
@@ -374,7 +374,7 @@ func TestCountStrange(t *testing.T) {
 	}
 }
 
-// TestCountNotFound: a set of which no replica has heard is not found; one of which the replicas that answer have not heard, while another has counted
+// TestCountNotFound: a set that no replica knows is not found; one that the replicas that answer do not know, while another has counted
 // it, has no elements that they have.
 func TestCountNotFound(t *testing.T) {
 	t.Parallel()
@@ -399,7 +399,7 @@ func TestCountNotFound(t *testing.T) {
 	})
 }
 
-// TestCountBesideWrites counts while elements come and go: what was there all the time is counted, what was never there is not.
+// TestCountBesideWrites counts while elements come and go: what was in the set all the time is counted, what was never in it is not.
 func TestCountBesideWrites(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {

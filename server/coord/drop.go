@@ -21,7 +21,7 @@ type Drop struct {
 
 // Drop deletes a whole set: what the client, or R replicas, had seen of it. Adds concurrent with it stay live. A drop has no dot of its
 // own, so repeating it with the same clock changes nothing. It answers as Write does; the result's delta contains the clock. The error is
-// bigset.ErrNotFound for a set of which R replicas have never heard.
+// bigset.ErrNotFound for a set that none of R replicas knows.
 func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 	q, l, err := c.plan(d.Set, d.Quorum)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 }
 
 // Seen returns what R replicas have seen of a set together: the context of a client that has read the whole set. The error is
-// bigset.ErrNotFound for a set of which they have never heard.
+// bigset.ErrNotFound for a set that none of them knows.
 func (c *Coordinator) Seen(ctx context.Context, set []byte, q Quorum) (*clock.Clock, error) {
 	q, l, err := c.plan(set, q)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Coordinator) Seen(ctx context.Context, set []byte, q Quorum) (*clock.Cl
 
 // State returns what R replicas know of a set together: the dots that at least one has seen, and the dots that at least one knows to be
 // dead. A dot that is live in it is one that Read would show, with each replica asked at a moment of its own. The error is
-// bigset.ErrNotFound for a set of which they have never heard.
+// bigset.ErrNotFound for a set that none of them knows.
 func (c *Coordinator) State(ctx context.Context, set []byte, q Quorum) (bigset.State, error) {
 	q, l, err := c.plan(set, q)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas [
 	return union, nil
 }
 
-// states asks R replicas what they know of a set; the state of a replica that has never heard of it is empty.
+// states asks R replicas what they know of a set; the state of a replica that does not know it is empty.
 func (c *Coordinator) states(ctx context.Context, set []byte, q Quorum, replicas []peer.Replica) ([]bigset.State, error) {
 	return ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (bigset.State, error) {
 		s, m, err := rep.State(ctx, set)

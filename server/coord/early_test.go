@@ -10,11 +10,11 @@ import (
 	"bigset/server/peer"
 )
 
-// early is a runner whose Go returns when what it has started waits for the first time, or is over.
+// early is a runner whose Go returns when what it has started waits for the first time, or has ended.
 type early struct {
 	coord.Goroutines
 	mu   sync.Mutex
-	runs func() // tells Go that what it has started has come so far
+	runs func() // signals to Go that what it has started has come so far
 }
 
 func (e *early) Go(f func()) {

@@ -60,7 +60,7 @@ func (c *cluster) present(a, b *link) bool {
 }
 
 // TestKeysBeforeDeaths reads between any two steps of an exchange, at a replica that takes part and at one that does not: an element
-// that is there all along is in each read, also when it is replaced again and again in the middle of the exchange.
+// that is in the set all along is in each read, also when it is replaced again and again in the middle of the exchange.
 func TestKeysBeforeDeaths(t *testing.T) {
 	left := 0 // for the next exchange
 	for i := range 40 {
@@ -75,7 +75,7 @@ func TestKeysBeforeDeaths(t *testing.T) {
 		again := replacements
 		c.links[1].after = check
 		c.links[0].after = func() {
-			if check(); again > 0 { // behind the state that was just read
+			if check(); again > 0 { // after the state that was just read
 				again--
 				if _, err := c.links[0].store.Write(ctx, set, add("x"), bigset.WriteOptions{}); err != nil {
 					t.Fatal(err)
@@ -118,7 +118,7 @@ func (r refusing) State(ctx context.Context, set []byte) (bigset.State, peer.Mem
 	return r.link.State(ctx, set)
 }
 
-// TestExchangeGoesOn: what fails for some sets is told of, and the others are exchanged.
+// TestExchangeGoesOn: what fails for some sets is reported, and the others are exchanged.
 func TestExchangeGoesOn(t *testing.T) {
 	names := []string{"one", "two", "three", "four"}
 	for _, bad := range names {
@@ -143,7 +143,7 @@ func TestExchangeGoesOn(t *testing.T) {
 	}
 }
 
-// forgetful is a replica that loses power after it has told its state, and comes back without what it had not synced.
+// forgetful is a replica that loses power after it has sent its state, and comes back without what it had not synced.
 type forgetful struct {
 	*link
 	once sync.Once
@@ -214,7 +214,7 @@ func TestExchangeOfDeathsAlone(t *testing.T) {
 	}
 }
 
-// TestExchangeOfUnknownSets: sets of which one of the two has never heard go over, whichever it is.
+// TestExchangeOfUnknownSets: sets that one of the two does not know are sent, whichever it is.
 func TestExchangeOfUnknownSets(t *testing.T) {
 	for _, has := range []int{0, 1} {
 		s := newSched(1)
@@ -240,8 +240,8 @@ func TestExchangeOfUnknownSets(t *testing.T) {
 	}
 }
 
-// TestKeysBeforeDeathsOfContexts reads between any two steps in which a replica is told what it lacks of an operation's wide context. The
-// context names an add that has been replaced where it is asked for, once, or again and again meanwhile.
+// TestKeysBeforeDeathsOfContexts reads between any two steps in which a replica receives what it is missing of an operation's wide context. The
+// context names an add that has been replaced where it is asked for, once, or again and again at the same time.
 func TestKeysBeforeDeathsOfContexts(t *testing.T) {
 	for replacements := range 24 {
 		s := newSched(uint64(replacements))

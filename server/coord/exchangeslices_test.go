@@ -186,7 +186,7 @@ func (w *sliceWorld) model(spec bigset.SliceSpec) *filterModel {
 	return w.at[k]
 }
 
-// mark marks keys, of which some were marked before, and tells some others of it.
+// mark marks keys, some of which were marked before, and sends the marks to some others.
 func (w *sliceWorld) mark(at int, name string, n int, tell []bool) {
 	from := max(0, w.key-rapid.IntRange(0, 20).Draw(w.t, "again"))
 	w.key = max(w.key, from+n)
@@ -226,7 +226,7 @@ func (w *sliceWorld) apply(at int, m bigset.Marks) {
 	}
 }
 
-// exchange has two replicas exchange; it may be broken off, and meanwhile they are marked.
+// exchange lets two replicas exchange; it may be broken off, and they are marked at the same time.
 func (w *sliceWorld) exchange(a, b int) {
 	la, lb := w.lines[a], w.lines[b]
 	la.calls, lb.calls = 0, 0
@@ -281,7 +281,7 @@ func (w *sliceWorld) step() {
 	}
 }
 
-// settle exchanges until nobody has anything to tell, and looks at what is there.
+// settle exchanges until no replica has anything to send, and compares the results.
 func (w *sliceWorld) settle() {
 	for _, i := range []int{0, 1, 0} {
 		if _, err := coord.ExchangeSlices(ctx, w.lines[i], w.lines[i+1], 0, keyscheme.SlotMax); err != nil {
@@ -338,7 +338,7 @@ func (w *sliceWorld) check(name string, m *filterModel, d bigset.SliceDigest) {
 	}
 }
 
-// TestSlicesConverge: whatever was marked, dropped and made anew, at whichever replicas, and however exchanges were broken off: in the end all
+// TestSlicesConverge: whatever was marked, dropped and made again, at whichever replicas, and however exchanges were broken off: in the end all
 // have the same, which is all of the last generation; nothing that was dropped is back.
 func TestSlicesConverge(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -384,7 +384,7 @@ func TestExchangeSlicesEnds(t *testing.T) {
 	}
 }
 
-// TestExchangeSlicesGoesOn: what fails for one slice is told of, and the others are exchanged.
+// TestExchangeSlicesGoesOn: what fails for one slice is reported, and the others are exchanged.
 func TestExchangeSlicesGoesOn(t *testing.T) {
 	names := []string{"one", "two", "three", "four"}
 	a, doneA := newSlices(t, "a")
@@ -452,7 +452,7 @@ func TestExchangeSlicesAgain(t *testing.T) {
 	}
 }
 
-// TestExchangeSlicesTraffic: of two filters of 300 KB, of which one page differs, that page goes over, in both directions, and sums of that
+// TestExchangeSlicesTraffic: two filters of 300 KB differ in one page: that page is sent, in both directions, and sums of that
 // filter.
 func TestExchangeSlicesTraffic(t *testing.T) {
 	a, doneA := newSlices(t, "a")

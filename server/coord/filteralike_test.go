@@ -26,7 +26,7 @@ type alikeTrouble struct {
 	fault         [3]string
 	sick          [3]uint32 // slices, as bits
 	sickHow       [3]error
-	newer         uint32 // slices of which all replicas have a later generation
+	newer         uint32 // slices that have a later generation at all replicas
 	dropped       int    // the replica that knows the filter to be dropped, or none
 }
 
@@ -89,7 +89,7 @@ func alikeOutcomeOf(t testing.TB, answers []bool, err error) string {
 // alikeSaw is what requests met.
 type alikeSaw struct {
 	frames  bool // of many slices
-	unknown bool // marks of which nobody knows whether all were made
+	unknown bool // nobody knows whether all marks were made
 	gone    bool // a check of a filter that was dropped
 	partly  bool // a check that had answers for some of the keys
 }
@@ -201,7 +201,7 @@ func TestManySlicesAsOneByOne(t *testing.T) {
 			trouble.sickHow[i] = rapid.SampledFrom([]error{errSpoilt, peer.ErrUnavailable, bigset.ErrDiskFull}).Draw(rt, "how sick")
 		}
 		q := coord.Quorum{R: rapid.IntRange(1, 3).Draw(rt, "r"), W: rapid.IntRange(1, 3).Draw(rt, "w")}
-		if trouble.dropped >= 0 { // else it depends on who answers first
+		if trouble.dropped >= 0 { // else it depends on which answers first
 			q = coord.Quorum{R: 3, W: 3}
 		}
 		seed, n := rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(2, 60).Draw(rt, "keys")

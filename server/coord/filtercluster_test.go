@@ -31,7 +31,7 @@ type sliceLink struct {
 	wire
 	disk   *testkit.Disk
 	minted []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
-	marks  []bigset.Marks // those of which a coordinator was told by a replica that was still Normal
+	marks  []bigset.Marks // those that a coordinator received from a replica that was still Normal
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
 	fewer  bool           // it answers about all slices that it was given marks of but the last
@@ -39,7 +39,7 @@ type sliceLink struct {
 	joins  bool                     // its answers say that it is Joining, though it gives them
 	near   bool                     // it answers checks at once where nothing is wrong with it, as one in the coordinator's process
 	frames int                      // about many slices that it was given
-	asked  int                      // keys of which these asked
+	asked  int                      // keys that these asked about
 	spoil  func(slice uint32) bool  // slices about which it has an error among many
 	sick   func(slice uint32) error // slices that it does nothing about (ErrUnavailable), or does, and returns an error all the same
 }

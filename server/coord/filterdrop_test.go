@@ -48,7 +48,7 @@ func TestDropQuorums(t *testing.T) {
 	}
 }
 
-// TestDropLateMarks: marks that are still under way when a filter is dropped are refused, and a filter that is made anew has nothing of it.
+// TestDropLateMarks: marks that are still under way when a filter is dropped are refused, and a filter that is made again has nothing of it.
 func TestDropLateMarks(t *testing.T) {
 	c := newFilterCluster(t, newSched(2), 3)
 	co := c.coordinator(coord.Options{Hints: c.newHints(testkit.NewDisk())})
@@ -127,7 +127,7 @@ func TestDropMissed(t *testing.T) {
 	}
 }
 
-// TestDropSlow: a replica that hangs holds up no drop, and has it when it comes back, as others have meanwhile made the filter anew.
+// TestDropSlow: a replica that hangs holds up no drop, and has it when it comes back, after others have made the filter again.
 func TestDropSlow(t *testing.T) {
 	c := newFilterCluster(t, newSched(4), 3)
 	co := c.coordinator(coord.Options{})

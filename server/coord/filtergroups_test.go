@@ -401,7 +401,7 @@ func TestGroupsOfAnEpoch(t *testing.T) {
 	}
 }
 
-// TestHintsOfABatch: the hints of many slices share a sync, and all are there after a crash.
+// TestHintsOfABatch: the hints of many slices share a sync, and all are kept after a crash.
 func TestHintsOfABatch(t *testing.T) {
 	c := newFilterCluster(t, newSched(12), 3)
 	disk, syncs := testkit.NewDisk(), 0
@@ -520,7 +520,7 @@ func TestGroupHungOnce(t *testing.T) {
 	f.Options.Capacity, f.Options.Durability = 1<<20, bigset.FilterInterval
 	var keys []string
 	in := map[uint32]int{}
-	for i := 0; in[0] <= 5000; i++ { // so many that the slice is done by itself, after the others
+	for i := 0; in[0] <= 5000; i++ { // enough for the slice to be done by itself, after the others
 		key := fmt.Sprint("key ", i)
 		sum := bloomslice.Sum([]byte(key))
 		s := sum.Slice(4)

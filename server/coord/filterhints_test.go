@@ -51,7 +51,7 @@ func TestMarkHints(t *testing.T) {
 	}
 }
 
-// TestMarkUntold: marks of which no coordinator has heard, or only from a replica that was Joining by then, are unknown to the caller and
+// TestMarkUntold: marks that no coordinator knows of, or only from a replica that was Joining by then, are unknown to the caller and
 // become no hint. Anti-entropy brings them.
 func TestMarkUntold(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestMarkUntold(t *testing.T) {
 	}
 }
 
-// TestMarkHintOfDropped: marks of a filter that was dropped meanwhile are refused, and their hint goes.
+// TestMarkHintOfDropped: marks of a filter that was dropped in between are refused, and their hint goes.
 func TestMarkHintOfDropped(t *testing.T) {
 	c := newFilterCluster(t, newSched(8), 3)
 	h := c.newHints(testkit.NewDisk())

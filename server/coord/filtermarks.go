@@ -65,15 +65,15 @@ func (n *nodes) add(name string) {
 func (n *nodes) last(replicas []peer.SliceReplica) (all []peer.SliceReplica) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var behind []peer.SliceReplica
+	var end []peer.SliceReplica
 	for _, rep := range replicas {
 		if slices.Contains(n.names, rep.Member().Node) {
-			behind = append(behind, rep)
+			end = append(end, rep)
 		} else {
 			all = append(all, rep)
 		}
 	}
-	return append(all, behind...)
+	return append(all, end...)
 }
 
 func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec bigset.SliceSpec, hashes []bloomslice.Hash, hung *nodes) ([]bool, error) {

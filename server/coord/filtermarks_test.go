@@ -74,7 +74,7 @@ func TestMarkQuorums(t *testing.T) {
 	}
 }
 
-// TestMarkAgain: a key that is there is no news, and takes W replicas like one that is not.
+// TestMarkAgain: a key that is marked already is not new, and takes W replicas like one that is not.
 func TestMarkAgain(t *testing.T) {
 	c := newFilterCluster(t, newSched(3), 3)
 	co := c.coordinator(coord.Options{})
@@ -101,7 +101,7 @@ func TestMarkAgain(t *testing.T) {
 	})
 }
 
-// TestMarkOldNews: a key is new only when it is to all who count.
+// TestMarkOldNews: a key is new only if it is new to all replicas that count.
 func TestMarkOldNews(t *testing.T) {
 	c := newFilterCluster(t, newSched(3), 3)
 	co := c.coordinator(coord.Options{})
@@ -311,7 +311,7 @@ func TestMarkBeside(t *testing.T) {
 	}
 }
 
-// TestTwoMark: of two coordinators that mark one key at a time at most one is told that it is new, and both that it is marked.
+// TestTwoMark: if two coordinators mark one key at a time, at most one learns that it is new, and both that it is marked.
 func TestTwoMark(t *testing.T) {
 	told := [3]int{}
 	for seed := range uint64(60) {

@@ -33,7 +33,7 @@ func TestCheckQuorums(t *testing.T) {
 		{"two are down, r 1", coord.Quorum{R: 1}, func(c *filterCluster) { c.links[1].down, c.links[2].down = true, true }, nil},
 		{"one is down, r 3", coord.Quorum{R: 3}, func(c *filterCluster) { c.links[1].down = true }, coord.ErrNoQuorum},
 	} {
-		for seed := range uint64(8) { // whoever answers first
+		for seed := range uint64(8) { // the result must not depend on which replica answers first
 			c := newFilterCluster(t, newSched(seed), 3)
 			co := c.coordinator(coord.Options{})
 			f := filterOf(1, 1)

@@ -42,7 +42,7 @@ type generation struct {
 // filterTally counts what schedules have met.
 type filterTally struct{ marked, unknown, failed, checked, gone, drops, restarts, hinted, refused int }
 
-// cleaning is a test whose clean-up is done when it is told.
+// cleaning is a test whose clean-up runs on demand.
 type cleaning struct {
 	testing.TB
 	todo []func()
@@ -57,7 +57,7 @@ func (c *cleaning) clean() {
 }
 
 // TestFilterSchedules: with R+W > N no key that was acknowledged is ever denied, and with 2W > N none is new twice; of a filter that was
-// dropped nothing is seen any more, nor in the one that takes its place; hints bring all replicas what a coordinator was told of, and
+// dropped nothing is seen any more, nor in the one that takes its place; hints bring all replicas what a coordinator knows of, and
 // anti-entropy brings the rest.
 func TestFilterSchedules(t *testing.T) {
 	var total filterTally
@@ -153,7 +153,7 @@ func (sc *filterSchedule) step(op int) {
 	rng := sc.s.rng
 	n, i := sc.last, rng.IntN(2)
 	if n > 1 && rng.IntN(4) == 0 {
-		n-- // who has not heard of the new one
+		n-- // one that does not know the new one
 	}
 	f := filterOf(2, n)
 	switch {
@@ -175,7 +175,7 @@ func (sc *filterSchedule) step(op int) {
 		if err := co.Close(ctx); err != nil {
 			sc.rt.Errorf("close: %v", err)
 		}
-		if sc.cos[i] == co { // nobody else has done so meanwhile
+		if sc.cos[i] == co { // nobody else has done so in between
 			if err := h.Close(); err != nil {
 				sc.rt.Errorf("close: %v", err)
 			}
@@ -287,7 +287,7 @@ func (sc *filterSchedule) drop(co *coord.Coordinator, f coord.Filter) {
 	sc.judge(f.Generation, err)
 }
 
-// compare looks at the replicas when everything has arrived: each has what any Normal replica has told a coordinator, for the coordinator
+// compare looks at the replicas when everything has arrived: each has what any Normal replica has sent to a coordinator, for the coordinator
 // has sent it to the others or kept a hint. Hints do not bring marks whose answer was lost, or came from a replica that was Joining by then:
 // no coordinator has them, and their keys were acknowledged only if another replica marked them, too. After an exchange each replica has
 // those as well, and all replicas are equal.

@@ -23,7 +23,7 @@ func (pebbleSilent) Infof(string, ...any)  {}
 func (pebbleSilent) Errorf(string, ...any) {}
 func (pebbleSilent) Fatalf(string, ...any) { panic("Pebble gives up") }
 
-// loses takes keys away from a replica's store behind its back.
+// loses takes keys away from a replica's store without its knowledge.
 func (l *link) loses(names ...string) {
 	t := l.c.t
 	ok := func(err error) {
@@ -65,7 +65,7 @@ func (l *link) loses(names ...string) {
 func TestDamageIsHealed(t *testing.T) {
 	for what, meet := range map[string]func(t *testing.T, co *coord.Coordinator){
 		"read": func(t *testing.T, co *coord.Coordinator) {
-			// The merge can't tell what is lost from what is removed: only the next read shows it.
+			// To the merge, what is lost looks like what is removed: only the next read shows it.
 			if all, _, err := gather(co, coord.Read{Set: set, Quorum: coord.Quorum{R: 3}}); err != nil || len(all) != 1 {
 				t.Errorf("%d elements, %v", len(all), err)
 			}

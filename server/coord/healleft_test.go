@@ -12,7 +12,7 @@ import (
 	"bigset/server/peer"
 )
 
-// TestHealNobodyHas: a dot that its only replica has lost, and that no other has seen, is told of as left, and is no remove.
+// TestHealNobodyHas: a dot that its only replica has lost, and that no other has seen, is reported as left, and is no remove.
 func TestHealNobodyHas(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 3)

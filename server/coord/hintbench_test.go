@@ -76,7 +76,7 @@ func newReplayBench(b *testing.B, sets int) *replayBench {
 
 func (x *replayBench) set(i int) []byte { return fmt.Appendf(nil, "set%06d", i%x.sets) }
 
-// writes returns how many synced writes a second so many clients do together.
+// writes returns how many synced writes a second the clients do together.
 func (x *replayBench) writes(clients int) float64 {
 	begin := time.Now()
 	var g sync.WaitGroup

@@ -41,7 +41,7 @@ func TestHintGoesWhenDurable(t *testing.T) {
 	}
 }
 
-// TestHintOverflow: what finds no room is told of, one event each, and the rest is kept.
+// TestHintOverflow: what finds no room is reported, by one event each, and the rest is kept.
 func TestHintOverflow(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 3)

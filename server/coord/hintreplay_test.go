@@ -52,7 +52,7 @@ func TestReplayGoesOn(t *testing.T) {
 	}
 }
 
-// TestReplayClose: Close ends a replay that is under way, and waits until it is over.
+// TestReplayClose: Close ends a replay that is under way, and waits until it has ended.
 func TestReplayClose(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 2)
@@ -76,7 +76,7 @@ func TestReplayClose(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForWrites: what a replica does for a caller who has gone is not lost by Close: it becomes hints.
+// TestCloseWaitsForWrites: what a replica does for a caller that has gone is not lost by Close: it becomes hints.
 func TestCloseWaitsForWrites(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 3)
@@ -98,7 +98,7 @@ func TestCloseWaitsForWrites(t *testing.T) {
 	})
 }
 
-// syncing is a folder whose files tell before they sync.
+// syncing is a folder whose files report before they sync.
 type syncing struct {
 	vfsFolder
 	before func(name string)

@@ -43,7 +43,7 @@ type target struct {
 	*local.Replica
 	got  []bigset.Delta
 	err  error
-	left int // so many calls until err
+	left int // calls until err
 }
 
 func (r *target) Member() peer.Member { return peer.Member{} }

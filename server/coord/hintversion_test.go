@@ -12,7 +12,7 @@ import (
 	"bigset/server/peer"
 )
 
-// sum puts CRC-32C behind bytes.
+// sum appends CRC-32C to bytes.
 func sum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // hintRecord is a hint for node a as it is on disk.

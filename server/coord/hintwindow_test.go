@@ -57,7 +57,7 @@ func (r *crowd) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dur
 	return r.target.Apply(ctx, d, durability)
 }
 
-// windowed returns hints of a node, so many for each name of a set, in turns.
+// windowed returns hints of a node, each as many for every name of a set, in turns.
 func windowed(t *testing.T, sets []string, each int, o coord.HintOptions) *coord.Hints {
 	h := openHints(t, newFolder(t, testkit.NewDisk()), o)
 	for i := range each * len(sets) {
@@ -183,7 +183,7 @@ func (s synced) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dur
 }
 
 // TestReplayWindowCrash cuts the power whenever a hint of a window has arrived, and before each operation on the disk after: each hint that
-// had not arrived is there.
+// had not arrived is kept.
 func TestReplayWindowCrash(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewDisk()

@@ -16,7 +16,7 @@ import (
 // shown are the elements of two replicas: the first one's, and those that the other one counts.
 type shown struct{ first, other []fold.Element }
 
-// drawShown draws elements, in a few of which the replicas differ: in an element, or only in its dots.
+// drawShown draws elements; in a few of them the replicas differ: in an element, or only in its dots.
 func drawShown(t *rapid.T) (s shown) {
 	n := rapid.IntRange(0, 40).Draw(t, "elements")
 	changes := rapid.SampledFrom([]int{0, 1, n / 4}).Draw(t, "changes")

@@ -306,7 +306,7 @@ func TestLookupAsksAgain(t *testing.T) {
 	}
 }
 
-// TestReadAmidWrites reads while elements are replaced: those that are there all along are in every read.
+// TestReadAmidWrites reads while elements are replaced: those that are in the set all along are in every read.
 func TestReadAmidWrites(t *testing.T) {
 	for seed := range uint64(10) {
 		s := newSched(seed)

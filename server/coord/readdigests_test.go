@@ -18,7 +18,7 @@ import (
 	"bigset/server/peer"
 )
 
-// nearlyAlike makes a cluster of three replicas that have the same elements, but for some changes, each of which one of the three has missed. It returns what
+// nearlyAlike makes a cluster of three replicas that have the same elements, except for some changes; one of the three has missed each of them. It returns what
 // all of them have together.
 func nearlyAlike(t *testing.T, s *sched, elements, changes int) (*cluster, *testkit.Set) {
 	t.Helper()
@@ -107,7 +107,7 @@ func TestReadDigests(t *testing.T) {
 			}
 		}
 		if seed%3 == 2 {
-			faults := 3 // so many, that a read at two of three replicas, each asked twice, can end
+			faults := 3 // few enough for a read at two of three replicas, each asked twice, to end
 			for _, a := range all {
 				a.fault = func() string {
 					if faults == 0 || s.rng.IntN(60) > 0 {
@@ -219,7 +219,7 @@ func TestReadDigestsUnlike(t *testing.T) {
 // TestReadDigestsStrange: answers for digests that are wrong, of another kind, or late end them, and not the read.
 func TestReadDigestsStrange(t *testing.T) {
 	t.Parallel()
-	// Each is asked once of the second replica, or again and again; the read then has so many contexts.
+	// Each is asked once of the second replica, or again and again; the read then has that many contexts.
 	for what, x := range map[string]struct {
 		contexts, asked int
 		answer          func(c *cluster, n int, r bigset.CountRange) (bigset.PartCounts, peer.Member, error)

@@ -14,7 +14,7 @@ import (
 	"bigset/server/peer"
 )
 
-// watched notes when a read that was asked of it is over.
+// watched records when a read that was asked of it has ended.
 type watched struct {
 	*link
 	over bool
@@ -27,7 +27,7 @@ func (w *watched) Read(ctx context.Context, set []byte, o bigset.ReadOptions) it
 	}
 }
 
-// TestReadReplacedStops: a replica that was replaced because it fell silent is told to stop while the read goes on.
+// TestReadReplacedStops: a replica that was replaced because it fell silent is stopped while the read goes on.
 func TestReadReplacedStops(t *testing.T) {
 	for seed := range uint64(5) {
 		s := newSched(seed)

@@ -104,7 +104,7 @@ func TestReadsMaxFilters(t *testing.T) {
 	})
 }
 
-// tardy is a runner whose signals call late after a wait in vain, before the one who waited knows.
+// tardy is a runner whose signals call late after a wait in vain, before the caller that waited knows.
 type tardy struct {
 	coord.Goroutines
 	late func()

@@ -43,7 +43,7 @@ func (s *deltaSender) SendDelta(ctx context.Context, d bigset.Delta, durability 
 	return true
 }
 
-// TestSendNow: a delta goes the way that needs no goroutine where there is one, and what does not arrive is told, and leaves a hint, as on the other way.
+// TestSendNow: a delta goes the way that needs no goroutine where there is one, and what does not arrive is reported, and leaves a hint, as on the other way.
 func TestSendNow(t *testing.T) {
 	t.Parallel()
 	var stores []*engine.Store

@@ -74,7 +74,7 @@ func TestSharesUnasked(t *testing.T) {
 	}
 }
 
-// TestSharesClose: Close ends the exchange that is under way and waits until it is over; then there is no other.
+// TestSharesClose: Close ends the exchange that is under way and waits until it has ended; then there is no other.
 func TestSharesClose(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newSched(seed)

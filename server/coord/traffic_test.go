@@ -15,7 +15,7 @@ import (
 	"bigset/server/peer/local"
 )
 
-// counting is a replica of which all that an exchange asks it, and all that it answers, goes through frames, which are counted.
+// counting is a replica whose exchanges go through frames, questions and answers, which are counted.
 type counting struct {
 	*local.Replica
 	t         *testing.T

@@ -37,7 +37,7 @@ type wire struct {
 	s    *sched
 	node string
 	down bool // nothing reaches it, and that is known
-	// fault of a call: "", "lost" (the request), "mute" (the answer), "reset" (the same, and that is told), "twice", "late" (it is done
+	// fault of a call: "", "lost" (the request), "mute" (the answer), "reset" (the same, and the caller learns it), "twice", "late" (it is done
 	// when nobody waits for it any more)
 	fault func() string
 	after func() // before each answer

@@ -21,7 +21,7 @@ func (lastWord) Execute(_ context.Context, c *Conn, buf []byte) int {
 
 func (lastWord) TooLong(*Conn) {}
 
-// TestFinish: the answers that are there come, nothing after them does, and then the connection ends.
+// TestFinish: the answers that are ready come, nothing after them does, and then the connection ends.
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	for _, loops := range []int{-1, 1} {

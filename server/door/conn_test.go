@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// echo is a protocol for tests: it answers each line with itself. After a line that begins with "wait" it stays until told.
+// echo is a protocol for tests: it answers each line with itself. After a line that begins with "wait" it stays until it is released.
 type echo struct{ wait chan bool }
 
 func newEcho(*Conn) Handler { return echo{} }

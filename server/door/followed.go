@@ -37,7 +37,7 @@ func (w *Followed) Apply(c *Changed, f func(element string, present bool)) {
 			w.remove(d, f)
 		}
 	}
-	w.bury(c.Dead, f)
+	w.removeDots(c.Dead, f)
 	if w.begun = !c.Done; c.Done {
 		w.since = c.Next
 	}
@@ -95,8 +95,8 @@ func (w *Followed) remove(d clock.Dot, f func(string, bool)) {
 	}
 }
 
-// bury takes dots away. It looks at each of them, or at each that is kept, whichever are fewer.
-func (w *Followed) bury(dead *clock.Clock, f func(string, bool)) {
+// removeDots takes dots away. It looks at each of them, or at each that is kept, whichever are fewer.
+func (w *Followed) removeDots(dead *clock.Clock, f func(string, bool)) {
 	if dead.Len() <= uint64(len(w.dots)) {
 		for d := range dead.Dots() {
 			w.remove(d, f)

@@ -51,7 +51,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLongBytes has long requests count once, and only while they are there.
+// TestLongBytes makes long requests count once, and only while they exist.
 func TestLongBytes(t *testing.T) {
 	t.Parallel()
 	l := NewLimits(LimitsOptions{LongBytes: 100})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestNotParkedTooLate has a connection whose time is over: in a loop it would get one more read at each sweep.
+// TestNotParkedTooLate has a connection whose time has ended: in a loop it would get one more read at each sweep.
 func TestNotParkedTooLate(t *testing.T) {
 	t.Parallel()
 	c, _ := connected(t)

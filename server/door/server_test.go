@@ -223,7 +223,7 @@ func TestTLS(t *testing.T) {
 	wantEnd(t, second)
 }
 
-// TestHandshakeTime has a client that never begins its handshake, and a server that stops meanwhile.
+// TestHandshakeTime has a client that never begins its handshake, and a server that stops during it.
 func TestHandshakeTime(t *testing.T) {
 	t.Parallel()
 	o := Options{Log: noLog, TLS: &tls.Config{}, HandshakeTime: 20 * time.Millisecond}
@@ -274,7 +274,7 @@ func TestDrainTLS(t *testing.T) {
 	}
 }
 
-// TestSharedLimits has two doors, of which one keeps a connection for itself.
+// TestSharedLimits has two doors; one keeps a connection for itself.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	l := NewLimits(LimitsOptions{Connections: 3, LongBytes: 256 << 10})

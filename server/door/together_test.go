@@ -256,7 +256,7 @@ func TestDeferredAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestManyDefer has clients that send pipelines of all kinds at the same time, some of which go before they are answered.
+// TestManyDefer has clients that send pipelines of all kinds at the same time; some of them leave before they are answered.
 func TestManyDefer(t *testing.T) {
 	t.Parallel()
 	for _, loops := range []int{-1, 1, 3} {

@@ -234,7 +234,7 @@ func (r *run) report() error {
 	if err := r.locate(want); err != nil {
 		return err
 	}
-	return r.bury()
+	return r.reportDead()
 }
 
 // list gives the elements of the set in order, from where the listing was, without dots that the follower was given before.

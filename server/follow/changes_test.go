@@ -49,7 +49,7 @@ func (c *copyOfSet) learn(o *copyOfSet, only *clock.Dot) {
 	}
 }
 
-// some are replicas of a set, of which each question is answered by two that are up.
+// some are replicas of a set; two that are up answer each question.
 type some struct {
 	draw   func(n int) int
 	copies []*copyOfSet
@@ -330,8 +330,8 @@ func (a *asker) exact(t rapid.TB) {
 	}
 }
 
-// TestReplicas: a follower that asks replicas, each of which knows something else, is told everything once, by whomever it asks; its position never goes backwards; and
-// what no replica knows any more it is told to forget as soon as all answer.
+// TestReplicas: a follower that asks replicas, each of which knows something else, learns everything once, whichever it asks; its position never goes backwards; and
+// what no replica knows any more it has to forget as soon as all answer.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	resets, doubted := map[string]int{}, 0

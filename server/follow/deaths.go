@@ -20,13 +20,13 @@ func (r *run) diedUnseen(dead, dots *clock.Clock) {
 	died := dead.Clone()
 	died.Intersect(dots)
 	dots.Subtract(died)
-	died.Subtract(r.seen) // bury reports the others
+	died.Subtract(r.seen) // reportDead reports the others
 	r.dead.Union(died)
 	r.unseen.Union(died)
 }
 
-// bury reports what is dead.
-func (r *run) bury() error {
+// reportDead reports what is dead.
+func (r *run) reportDead() error {
 	gone := r.died()
 	seen, dead := union(r.seen, r.state.Seen), union(r.dead, r.state.Dead)
 	reported := &clock.Clock{} // taken out of gone at once in the end: one by one is quadratic
@@ -57,7 +57,7 @@ func (r *run) bury() error {
 		}
 	}
 	if nameless {
-		if err := r.buryNameless(difference(gone, reported), reported); err != nil {
+		if err := r.reportNameless(difference(gone, reported), reported); err != nil {
 			return err
 		}
 	}
@@ -91,8 +91,8 @@ func (r *run) settled(names []fold.Element) (settled []fold.Element, nameless bo
 	return settled, r.unseen.Empty()
 }
 
-// buryNameless reports dead dots whose elements are not known, and adds them to reported.
-func (r *run) buryNameless(dots, reported *clock.Clock) error {
+// reportNameless reports dead dots whose elements are not known, and adds them to reported.
+func (r *run) reportNameless(dots, reported *clock.Clock) error {
 	runs := 0
 	for run := range dots.Runs() {
 		if err := r.room(1, 0); err != nil {

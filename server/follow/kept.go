@@ -15,14 +15,15 @@ import (
 
 // Options are the limits of positions. Zero fields mean the default.
 type Options struct {
-	// TokenBytes is the longest encoding of a position that travels in a token; 32 KiB. As text in the head of a request it takes a third more.
+	// TokenBytes is the longest encoding of a position that travels in a token; default 32 KiB. As text in the head of a request it takes a
+	// third more.
 	TokenBytes int
-	// BytesMax is about how much memory the positions of a node take; 64 MiB. Those that were used least lately go first.
+	// BytesMax is about how much memory the positions of a node take; default 64 MiB. Those that were used least lately go first.
 	BytesMax int64
-	// LocateDots is up to how many events that the follower lacks are looked for one by one, where the answer has a limit or they are a quarter of the set; 10,000. More of them
-	// are read from a listing of the set.
+	// LocateDots is the largest number of missing events that are looked for one by one, if the answer has a limit or they are a quarter of
+	// the set; default 10,000. More are read from a listing of the set.
 	LocateDots uint64
-	// WaitersMax is how many answers may wait at one time; 10,000. One more is refused with door.ErrUnavailable.
+	// WaitersMax is how many answers may wait at one time; default 10,000. One more is refused with door.ErrUnavailable.
 	WaitersMax int
 	// Elsewhere returns a position of a set that this node does not keep and another one does, by its ID; nil if no node that answers keeps
 	// it. By default no other node exists.

@@ -10,7 +10,7 @@ import (
 	"bigset/server/peer"
 )
 
-// BenchmarkDelta encodes and decodes deltas as a coordinator sends them: adds, of which every tenth kills one dot.
+// BenchmarkDelta encodes and decodes deltas as a coordinator sends them: adds; every tenth kills one dot.
 func BenchmarkDelta(b *testing.B) {
 	from := peer.Member{Node: "node-1", Incarnation: clock.Actor("incarnation1"), State: peer.Normal}
 	for _, n := range []int{1, 100, 4096} {

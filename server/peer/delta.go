@@ -74,10 +74,10 @@ func (e *encoder) change(m *Delta) error {
 
 func (d *decoder) delta() Delta { return d.change(d.setName(), bigset.BatchOpsMax) }
 
-// change reads a delta of a set, with so many items at most.
-func (d *decoder) change(set []byte, most int) Delta {
+// change reads a delta of a set, with at most itemsMax items.
+func (d *decoder) change(set []byte, itemsMax int) Delta {
 	m := Delta{Set: set, Request: d.bytes(RequestBytesMax), Clear: d.someClock()}
-	n := d.count(itemBytesMin, most)
+	n := d.count(itemBytesMin, itemsMax)
 	if n == 0 {
 		return m
 	}

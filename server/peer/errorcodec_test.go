@@ -146,7 +146,7 @@ func TestErrorsKeepTheirFields(t *testing.T) {
 	}
 }
 
-// TestUnknownErrors: an error of a later version, or bytes that are none, is one of which nobody knows what has happened.
+// TestUnknownErrors: after an error of a later version, or bytes that are none, the outcome is unknown.
 func TestUnknownErrors(t *testing.T) {
 	const text = "\x01\x04text\x00"
 	for what, b := range map[string]string{

@@ -162,7 +162,7 @@ func TestDecodedValues(t *testing.T) {
 	}
 }
 
-// seal puts the right checksum behind the bytes of a frame.
+// seal appends the right checksum to the bytes of a frame.
 func seal(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(bytes.Clone(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 }

@@ -60,14 +60,14 @@ type Replica interface {
 	Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (bigset.HealResult, Member, error)
 
 	// Lost returns the dots of a set that this replica has seen, that are not dead, and that have no readable key. It reads the whole set.
-	// Joining replicas answer, too. The error is bigset.ErrNotFound for a set of which this replica has never heard.
+	// Joining replicas answer, too. The error is bigset.ErrNotFound for a set that this replica does not know.
 	//
 	//	here Seen {A1 A2 A3}, Dead {A2}, x{A1};  Lost = {A3}
 	Lost(ctx context.Context, set []byte) (*clock.Clock, Member, error)
 
 	// ElementDigests hashes the live keys of some dots of a set by parts of an element range: a bounded number of parts, after the last of
 	// which the next call continues. Two replicas that have the same keys of those dots answer the same, part by part, wherever both end a
-	// part. Joining replicas answer, too. The error is bigset.ErrNotFound for a set of which this replica has never heard.
+	// part. Joining replicas answer, too. The error is bigset.ErrNotFound for a set that this replica does not know.
 	//
 	//	here x{A1} y{B1}, both asked about, Mean 1  =>  {x: 1 element, 5f1d...} {y: 1 element, 90c2...}, done
 	ElementDigests(ctx context.Context, set []byte, r bigset.ElementRange) (bigset.ElementDigests, Member, error)
@@ -95,7 +95,7 @@ type Replica interface {
 	// CountParts counts the elements of a range that are present, as engine.Replica.CountParts does: in a bounded number of parts and a short
 	// time; the next call continues after the last part. Two replicas that show the same elements by the same dots answer the same, part by
 	// part, wherever both end a part. An answer is of one moment, including its clock if that was requested. A Joining replica returns
-	// ErrJoining. The error is bigset.ErrNotFound for a set of which this replica has never heard.
+	// ErrJoining. The error is bigset.ErrNotFound for a set that this replica does not know.
 	//
 	//	here x{A1} y{B1 C1} z{A2}, Mean 1, From y  =>  {y: 1 element, 5f1d...} {z: 1 element, 90c2...}, done
 	CountParts(ctx context.Context, set []byte, r bigset.CountRange) (bigset.PartCounts, Member, error)
@@ -110,7 +110,7 @@ type Replica interface {
 	// Export returns a chunk of a copy of a set: the keys of whole elements, live at one moment, from after an element on (nil means the
 	// start), until they take about bytesMax bytes (0 means 8 MiB). It holds nothing open. The first chunk comes with Seen, the last one
 	// with Seen and Dead, the others with neither: a copy takes what Export returns, and only asks State. The error is bigset.ErrNotFound
-	// for a set of which this replica has never heard. A Joining replica returns ErrJoining.
+	// for a set that this replica does not know. A Joining replica returns ErrJoining.
 	//
 	//	here x{A1} y{A2} z{A3};  Export(nil, 1) = x{A1}, bound x, Seen {A1-3};  Export(x, 8 MiB) = y{A2} z{A3}, done, Seen, Dead
 	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Portion, Member, error)

@@ -75,7 +75,7 @@ func sliceSamples() []sample {
 	}
 }
 
-// sliceDigestSample has slices of two filters, in order, of which one was dropped.
+// sliceDigestSample has slices of two filters, in order; one was dropped.
 func sliceDigestSample() peer.SliceDigests {
 	dropped := bigset.SliceDigest{SliceSpec: slice("gone", 1, 9, bigset.FilterOptions{Options: bloomslice.Options{Slices: 2}}), Dropped: true}
 	all := peer.SliceDigests{

@@ -52,8 +52,8 @@ type SliceReplica interface {
 	Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, Member, error)
 
 	// DropGeneration drops a filter for good, with all of its slices, in this generation and all earlier ones: anything that arrives of
-	// them later, from any sender, fails with bigset.ErrNoFilter. A nil error says that the drop is on disk. A replica that has never heard
-	// of the filter remembers the drop as well. Joining replicas drop, too.
+	// them later, from any sender, fails with bigset.ErrNoFilter. A nil error says that the drop is on disk. A replica that does
+	// not know the filter remembers the drop as well. Joining replicas drop, too.
 	//
 	//	here generation 5;  DropGeneration(6) =>  nothing is here; ApplyMarks of 5 or 6: bigset.ErrNoFilter, of 7: a new filter
 	//	here generation 7;  DropGeneration(6) =>  the same

@@ -19,7 +19,7 @@ func filterCommands() []command {
 		{"bf.reserve", -4, writes, 1, 1, 1, aboutFilters, "Makes a bloom filter", asksWrite, false, (*conn).bfReserve},
 		{"bf.add", 3, writesD, 1, 1, 1, aboutFilters, "Adds a key to a bloom filter", asksWrite, false, (*conn).bfAdd},
 		{"bf.madd", -3, writesD, 1, 1, 1, aboutFilters, "Adds keys to a bloom filter", asksWrite, false, (*conn).bfMadd},
-		{"bf.insert", -4, writes, 1, 1, 1, aboutFilters, "Adds keys to a bloom filter, which it makes as it is told", asksWrite, false, (*conn).bfInsert},
+		{"bf.insert", -4, writes, 1, 1, 1, aboutFilters, "Adds keys to a bloom filter, which it creates with the given options if it does not exist", asksWrite, false, (*conn).bfInsert},
 		{"bf.exists", 3, readsNow, 1, 1, 1, aboutFilters, "Says whether a key may be in a bloom filter", asksRead, false, (*conn).bfExists},
 		{"bf.mexists", -3, readsNow, 1, 1, 1, aboutFilters, "Says for each of some keys whether it may be in a bloom filter", asksRead, false, (*conn).bfMexists},
 		{"bf.info", -2, readsNow, 1, 1, 1, aboutFilters, "Says what is known of a bloom filter", asksRead, false, (*conn).bfInfo},

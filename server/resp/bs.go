@@ -15,7 +15,7 @@ func ownCommands() []command {
 		{"bs.range", -2, reads, 1, 1, 1, aboutOwn, "Returns a page of a set: BS.RANGE key [FROM e] [TO e] [PREFIX p] [REV] [LIMIT n] [AFTER page] [R n] [WITHCONTEXTS]", asksRead, false, (*conn).bsRange},
 		{"bs.prefix", -3, reads, 1, 1, 1, aboutOwn, "Returns a page of the elements with a prefix: BS.PREFIX key prefix and what BS.RANGE takes", asksRead, false, (*conn).bsPrefix},
 		{"bs.count", -2, reads, 1, 1, 1, aboutOwn, "Counts the elements of a range: BS.COUNT key [FROM e] [TO e] [PREFIX p] [R n]", asksRead, false, (*conn).bsCount},
-		{"bs.fetch", -2, reads, 1, 1, 1, aboutOwn, "Returns the context of a set, or for each of some elements whether it is there, and its context", asksRead, false, (*conn).bsFetch},
+		{"bs.fetch", -2, reads, 1, 1, 1, aboutOwn, "Returns the context of a set, or for each of some elements whether the set contains it, and its context", asksRead, false, (*conn).bsFetch},
 		{"bs.add", -4, writes, 1, 1, 1, aboutOwn, "Adds elements: BS.ADD key [CONTEXT set] [REQUEST id] [RETRY] [W n] [DW n] ELEMENTS e [e ...] | PAIRS e context [...]", asksWrite, false, (*conn).bsAdd},
 		{"bs.rem", -4, writes, 1, 1, 1, aboutOwn, "Removes elements: BS.REM key and what BS.ADD takes", asksWrite, false, (*conn).bsRem},
 		{"bs.changes", -3, reads, 1, 1, 1, aboutOwn, "Returns what was added and removed since a token: BS.CHANGES key token [LIMIT n] [WAIT milliseconds] [R n]", asksRead, false, (*conn).bsChanges},

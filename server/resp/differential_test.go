@@ -182,7 +182,7 @@ func refused(cmd []string) bool {
 			at = 2
 		}
 		return len(cmd) > at && cmd[at] != "0"
-	case "srandmember": // so many are not drawn
+	case "srandmember": // this number is not drawn
 		return len(cmd) > 2 && len(cmd[2]) > 6
 	case "select":
 		return len(cmd) > 1 && cmd[1] != "0"

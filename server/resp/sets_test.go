@@ -55,7 +55,7 @@ func step(t *testing.T, reply string) (cursor string, list []string) {
 	return cursor, words(rest)
 }
 
-// TestScan goes through a set while it changes: what is there all the time comes once, whatever the steps, and on any connection.
+// TestScan goes through a set while it changes: what is in it all the time comes once, whatever the steps, and on any connection.
 func TestScan(t *testing.T) {
 	t.Parallel()
 	dial, s := start(t, Options{})
@@ -376,7 +376,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestAddIsAlwaysAnEvent: an add of an element that is there survives a remove that was done elsewhere before anybody there knew of it.
+// TestAddIsAlwaysAnEvent: an add of an element that is in the set survives a remove that was done elsewhere before anybody there knew of it.
 func TestAddIsAlwaysAnEvent(t *testing.T) {
 	t.Parallel()
 	var stores [2]*engine.Store

@@ -77,7 +77,7 @@ func talk(t *testing.T, p *peer, client int) {
 	}
 }
 
-// TestFlood: a client gets its answers while others flood the server, of which one reads no answers: as a rule each comes before many of their commands are executed.
+// TestFlood: a client gets its answers while others flood the server, one of which reads no answers: as a rule each comes before many of their commands are executed.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	dial, s := start(t, Options{Options: door.Options{Loops: 1}})

@@ -137,7 +137,7 @@ func TestPages(t *testing.T) {
 	s.want("GET", "/console/..%2fopenapi.json", "", 404)
 }
 
-// TestUnknownOutcome: an error tells what may have happened from what has not, and says with which id it may be sent again.
+// TestUnknownOutcome: an error distinguishes what may have happened from what has not, and says with which id it may be sent again.
 func TestUnknownOutcome(t *testing.T) {
 	b := &broken{&door.UnknownError{Acked: 1, Durable: 1, W: 2, DW: 2, Err: errors.New("nobody there")}}
 	s := serve(t, b, bloomdtest.NewMemory(), Options{})
@@ -375,7 +375,7 @@ func TestDrains(t *testing.T) {
 	}
 }
 
-// TestTLS: the port speaks TLS where it is told to, HTTP 1.1 only, and a client without it gets no answer from a handler.
+// TestTLS: the port speaks TLS if it has a certificate, HTTP 1.1 only, and a client without it gets no answer from a handler.
 func TestTLS(t *testing.T) {
 	pair := httptest.NewTLSServer(nil)
 	defer pair.Close()

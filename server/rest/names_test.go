@@ -14,7 +14,7 @@ import (
 	"bigset/server/tokens"
 )
 
-// TestHiddenFilters: a token's list of filters has the names that it may see and tells of no other, also not by where its next page begins.
+// TestHiddenFilters: a token's list of filters has the names that it may see and reveals no other, also not by where its next page begins.
 func TestHiddenFilters(t *testing.T) {
 	l := closedList(t)
 	s := start(t, Options{Tokens: &tokens.Guard{List: l}})
@@ -49,7 +49,7 @@ func TestHiddenFilters(t *testing.T) {
 	}
 }
 
-// many is a backend of many sets, each of which costs some time.
+// many is a backend of many sets; each costs some time.
 type many struct {
 	broken
 	n    int

@@ -117,7 +117,7 @@ func TestLongString(t *testing.T) {
 	}
 }
 
-// stepped is a backend of one set, a part of which comes for each step.
+// stepped is a backend of one set that sends one part for each step.
 type stepped struct {
 	broken
 	steps chan door.Part

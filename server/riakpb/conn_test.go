@@ -418,7 +418,7 @@ func TestStartTLS(t *testing.T) {
 		t.Error("with TLS:", got)
 	}
 
-	// What is sent before the handshake is not executed, whoever put it there.
+	// What is sent before the handshake is not executed, wherever it comes from.
 	p = dial()
 	p.Write(appendMessage(appendMessage(nil, codeStartTLS), codeUpdateReq, change(id, nil, []string{"injected"}, nil)))
 	p.receive(t)

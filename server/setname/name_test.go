@@ -104,7 +104,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// FuzzSplit takes any set: who has it has no other.
+// FuzzSplit takes any set: no other has its name.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{"", "friends", "\x00", "\x00\x01sets\x00\x01b\x00\x01k", "\x00\x01\x00\xff\x00\x01\x00\x01"} {
 		f.Add([]byte(s))

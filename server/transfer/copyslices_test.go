@@ -88,7 +88,7 @@ func TestCopySlices(t *testing.T) {
 	sameSlices(t, a.SliceReplica, b.SliceReplica, "copied back")
 }
 
-// TestCopySlicesBrokenOff has each call fail, at either end: the copy is told of it, and another one brings what is missing, and that alone.
+// TestCopySlicesBrokenOff lets each call fail, at either end: the copy reports it, and another one brings what is missing and nothing else.
 func TestCopySlicesBrokenOff(t *testing.T) {
 	a := newSource(t)
 	undisturbed, err := copyAll(a, newEnd(t, "b"), transfer.Options{})
@@ -152,7 +152,7 @@ func TestCopySlicesStep(t *testing.T) {
 	sameSlices(t, a.SliceReplica, b.SliceReplica, "copied")
 }
 
-// TestCopySlicesRestart: a sender that comes back in another incarnation is copied anew, whenever that is.
+// TestCopySlicesRestart: a sender that comes back in another incarnation is copied again, whenever that is.
 func TestCopySlicesRestart(t *testing.T) {
 	for call := 1; ; call++ {
 		a, b := newFilters(t), newEnd(t, "b")
@@ -195,7 +195,7 @@ func TestCopySlicesAfterDrop(t *testing.T) {
 	}
 }
 
-// TestCopySlicesDamaged: a page that can't be read is told of, and stops nothing else.
+// TestCopySlicesDamaged: a page that can't be read is reported, and stops nothing else.
 func TestCopySlicesDamaged(t *testing.T) {
 	a, b := newSource(t), newEnd(t, "b")
 	a.bad = map[bigset.PagePlace]bool{{Layer: bloomslice.LayerID{Owner: "\x01"}, Page: 20}: true}

@@ -45,7 +45,7 @@ func (n *node) spoilTable(t testing.TB) {
 	n.open(t)
 }
 
-// TestPullOverDamage pulls into a replica of whose stored pages some can't be read: they are told of, and all others come.
+// TestPullOverDamage pulls into a replica that can't read some of its stored pages: they are reported, and all others come.
 func TestPullOverDamage(t *testing.T) {
 	a, node := newSlices(t, "a"), newNode(t, "b")
 	spec := specOf("f", 0, 5, largeFilter)
@@ -69,7 +69,7 @@ func TestPullOverDamage(t *testing.T) {
 type undigested struct {
 	*end
 	name string
-	gone bool // and says that its generation is over
+	gone bool // and says that its generation has ended
 }
 
 func (u undigested) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
@@ -92,7 +92,7 @@ func (u undigested) PageSums(ctx context.Context, spec bigset.SliceSpec, after *
 	return u.end.PageSums(ctx, spec, after, most)
 }
 
-// TestCopyUndigested: a slice without a digest is told of, though nothing is to come of it any more; but not where it came whole.
+// TestCopyUndigested: a slice without a digest is reported, though nothing is to come of it any more; but not where it came whole.
 func TestCopyUndigested(t *testing.T) {
 	a := newSource(t)
 	r, err := copyAll(undigested{a, "large", false}, newEnd(t, "b"), transfer.Options{})
@@ -118,7 +118,7 @@ func (a away) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member,
 	return a.end.MergePages(ctx, p)
 }
 
-// TestCopyAway: a slice that the receiver can't take now is told of, and the others come.
+// TestCopyAway: a slice that the receiver can't take now is reported, and the others come.
 func TestCopyAway(t *testing.T) {
 	r, err := copyAll(newSource(t), away{newEnd(t, "b"), "small"}, transfer.Options{})
 	if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, bigset.ErrSliceAway) || r.Slices != 1 || r.Dropped != 2 {

@@ -23,7 +23,7 @@ type line struct {
 	calls  int
 	fails  int                           // the call that fails, from 1
 	before func(call int)                // of each call
-	by     func(peer.Member) peer.Member // who answers
+	by     func(peer.Member) peer.Member // which member answers
 	bad    map[bigset.PagePlace]bool     // pages that can't be read
 	pages  func(*bigset.SlicePages)      // changes an answer
 	sums   func(*bigset.PageSums)

@@ -17,7 +17,7 @@ import (
 	"bigset/server/transfer"
 )
 
-// TestPullSendsWhatDiffers: of a filter of 3 MB of which one page differs, that page goes over, and sums.
+// TestPullSendsWhatDiffers: if one page of a filter of 3 MB differs, that page is sent, and sums.
 func TestPullSendsWhatDiffers(t *testing.T) {
 	a, b := newSlices(t, "a"), newSlices(t, "b")
 	spec := specOf("f", 0, 5, largeFilter)
@@ -84,7 +84,7 @@ func TestPullInterrupted(t *testing.T) {
 	}
 }
 
-// TestPullWhileMarked marks at both ends before each call: what was there when the pull began comes.
+// TestPullWhileMarked marks at both ends before each call: what was marked when the pull began comes.
 func TestPullWhileMarked(t *testing.T) {
 	a, b := newSlices(t, "a"), newSlices(t, "b")
 	spec := specOf("f", 0, 5, smallFilter)
@@ -140,7 +140,7 @@ func TestPullDamaged(t *testing.T) {
 	}
 }
 
-// TestPullRefused: answers that can't be are errors, and nothing has changed; a receiver that knows better is told nothing.
+// TestPullRefused: answers that can't be are errors, and nothing has changed; a receiver that knows better receives nothing.
 func TestPullRefused(t *testing.T) {
 	spec := specOf("f", 0, 5, mediumFilter)
 	for _, c := range []struct {
@@ -168,7 +168,7 @@ func TestPullRefused(t *testing.T) {
 		}
 	}
 
-	// Who answers changes between two answers.
+	// The member that answers changes between two answers.
 	a, b := newSlices(t, "a"), newSlices(t, "b")
 	markKeys(t, a, spec, 0, 10)
 	sums, _, err := a.PageSums(bg, spec, nil, 0)

@@ -100,7 +100,7 @@ func TestElementsStayPresent(t *testing.T) {
 		if step < 8 {
 			a.add(t, names[step%len(names)])
 			if step == 2 {
-				a.add(t, "a", "z") // before the position, and behind it
+				a.add(t, "a", "z") // before the position, and after it
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("a copy of what is here: %+v", r)
 	}
 
-	// The sender loses a write that was not synced, of which the check tells.
+	// The sender loses a write that was not synced; the check reports it.
 	must(t, a.store.Flush(bg), "flush")
 	a.add(t, "lost")
 	c = start(t, a.local, b, transfer.Options{ChunkBytes: 1})
@@ -301,7 +301,7 @@ func TestDroppedReceiver(t *testing.T) {
 }
 
 // TestTwoSendersAtOnce copies large chunks, which come in as tables, from two senders at once, while the same keys come by deltas, and
-// compacts: each key is there once (Pebble issue 6168 would crash it), and the second copy brings only what is new.
+// compacts: each key exists once (Pebble issue 6168 would crash it), and the second copy brings only what is new.
 func TestTwoSendersAtOnce(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
 	var deltas []bigset.Delta

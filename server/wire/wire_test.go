@@ -18,7 +18,7 @@ import (
 
 const (
 	verbEcho   Verb = 1 // the body again
-	verbCount  Verb = 2 // a stream of so many parts as the body has bytes
+	verbCount  Verb = 2 // a stream of as many parts as the body has bytes
 	verbWait   Verb = 3 // until the context ends, or the gate opens
 	verbFail   Verb = 4
 	verbPeer   Verb = 100 // as echo
@@ -175,7 +175,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("error of a stream: %v", err)
 		}
 	}
-	// A consumer that stops tells the handler so. It has sent no more than was asked for.
+	// If the consumer stops, the handler learns it. It has sent no more than was asked for.
 	for range c.Stream(ctx, Call{Verb: verbCount, Body: make([]byte, 200)}) {
 		break
 	}
@@ -218,7 +218,7 @@ func TestStreamMemory(t *testing.T) {
 			break
 		}
 		if memory[&part[0]] = true; n%50 == 0 {
-			time.Sleep(2 * time.Millisecond) // more parts come meanwhile
+			time.Sleep(2 * time.Millisecond) // more parts come in between
 		}
 		if len(part) != size || bytes.Count(part, []byte{byte(n)}) != size {
 			t.Fatalf("part %d has %d bytes, of %d", n, len(part), part[0])
@@ -327,7 +327,7 @@ func TestConnectionEnds(t *testing.T) {
 	}
 }
 
-// A call that waits behind others in the queue, and of which nothing was written, has not happened.
+// A call that waits after others in the queue, and has written nothing, has not happened.
 func TestUnwrittenCall(t *testing.T) {
 	t.Parallel()
 	a, b := net.Pipe() // takes nothing that is not read
@@ -534,7 +534,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Who speaks another protocol is told so, in both directions.
+// A peer that speaks another protocol learns so, in both directions.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	v := serve(t, ServerOptions{Options: Options{HelloTime: time.Hour}})
@@ -727,13 +727,13 @@ func TestLinkWakes(t *testing.T) {
 	}
 }
 
-// told is what done of a Send was told.
+// told is what done of a Send was called with.
 type told struct {
 	body []byte
 	err  error
 }
 
-// sent sends a call, and returns where what became of it is told, twice if it were.
+// sent sends a call, and returns where its outcome arrives, twice if it were reported twice.
 func sent(t *testing.T, ctx context.Context, to Sender, call Call) <-chan told {
 	t.Helper()
 	c := make(chan told, 2)
@@ -774,7 +774,7 @@ func TestSend(t *testing.T) {
 	if got := outcomeOf(t, waits); !errors.Is(got.err, ErrLost) || !errors.Is(got.err, context.Canceled) {
 		t.Errorf("a call that was given up: %v", got.err)
 	}
-	<-v.gone // the handler was told
+	<-v.gone // the handler has noticed
 	var all []<-chan told
 	later, end := context.WithCancel(inTime(t))
 	defer end()

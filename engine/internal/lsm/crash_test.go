@@ -78,7 +78,7 @@ func TestCrashWhileMade(t *testing.T) {
 }
 
 // TestCrashes cuts the power before every operation of a store that writes, flushes, compacts, is closed and opened again. All that
-// was acknowledged as synced, and all that the store counts as durable, is there after the next open; the rest is a beginning of
+// was acknowledged as synced, and all that the store counts as durable, is kept by the next open; the rest is a beginning of
 // what was written; and the store goes on under a new actor if it had written.
 func TestCrashes(t *testing.T) {
 	t.Parallel()

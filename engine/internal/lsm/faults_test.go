@@ -22,7 +22,7 @@ func onLog(op errorfs.Op) bool {
 }
 
 // TestLogFails fails the log at its first, second, … write or sync: the writer gets an error, the store takes no more
-// writes, reads go on, and whatever was acknowledged as synced is there after the next open.
+// writes, reads go on, and whatever was acknowledged as synced is kept by the next open.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
 	for _, once := range []bool{false, true} {

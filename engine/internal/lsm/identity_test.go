@@ -26,7 +26,7 @@ func TestOpenRefuses(t *testing.T) {
 	unfit := errors.New("unfit")
 	for _, c := range []struct {
 		what   string
-		fresh  bool // no store is there
+		fresh  bool // no store exists
 		record compaction.Record
 		change func(fs vfs.FS)
 		opt    Options

@@ -24,7 +24,7 @@ import (
 // These are the outcomes of an open.
 const (
 	opens   = 'o' // with all that was written
-	loses   = 'l' // with what a crash may leave: nothing on disk tells that there was more
+	loses   = 'l' // with what a crash may leave: nothing on disk shows that there was more
 	refused = 'R' // as damage, and nothing has changed
 	absent  = '-' // there is no such file
 )
@@ -139,7 +139,7 @@ func lostFilesStore(t *testing.T, first, crash bool) *rig {
 	must(t, SyncFolder(r.disk, "store"), "sync")
 	r.add(t, "s", 0, 60, true)
 	if !first {
-		for i := range 6 { // so many tables that half of the next MANIFEST is less than its first record
+		for i := range 6 { // that many tables make half of the next MANIFEST smaller than its first record
 			r.flush(t)
 			r.add(t, "s", 60+i, 90, true)
 		}
@@ -183,7 +183,7 @@ func loseFile(t *testing.T, disk *testkit.Disk, path, treatment string) {
 	}
 }
 
-// openLost opens a store of which a file was lost.
+// openLost opens a store that has lost a file.
 func (r *rig) openLost(t *testing.T, want byte, doubt bool) {
 	t.Helper()
 	before := folder(t, r.disk)

@@ -89,7 +89,7 @@ func TestManifestTorn(t *testing.T) {
 	for cut := last; cut < len(whole); cut++ {
 		for what, torn := range map[string][]byte{"cut": whole[:cut], "zeros": zeros(cut)} {
 			if what == "cut" && cut == last || what == "zeros" && cut > last && cut%512 != 0 {
-				continue // the first can't be told from a record never begun, the other is no power cut's
+				continue // the first looks like a record never begun, the other is no power cut's
 			}
 			disk := r.disk.CrashClone(100, 0)
 			testkit.WriteFile(t, disk, path, torn)
@@ -105,7 +105,7 @@ func TestManifestTorn(t *testing.T) {
 			}
 		}
 	}
-	// A cut before what was there at the last close is no power cut's.
+	// A cut before what existed at the last close is no power cut's.
 	r, whole, _ = manifestStore(t, true)
 	path = fileOn(t, r.disk, "MANIFEST-", "")
 	for _, cut := range []int{len(whole) - 1, len(whole) / 2, 1, 0} {

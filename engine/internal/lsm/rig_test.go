@@ -38,7 +38,7 @@ type rig struct {
 	hooks Hooks
 	db    *DB
 	log   []batch
-	acked int // so many batches are on disk
+	acked int // how many batches are on disk
 }
 
 // batch is what one write changes: each key gets a value, or is deleted by nil.

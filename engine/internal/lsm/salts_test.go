@@ -187,7 +187,7 @@ func TestFullTableRenewsAll(t *testing.T) {
 	r.close(t)
 }
 
-// TestDamagedSalts: a store whose table is damaged does not open, because it can't tell what it has minted.
+// TestDamagedSalts: a store whose table is damaged does not open, because it does not know what it has minted.
 func TestDamagedSalts(t *testing.T) {
 	t.Parallel()
 	r := newRig("store")

@@ -83,7 +83,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestSignal: a wait ends when the signal is set, or its context; Run tells of one that does not, and the next Run goes on with it.
+// TestSignal: a wait ends when the signal is set, or its context; Run reports one that does not, and the next Run goes on with it.
 func TestSignal(t *testing.T) {
 	r := newRunner(1)
 	ctx, cancel := context.WithCancel(context.Background())

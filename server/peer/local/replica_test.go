@@ -187,7 +187,7 @@ func TestJoining(t *testing.T) {
 	}
 }
 
-// TestWhatHappened tells refusals, what has not happened, and what may have.
+// TestWhatHappened distinguishes refusals, what has not happened, and what may have.
 func TestWhatHappened(t *testing.T) {
 	set := []byte("set")
 	store, disk := open(t, engine.Options{})

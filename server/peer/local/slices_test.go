@@ -65,7 +65,7 @@ func TestJoiningSlices(t *testing.T) {
 	}
 }
 
-// turning is a context that makes a replica Joining when the store looks at it: behind the replica's own look at its state.
+// turning is a context that makes a replica Joining when the store looks at it: after the replica's own look at its state.
 type turning struct {
 	context.Context
 	l *local.Replica
@@ -229,7 +229,7 @@ func TestManyOutcomes(t *testing.T) {
 	}
 }
 
-// TestMarksEndInTheirMiddle: where the last of some keys is refused, nobody is told that none of them was marked; where the first is, the request was.
+// TestMarksEndInTheirMiddle: where the last of some keys is refused, no answer says that none of them was marked; where the first is, the request was.
 func TestMarksEndInTheirMiddle(t *testing.T) {
 	t.Parallel()
 	store, _ := open(t, engine.Options{})
@@ -268,7 +268,7 @@ func TestManyAdded(t *testing.T) {
 		}
 		groups[at].Hashes = append(groups[at].Hashes, h)
 	}
-	for i, g := range groups { // some keys are there before
+	for i, g := range groups { // some keys are marked before
 		if _, _, _, err := l.Mark(ctx, slice(g.Slice), g.Hashes[:i%2]); err != nil {
 			t.Fatal(err)
 		}

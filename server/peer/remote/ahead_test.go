@@ -48,7 +48,7 @@ func TestWriteAhead(t *testing.T) {
 	}
 }
 
-// TestNothingAhead: a write that has nothing to wait for, that does nothing, or is refused, is not told ahead.
+// TestNothingAhead: a write that has nothing to wait for, that does nothing, or is refused, is not sent ahead.
 func TestNothingAhead(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, remote.Open{})
@@ -66,7 +66,7 @@ func TestNothingAhead(t *testing.T) {
 	}
 }
 
-// TestOddAnswersAhead: what is no answer to the write is not told, and nobody knows what has happened.
+// TestOddAnswersAhead: what is no answer to the write is not passed on, and the outcome is unknown.
 func TestOddAnswersAhead(t *testing.T) {
 	t.Parallel()
 	ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}

@@ -195,7 +195,7 @@ func TestErrorsOfTheWay(t *testing.T) {
 	}
 }
 
-// failing is a replica of which everything fails.
+// failing is a replica whose every call fails.
 type failing struct {
 	remote.Local
 	err error
@@ -279,7 +279,7 @@ func (w wordy) Write(context.Context, []byte, []bigset.Op, bigset.WriteOptions) 
 	return bigset.Result{Delta: bigset.Delta{Set: set, Actor: "A", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}}, w.Member(), nil
 }
 
-// TestAnswerThatCannotBeSent: what was done and can't be told is not said to have been refused.
+// TestAnswerThatCannotBeSent: what was done and can't be reported is not said to have been refused.
 func TestAnswerThatCannotBeSent(t *testing.T) {
 	n := newNode(t, remote.Open{})
 	n.loop.handler = remote.Handler(wordy{n.local}, remote.Open{})

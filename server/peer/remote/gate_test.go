@@ -14,7 +14,7 @@ import (
 	"bigset/server/wire"
 )
 
-// gate notes who passes, and may be shut.
+// gate records what passes, and may be shut.
 type gate struct {
 	shut    func(c remote.Class, first, last keyscheme.Slot, epoch uint64) error
 	classes []remote.Class

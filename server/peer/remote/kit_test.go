@@ -38,7 +38,7 @@ type loop struct {
 	errors  peer.Errors
 	before  func(wire.Call) error // an error of the transport, or nil
 	tamper  func([]byte) []byte   // of answers and parts, or nil: none is sent for one that becomes nil
-	after   func() error          // instead of the answer, once it is there
+	after   func() error          // instead of the answer, once it has come
 	parts   int
 	version byte // of the protocol
 	calls   []wire.Call

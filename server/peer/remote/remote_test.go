@@ -53,7 +53,7 @@ func TestRemoteIsLocal(t *testing.T) {
 // TestRemoteAtRandom does operations at random on two stores, on one over a wire: all that either answers is the same.
 func TestRemoteAtRandom(t *testing.T) {
 	over, here := newNode(t, remote.Open{}), newNode(t, remote.Open{})
-	const foreign = "\xFF\xFF\xFF\xFF\xFF" // behind the actors of both stores
+	const foreign = "\xFF\xFF\xFF\xFF\xFF" // after the actors of both stores
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		round++

@@ -32,7 +32,7 @@ func (k keeping) Requests(context.Context, keyscheme.Slot, keyscheme.Slot) iter.
 	}
 }
 
-// requestOf is a request of n events, each of which has killed dots of some actors.
+// requestOf is a request of n events; each has killed dots of some actors.
 func requestOf(id string, n, dots int) bigset.KeptRequest {
 	r := bigset.KeptRequest{Set: set, ID: []byte(id), Age: time.Minute, Actor: "A", First: 7}
 	killed := &clock.Clock{}
