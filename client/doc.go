@@ -1,5 +1,6 @@
 // Package client asks running nodes of Bigset about sets and bloom filters. The nodes are one node without a cluster, or any nodes of one
-// cluster, which all give the same answers.
+// cluster, which all give the same answers. A node serves this package at the port of `bigset serve --listen HOST:PORT`, a member of a
+// cluster at its port of --peers.
 //
 //	c, err := client.Open(client.Options{Addrs: []string{"10.0.0.1:8690", "10.0.0.2:8690"}, TLS: config})
 //	_, err = c.Set("friends").Add(ctx, "paul")

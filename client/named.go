@@ -2,15 +2,18 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 
+	"bigset"
 	"bigset/keyscheme"
 )
 
 // Set is one set at the nodes, for programs whose names and elements are strings; a string may have any bytes. Its methods use the nodes'
 // defaults. For quorums, ids, contexts of answers, batches that mix adds and removes, ranges and pages, use the methods of Client that take
 // byte slices. A Set is a cheap value, whether or not the nodes have a set of that name. Its methods may be called by any number of
-// goroutines. Package engine has a Set with the same methods for a store; the contexts there are bigset.Context, here they are sealed ones, Token.
+// goroutines. Package engine has a Set with the same methods for a store. Contexts are of type bigset.Context there; here they are sealed,
+// of type Token.
 type Set struct {
 	c    *Client
 	name []byte
@@ -58,11 +61,14 @@ func (x Set) Look(ctx context.Context, element string) (Presence, error) {
 	return found[0], nil
 }
 
-// Elements streams the elements in order. It ends after an error. A set that no node knows is an error that wraps bigset.ErrNotFound; a set
-// that has become empty is not. Leaving the loop also ends the read at the node.
+// Elements streams the elements in order. It ends after an error. A set that no node knows has no elements; Client.Elements distinguishes
+// it from an empty one. Leaving the loop also ends the read at the node.
 func (x Set) Elements(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for e, err := range x.c.Elements(ctx, Read{Set: x.name}) {
+			if errors.Is(err, bigset.ErrNotFound) {
+				return
+			}
 			if !yield(string(e.Name), err) {
 				return
 			}

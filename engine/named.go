@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"bigset"
@@ -10,7 +11,7 @@ import (
 // Set is one set of a store, for programs whose names and elements are strings; a string may have any bytes. Its methods
 // use the store's defaults. For other options, batches that mix adds and removes, ranges and pages, use the methods of
 // Store that take byte slices. A Set is a cheap value, whether or not the store has a set of that name. Its methods may
-// be called by any number of goroutines.
+// be called by any number of goroutines. Package client has a Set with the same methods for running nodes.
 type Set struct {
 	s    *Store
 	name []byte
@@ -45,11 +46,14 @@ func (x Set) Look(ctx context.Context, element string) (bigset.Presence, error) 
 	return x.s.Look(ctx, x.name, []byte(element))
 }
 
-// Elements streams the elements in order. It ends after an error. A set that the store does not know is an error that wraps
-// bigset.ErrNotFound; a set that has become empty is not.
+// Elements streams the elements in order. It ends after an error. A set that the store does not know has no elements; Store.Elements
+// distinguishes it from an empty one.
 func (x Set) Elements(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for e, err := range x.s.Elements(ctx, x.name, bigset.ReadOptions{}) {
+			if errors.Is(err, bigset.ErrNotFound) {
+				return
+			}
 			if !yield(string(e.Name), err) {
 				return
 			}

@@ -49,6 +49,9 @@ func TestSet(t *testing.T) {
 	if has, err := others.Contains(bg, "ringo"); err != nil || has {
 		t.Errorf("another set contains ringo: %v, %v", has, err)
 	}
+	for name, err := range others.Elements(bg) {
+		t.Errorf("a set that was never written has %q, %v", name, err)
+	}
 
 	p.close(t)
 	errs := 0
