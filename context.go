@@ -28,6 +28,13 @@ func SawAll(seen *clock.Clock) Context { return Context{Given: true, Wide: seen}
 // Present reports whether the element was present when the context was taken.
 func (c Context) Present() bool { return len(c.Dots) > 0 }
 
+// Presence says whether a set contained an element when it was looked at. Context is the element's: a remove or an add with it acts on what
+// was seen and on nothing newer.
+type Presence struct {
+	Present bool
+	Context Context
+}
+
 // WideBytes returns the size of a wide context in memory, 0 without one.
 func (c Context) WideBytes() int {
 	if c.Wide == nil {

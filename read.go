@@ -25,6 +25,25 @@ type ReadOptions struct {
 	Scrap func() *fold.Chunk
 }
 
+// SetInfo is a set in a list.
+type SetInfo struct {
+	Name []byte
+	// Live is the number of dots by which elements are present: one for each element, unless it was added twice concurrently. 0 if the
+	// set is empty.
+	Live uint64
+	// Seen is the number of events that are known of the set.
+	Seen uint64
+}
+
+// SetsOptions select the sets of a list. The zero value selects those that contain elements.
+type SetsOptions struct {
+	// Empty includes sets that contain no element, because they were dropped or emptied: they keep their clock for ever, so that nothing
+	// is resurrected.
+	Empty bool
+	// After continues a list after a name, in the order of the list. It need not be the name of a set. Empty means the beginning.
+	After []byte
+}
+
 // BatchSizeMax is the largest chunk that a read may ask for, in elements.
 const BatchSizeMax = 1 << 20
 

@@ -513,8 +513,8 @@ type Figures struct {
 	Storage  uint64 // bytes of the layers, with the head that bloomd's files have; not what is on disk here
 }
 
-// Sums returns the figures of a slice with these layers.
-func Sums(layers []Layer) (f Figures) {
+// FiguresOf returns the figures of a slice with these layers.
+func FiguresOf(layers []Layer) (f Figures) {
 	for i := range layers {
 		f.Capacity += layers[i].Shape.Capacity
 		f.Size += layers[i].Count

@@ -134,7 +134,7 @@ func TestLikeBloomd(t *testing.T) {
 			s.Evict(1 << 30)
 		}
 	}
-	f := Sums(s.Layers())
+	f := FiguresOf(s.Layers())
 	if no != 98 || f != (Figures{Capacity: 50005, Size: 29902, Storage: 71052}) {
 		t.Errorf("%d times no, %+v", no, f)
 	}
@@ -160,7 +160,7 @@ func TestLayers(t *testing.T) {
 			no++
 		}
 	}
-	if f := Sums(s.Layers()); f.Size != 229970 || no != 417 || f.Storage != 1592326 || len(s.Layers()) != 4 {
+	if f := FiguresOf(s.Layers()); f.Size != 229970 || no != 417 || f.Storage != 1592326 || len(s.Layers()) != 4 {
 		t.Errorf("%d times no, %+v", no, f)
 	}
 }
@@ -311,7 +311,7 @@ func TestReplay(t *testing.T) {
 	if !slices.Equal(allBits(s, 0), allBits(again, 0)) || !slices.Equal(allBits(s, 1), allBits(again, 1)) {
 		t.Error("other bits")
 	}
-	if a, b := Sums(s.Layers()), Sums(again.Layers()); a != b {
+	if a, b := FiguresOf(s.Layers()), FiguresOf(again.Layers()); a != b {
 		t.Errorf("%+v, want %+v", b, a)
 	}
 }
@@ -402,7 +402,7 @@ func TestPutBack(t *testing.T) {
 			t.Fatalf("%d is denied", i)
 		}
 	}
-	if got := Sums(layers).Size; got < 2900 {
+	if got := FiguresOf(layers).Size; got < 2900 {
 		t.Errorf("size %d", got)
 	}
 }

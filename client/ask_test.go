@@ -253,7 +253,7 @@ func TestOutcomes(t *testing.T) {
 		{"a key that was retired", false, []error{lost, keyscheme.ErrTokenSeal}, client.ErrUnknown, ".r"},
 	} {
 		var seen []wire.Call
-		node := &scripted{tt.errs, &seen, nil, api.AppendWritten(nil, &client.Written{})}
+		node := &scripted{tt.errs, &seen, nil, api.AppendResult(nil, &client.Result{})}
 		_, err := client.Over(node, node).Hasty(func() {}).Write(t.Context(), client.Write{Set: []byte("s"), Request: []byte("id"), Retry: tt.retry})
 		if err == nil {
 			err = none
@@ -411,7 +411,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	w := client.Write{Set: []byte("s"), Ops: []client.Op{{Kind: client.OpAdd}}, Contexts: true}
-	for _, body := range [][]byte{nil, api.AppendWritten(nil, &client.Written{})} {
+	for _, body := range [][]byte{nil, api.AppendResult(nil, &client.Result{})} {
 		if _, err := client.Over(&scripted{body: body}).Write(ctx, w); !errors.Is(err, client.ErrUnknown) {
 			t.Errorf("a write answered by %x: %v", body, err)
 		}

@@ -121,7 +121,7 @@ func TestSets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, string(n.Set))
+		names = append(names, string(n.Name))
 	}
 	if fmt.Sprint(names) != "[friends]" {
 		t.Errorf("names %v", names)

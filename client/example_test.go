@@ -48,14 +48,14 @@ func Example() {
 	}
 
 	// A remove with a context removes what was seen. Someone adds paul again in between, so he stays.
-	seen, err := friends.Look(ctx, "paul")
+	paul, err := friends.Look(ctx, "paul")
 	if err != nil {
 		log.Fatal(err)
 	}
 	if _, err := friends.Add(ctx, "paul"); err != nil {
 		log.Fatal(err)
 	}
-	w, err := friends.RemoveSeen(ctx, "paul", seen.Context)
+	w, err := friends.RemoveSeen(ctx, "paul", paul.Context)
 	fmt.Println(w.Removed, "removed", err)
 	// Output:
 	// george

@@ -10,7 +10,7 @@ import (
 // Set is one set at the nodes, for programs whose names and elements are strings; a string may have any bytes. Its methods use the nodes'
 // defaults. For quorums, ids, contexts of answers, batches that mix adds and removes, ranges and pages, use the methods of Client that take
 // byte slices. A Set is a cheap value, whether or not the nodes have a set of that name. Its methods may be called by any number of
-// goroutines. Package engine has the same type for a store.
+// goroutines. Package engine has a Set with the same methods for a store; the contexts there are bigset.Context, here they are sealed ones, Token.
 type Set struct {
 	c    *Client
 	name []byte
@@ -20,18 +20,18 @@ type Set struct {
 func (c *Client) Set(name string) Set { return Set{c, []byte(name)} }
 
 // Add adds elements, in one atomic batch.
-func (x Set) Add(ctx context.Context, elements ...string) (Written, error) {
+func (x Set) Add(ctx context.Context, elements ...string) (Result, error) {
 	return x.c.Write(ctx, Write{Set: x.name, Ops: ops(keyscheme.OpAdd, elements)})
 }
 
-// Remove removes elements as far as the nodes have seen them, in one atomic batch. Written.Removed says how many were present.
-func (x Set) Remove(ctx context.Context, elements ...string) (Written, error) {
+// Remove removes elements as far as the nodes have seen them, in one atomic batch. Result.Removed says how many were present.
+func (x Set) Remove(ctx context.Context, elements ...string) (Result, error) {
 	return x.c.Write(ctx, Write{Set: x.name, Ops: ops(keyscheme.OpRemove, elements)})
 }
 
 // RemoveSeen removes what the context of an element covers, and nothing that was added since. Look returns such
 // contexts. An empty context is none: RemoveSeen then does what Remove does.
-func (x Set) RemoveSeen(ctx context.Context, element string, seen Token) (Written, error) {
+func (x Set) RemoveSeen(ctx context.Context, element string, seen Token) (Result, error) {
 	return x.c.Write(ctx, Write{Set: x.name, Ops: []Op{Remove([]byte(element), seen)}})
 }
 

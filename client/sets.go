@@ -26,8 +26,8 @@ type (
 	Op = door.Op
 	// Write is a request to change a set, by one or more operations.
 	Write = door.Write
-	// Written is the result of a Write.
-	Written = door.Written
+	// Result is the result of a Write.
+	Result = door.Result
 	// Subset asks which of some elements are in a set.
 	Subset = door.Subset
 	// Presence says whether a set contains an element, with the element's context.
@@ -44,8 +44,10 @@ type (
 	Stats = door.Stats
 	// Drop is a request to delete a whole set, or what a context saw of it.
 	Drop = door.Drop
-	// Name is a set in a list of sets.
-	Name = door.Name
+	// SetInfo is a set in a list of sets: its name, the number of its live dots, and of its events.
+	SetInfo = bigset.SetInfo
+	// SetsOptions select the sets of a list. The zero value selects those that contain elements.
+	SetsOptions = bigset.SetsOptions
 	// Changes asks what has happened to a set since the last answer.
 	Changes = door.Changes
 	// Changed is a part of the answer to Changes.
@@ -96,12 +98,12 @@ const requestBytes = 16
 // Write does operations on a set, in order, as one atomic batch, and does them once. A write without Request gets an id. Retry says that
 // the same write may have been sent before with that id, by this process or another. Then even an error saying that nothing has happened
 // now is returned as an *UnknownError, unless it follows from the request alone.
-func (c *Client) Write(ctx context.Context, w Write) (Written, error) {
+func (c *Client) Write(ctx context.Context, w Write) (Result, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	switch {
 	case len(w.Request) == 0 && w.Retry:
-		return Written{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
+		return Result{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
 	case len(w.Request) == 0:
 		w.Request = make([]byte, requestBytes)
 		_, _ = rand.Read(w.Request) // never fails
@@ -119,16 +121,16 @@ func (c *Client) Write(ctx context.Context, w Write) (Written, error) {
 	})
 	if err != nil {
 		if (lost != nil || before) && !verdict(err) {
-			return Written{}, &UnknownError{Request: w.Request, Err: err}
+			return Result{}, &UnknownError{Request: w.Request, Err: err}
 		}
-		return Written{}, err
+		return Result{}, err
 	}
-	out, err := api.DecodeWritten(answer)
+	out, err := api.DecodeResult(answer)
 	if err == nil && w.Contexts && len(out.Contexts) != len(w.Ops) {
 		err = fmt.Errorf("%w: %d contexts of %d operations", ErrAnswer, len(out.Contexts), len(w.Ops))
 	}
 	if err != nil { // the answer says that the write was done, but not how
-		return Written{}, &UnknownError{Request: w.Request, Err: err}
+		return Result{}, &UnknownError{Request: w.Request, Err: err}
 	}
 	return out, nil
 }
@@ -356,17 +358,9 @@ func (c *Client) CountSets(ctx context.Context) (bigset.SetCount, error) {
 	return api.DecodeSetCount(b)
 }
 
-// SetsOptions select sets. The zero value selects those that contain elements.
-type SetsOptions struct {
-	// Empty adds the sets that contain no element.
-	Empty bool
-	// After begins the list after the set of this name, in the order of the list.
-	After []byte
-}
-
 // Sets lists sets. Their order is fixed, but is not that of their names. The bytes of a name are valid until the next.
-func (c *Client) Sets(ctx context.Context, o SetsOptions) iter.Seq2[Name, error] {
-	return func(yield func(Name, error) bool) {
+func (c *Client) Sets(ctx context.Context, o SetsOptions) iter.Seq2[SetInfo, error] {
+	return func(yield func(SetInfo, error) bool) {
 		stopped := false
 		err := c.stream(ctx, api.VerbNames, api.AppendAll(nil, o.Empty, o.After), func(b []byte) (bool, error) {
 			names, err := api.DecodeNames(b)
@@ -381,7 +375,7 @@ func (c *Client) Sets(ctx context.Context, o SetsOptions) iter.Seq2[Name, error]
 			return true, nil
 		})
 		if err != nil && !stopped {
-			yield(Name{}, err)
+			yield(SetInfo{}, err)
 		}
 	}
 }

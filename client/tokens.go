@@ -9,15 +9,18 @@ import (
 	"bigset/server/wire"
 )
 
-// Tokens returns the tokens of clients that have not been removed, without their hashes.
-func (c *Client) Tokens(ctx context.Context) ([]tokens.Entry, error) {
+// AccessToken is a secret that says what a client may do, as the nodes keep it. bigset.Token, a sealed context, is another thing.
+type AccessToken = tokens.Entry
+
+// AccessTokens returns the access tokens that have not been removed, without their hashes.
+func (c *Client) AccessTokens(ctx context.Context) ([]AccessToken, error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
-	b, err := c.get(ctx, api.VerbTokens, nil)
+	b, err := c.get(ctx, api.VerbAccessTokens, nil)
 	if err != nil {
 		return nil, err
 	}
-	list, err := api.DecodeTokens(b)
+	list, err := api.DecodeAccessTokens(b)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
@@ -25,15 +28,15 @@ func (c *Client) Tokens(ctx context.Context) ([]tokens.Entry, error) {
 	return list, nil
 }
 
-// ChangeToken adds a token or, if the entry is Removed, removes one for good. The client repeats a request whose answer was lost; a
+// ChangeAccessToken adds an access token or, if the entry is Removed, removes one for good. The client repeats a request whose answer was lost; a
 // repeated request changes nothing. away are the members of the cluster that have not heard of the change yet: they learn of it when they
 // are back.
-func (c *Client) ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error) {
+func (c *Client) ChangeAccessToken(ctx context.Context, e AccessToken) (away []string, err error) {
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	var answer []byte
 	lost, err := c.ask(ctx, func(to wire.Caller, _ error) (err error) {
-		answer, err = to.Do(ctx, wire.Call{Verb: api.VerbChangeToken, Body: api.AppendToken(nil, e)})
+		answer, err = to.Do(ctx, wire.Call{Verb: api.VerbChangeAccessToken, Body: api.AppendAccessToken(nil, e)})
 		return err
 	})
 	switch {

@@ -211,7 +211,7 @@ func BenchmarkContains(b *testing.B) {
 					at += 1_000_000
 				}
 				buf = benchElement(buf, at)
-				if c, err := s.Look(ctx, name, buf); err != nil || c.Present() == miss {
+				if c, err := s.Look(ctx, name, buf); err != nil || c.Present == miss {
 					b.Fatal(c, err)
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"bigset"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 )
@@ -78,7 +77,7 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 		t.Error(err)
 	}
 	n = 0
-	for info, err := range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
+	for info, err := range p.store.Sets(bg, bigset.SetsOptions{Empty: true}) {
 		must(t, err, "sets")
 		if want := left[string(info.Name)]; uint64(len(want.Keys)) != info.Live || uint64(len(want.Seen)) != info.Seen {
 			t.Errorf("%+v, want %d live of %d", info, len(want.Keys), len(want.Seen))

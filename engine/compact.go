@@ -121,7 +121,7 @@ func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte
 	if s.strategy.Rewrites() {
 		return nil, nil
 	}
-	err = s.eachSet(ctx, func(i SetInfo) bool {
+	err = s.eachSet(ctx, func(i bigset.SetInfo) bool {
 		names = append(names, i.Name)
 		return true
 	})

@@ -281,7 +281,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 	loop(func(r *rand.Rand) error {
 		e := names[r.IntN(kept)]
 		got, err := p.store.Look(bg, set, e)
-		if err == nil && !got.Present() {
+		if err == nil && !got.Present {
 			return fmt.Errorf("Contains missed %q", e)
 		}
 		looks.Add(1)
@@ -290,7 +290,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 	loop(func(r *rand.Rand) error {
 		got, err := p.store.Subset(bg, set, names)
 		for i, c := range got {
-			if !c.Present() {
+			if !c.Present {
 				return fmt.Errorf("Subset missed %q", names[i])
 			}
 		}

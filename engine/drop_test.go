@@ -38,7 +38,7 @@ func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Stra
 	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 0 {
 		t.Errorf("after the drop: %d elements", len(got))
 	}
-	for info, err := range p.store.Sets(bg, engine.SetsOptions{}) {
+	for info, err := range p.store.Sets(bg, bigset.SetsOptions{}) {
 		t.Errorf("a dropped set is listed: %+v, %v", info, err)
 	}
 	beside := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1,

@@ -25,8 +25,8 @@ func Example() {
 
 	friends := store.Set("friends")
 	try(friends.Add(ctx, "paul", "ringo"))
-	seen := try(friends.Look(ctx, "paul"))     // the context of paul: what we have seen of him
-	try(friends.RemoveSeen(ctx, "paul", seen)) // which spares an add that came after the look
+	paul := try(friends.Look(ctx, "paul"))             // paul.Context is what we have seen of him
+	try(friends.RemoveSeen(ctx, "paul", paul.Context)) // an add that came after the look stays
 	for name, err := range friends.Elements(ctx) {
 		fmt.Println(try(name, err))
 	}
@@ -64,11 +64,11 @@ func ExampleStore_Write() {
 	_, err = store.Add(ctx, set, [][]byte{paul}, bigset.WriteOptions{})
 	check(err)
 
-	result, err := store.Write(ctx, set, []bigset.Op{bigset.Remove(paul, seen)}, bigset.WriteOptions{})
+	result, err := store.Write(ctx, set, []bigset.Op{bigset.Remove(paul, seen.Context)}, bigset.WriteOptions{})
 	check(err)
 	now, err := store.Look(ctx, set, paul)
 	check(err)
-	fmt.Println("removed", result.Removed, "present", now.Present())
+	fmt.Println("removed", result.Removed, "present", now.Present)
 	// Output: removed 0 present true
 }
 
@@ -82,15 +82,15 @@ func ExampleStore_Tokens() {
 
 	seen, err := store.Look(ctx, set, paul)
 	check(err)
-	token, err := store.Tokens(set).Narrow(paul, seen.Dots)
+	token, err := store.Tokens(set).Narrow(paul, seen.Context.Dots)
 	check(err)
 	sent := token.Text() // to the client, and back
 
 	token, err = bigset.ParseToken(sent)
 	check(err)
-	seen, err = store.Tokens(set).Context(token, paul)
+	opened, err := store.Tokens(set).Context(token, paul)
 	check(err)
-	result, err := store.Write(ctx, set, []bigset.Op{bigset.Remove(paul, seen)}, bigset.WriteOptions{})
+	result, err := store.Write(ctx, set, []bigset.Op{bigset.Remove(paul, opened)}, bigset.WriteOptions{})
 	check(err)
 	_, err = store.Tokens(set).Context(token, []byte("ringo"))
 	fmt.Println("removed", result.Removed)
@@ -154,7 +154,7 @@ func ExampleReplica_ApplyDelta() {
 	for _, store := range []*engine.Store{here, there} {
 		found, err := store.Look(ctx, set, []byte("paul"))
 		check(err)
-		fmt.Println(found.Present(), len(found.Dots))
+		fmt.Println(found.Present, len(found.Context.Dots))
 	}
 	// Output:
 	// true 1
@@ -202,7 +202,7 @@ func ExampleStore_Drop() {
 	check(err)
 	_, err = store.Drop(ctx, set, bigset.DropOptions{})
 	check(err)
-	for info, err := range store.Sets(ctx, engine.SetsOptions{Empty: true}) {
+	for info, err := range store.Sets(ctx, bigset.SetsOptions{Empty: true}) {
 		check(err)
 		fmt.Printf("%s: %d live of %d seen\n", info.Name, info.Live, info.Seen)
 	}
@@ -269,7 +269,7 @@ func ExampleStore_Checkpoint() {
 	check(err)
 	paul, err := restored.Look(bg, friends, []byte("paul"))
 	check(err)
-	fmt.Println(paul.Present(), restored.Replica().Actor() != store.Replica().Actor())
+	fmt.Println(paul.Present, restored.Replica().Actor() != store.Replica().Actor())
 	check(restored.Close())
 	check(store.Close())
 	// Output: true true

@@ -96,7 +96,7 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 	if err := p.store.Replica().ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.ApplyOptions{Durability: bigset.NoSync}); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next delta: %v", label, err)
 	}
-	if got, err := p.store.Look(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
+	if got, err := p.store.Look(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present {
 		t.Errorf("%s: a read after the failure: %v, %v", label, got, err)
 	}
 	left := []*testkit.Disk{p.disk.CrashClone(0, 0), p.disk.CrashClone(50, uint64(n)), p.disk.CrashClone(100, 0)}

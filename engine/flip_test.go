@@ -222,8 +222,8 @@ func (p *pair) readsRight(t *testing.T) (met bool) {
 			}
 			if p.damage(t, "contains", err) {
 				met = true
-			} else if c.Present() != want[e] {
-				t.Errorf("%s: set %q, element %q: present %v", p.label, name, e, c.Present())
+			} else if c.Present != want[e] {
+				t.Errorf("%s: set %q, element %q: present %v", p.label, name, e, c.Present)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (p *pair) writesRight(t *testing.T, damaged bool) {
 		t.Errorf("%s: write: %v", p.label, err)
 	}
 	if err == nil {
-		if c, err := p.store.Look(bg, []byte("s"), e); !p.damage(t, "contains", err) && !c.Present() {
+		if c, err := p.store.Look(bg, []byte("s"), e); !p.damage(t, "contains", err) && !c.Present {
 			t.Errorf("%s: what was written is not there", p.label)
 		}
 	}

@@ -128,7 +128,7 @@ func batchInKeyOrder(t *testing.T, store *engine.Store, model map[string]bool, r
 		t.Fatal(err)
 	}
 	for i := range found {
-		if has := model[string(elements[i])]; found[i].Present() != has || len(found[i].Dots) > 1 {
+		if has := model[string(elements[i])]; found[i].Present != has || len(found[i].Context.Dots) > 1 {
 			t.Errorf("%s: %v, want %v", elements[i], found[i], has)
 		}
 	}

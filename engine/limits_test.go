@@ -177,7 +177,7 @@ func TestRefused(t *testing.T) {
 		p.check(t)
 	}
 	var sets int
-	for range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
+	for range p.store.Sets(bg, bigset.SetsOptions{Empty: true}) {
 		sets++
 	}
 	if sets != 1 {

@@ -20,23 +20,36 @@ import (
 // Contains reports whether a set contains an element. An element of an unknown set is absent. Contains reads the keys
 // of one element, which bloom filters guard, and waits for no writer.
 func (s *Store) Contains(ctx context.Context, name, element []byte) (bool, error) {
-	seen, err := s.Look(ctx, name, element)
-	return seen.Present(), err
+	found, err := s.Look(ctx, name, element)
+	return found.Present, err
 }
 
-// Look returns the context of an element: whether the set contains it, and what a remove or an add must name in order
+// Look reports whether a set contains an element, with the element's context: what a remove or an add must name in order
 // to act on exactly what was seen. An element of an unknown set is absent. Look costs what Contains does.
-func (s *Store) Look(ctx context.Context, name, element []byte) (bigset.Context, error) {
+func (s *Store) Look(ctx context.Context, name, element []byte) (bigset.Presence, error) {
 	var found [1]bigset.Context
 	err := s.lookUp(ctx, name, [][]byte{element}, found[:])
-	return found[0], err
+	return bigset.Presence{Present: found[0].Present(), Context: found[0]}, err
 }
 
 // Subset reports for each of the elements whether the set contains it, with its context. Each element is looked up at
-// a moment of its own. The set contains all of them if every context is Present.
-func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]bigset.Context, error) {
+// a moment of its own.
+func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]bigset.Presence, error) {
+	contexts, err := s.Replica().LookUp(ctx, name, elements)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]bigset.Presence, len(contexts))
+	for i, c := range contexts {
+		found[i] = bigset.Presence{Present: c.Present(), Context: c}
+	}
+	return found, nil
+}
+
+// LookUp returns the context of each of the elements. Each element is looked up at a moment of its own.
+func (r Replica) LookUp(ctx context.Context, name []byte, elements [][]byte) ([]bigset.Context, error) {
 	found := make([]bigset.Context, len(elements))
-	if err := s.lookUp(ctx, name, elements, found); err != nil {
+	if err := r.s.lookUp(ctx, name, elements, found); err != nil {
 		return nil, err
 	}
 	return found, nil

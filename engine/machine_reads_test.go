@@ -59,7 +59,7 @@ func (m *machine) query(t *rapid.T) {
 		one, err := n.store.Look(bg, []byte(set), ask[i])
 		must(t, err, "contains")
 		want := model.Live(e)
-		if !got[i].Given || !slices.Equal(got[i].Dots, want) || !slices.Equal(one.Dots, want) || !one.Given {
+		if !got[i].Context.Given || !slices.Equal(got[i].Context.Dots, want) || !slices.Equal(one.Context.Dots, want) || !one.Context.Given {
 			t.Fatalf("%s: %q in %q by subset %v, by contains %v, want %v", n.label, e, set, got[i], one, want)
 		}
 		m.seen.sawIf(len(want) > 1, sawTwoDots)

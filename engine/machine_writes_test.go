@@ -37,7 +37,7 @@ func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) 
 		if err != nil {
 			t.Fatalf("contains: %v", err)
 		}
-		return got
+		return got.Context
 	}
 	var fit []token
 	for _, k := range m.tokens {

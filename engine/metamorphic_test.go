@@ -302,7 +302,7 @@ func (m *metaRun) step(i int, s metaStep) {
 	case "ask":
 		got, err := p.store.Look(bg, []byte(s.set), []byte(s.ops[0].element))
 		must(m.t, err, "contains")
-		fmt.Fprint(&m.log, m.names(s.set, got.Dots))
+		fmt.Fprint(&m.log, m.names(s.set, got.Context.Dots))
 	}
 	m.log.WriteByte('\n')
 }

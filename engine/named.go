@@ -40,8 +40,8 @@ func (x Set) Contains(ctx context.Context, element string) (bool, error) {
 	return x.s.Contains(ctx, x.name, []byte(element))
 }
 
-// Look returns the context of an element: whether the set contains it, and what has been seen of it. See Store.Look.
-func (x Set) Look(ctx context.Context, element string) (bigset.Context, error) {
+// Look reports whether the set contains an element, with the context to act on what was seen of it: Store.Look.
+func (x Set) Look(ctx context.Context, element string) (bigset.Presence, error) {
 	return x.s.Look(ctx, x.name, []byte(element))
 }
 

@@ -22,11 +22,11 @@ func TestSet(t *testing.T) {
 	must(t, err, "add paul again")
 
 	// The context covers the first add only.
-	if r, err := friends.RemoveSeen(bg, "paul", seen); err != nil || r.Removed != 0 {
+	if r, err := friends.RemoveSeen(bg, "paul", seen.Context); err != nil || r.Removed != 0 {
 		t.Errorf("remove of what was seen before the second add: %d removed, %v", r.Removed, err)
 	}
-	if now, err := friends.Look(bg, "paul"); err != nil || !slices.Equal(now.Dots, again.Dots) {
-		t.Errorf("paul has dots %v, want %v, %v", now.Dots, again.Dots, err)
+	if now, err := friends.Look(bg, "paul"); err != nil || !slices.Equal(now.Context.Dots, again.Dots) {
+		t.Errorf("paul has dots %v, want %v, %v", now.Context.Dots, again.Dots, err)
 	}
 	var names []string
 	for name, err := range friends.Elements(bg) {

@@ -335,7 +335,7 @@ func processEnds(t *testing.T, part string, n int) {
 	must(t, err, "open")
 	p.store = s
 	for _, e := range acked {
-		if got, err := s.Look(bg, []byte("s"), []byte(e)); err != nil || !got.Present() {
+		if got, err := s.Look(bg, []byte("s"), []byte(e)); err != nil || !got.Present {
 			t.Fatalf("%q was acknowledged: %v, %v", e, got, err)
 		}
 	}
@@ -359,7 +359,7 @@ func TestFolderIsDurable(t *testing.T) {
 	o2.FS, o2.MustExist = disk.CrashClone(0, 0), true
 	after, err := engine.Open("a/b/store", &o2)
 	must(t, err, "open after a power cut")
-	if got, err := after.Look(bg, []byte("s"), []byte("x")); err != nil || !got.Present() {
+	if got, err := after.Look(bg, []byte("s"), []byte("x")); err != nil || !got.Present {
 		t.Errorf("after a power cut: %v, %v", got, err)
 	}
 	must(t, after.Close(), "close")

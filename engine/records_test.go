@@ -164,7 +164,7 @@ func (m *pagedMachine) check(t *rapid.T) {
 			t.Fatalf("%s says\n%v seen, want\n%v;\n%v dead, want\n%v", what, seen, m.seen, dead, m.dead)
 		}
 	}
-	for info, err := range m.store.Sets(bg, engine.SetsOptions{Empty: true}) {
+	for info, err := range m.store.Sets(bg, bigset.SetsOptions{Empty: true}) {
 		must(t, err, "sets")
 		if info.Seen != m.seen.Len() || info.Live != m.seen.Len()-m.dead.Len() {
 			t.Fatalf("listed with %d seen, %d live, want %d, %d", info.Seen, info.Live, m.seen.Len(), m.seen.Len()-m.dead.Len())

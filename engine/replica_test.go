@@ -123,7 +123,7 @@ func TestFactsAndWrites(t *testing.T) {
 		return nil
 	}), "hold")
 	must(t, errors.Join(<-results, <-results), "facts and remove")
-	if got, err := p.store.Look(bg, []byte("s"), []byte("a")); err != nil || got.Present() {
+	if got, err := p.store.Look(bg, []byte("s"), []byte("a")); err != nil || got.Present {
 		t.Errorf("removed behind the facts: %v, %v", got, err)
 	}
 	p.verify(t)
@@ -172,7 +172,7 @@ func TestFactsRefused(t *testing.T) {
 		p.check(t)
 	}
 	sets := 0
-	for range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
+	for range p.store.Sets(bg, bigset.SetsOptions{Empty: true}) {
 		sets++
 	}
 	if sets != 1 {

@@ -47,8 +47,8 @@ func sameResult(t *testing.T, got, want bigset.Result) {
 func (p *pair) has(t *testing.T, element string, want bool) {
 	t.Helper()
 	got, err := p.store.Look(bg, []byte("s"), []byte(element))
-	if err != nil || got.Present() != want {
-		t.Errorf("%s has %q: %v, %v, want %v", p.label, element, got.Present(), err, want)
+	if err != nil || got.Present != want {
+		t.Errorf("%s has %q: %v, %v, want %v", p.label, element, got.Present, err, want)
 	}
 }
 
@@ -423,8 +423,8 @@ func TestRequestsCrash(t *testing.T) {
 			res := p.asked(t, id, bigset.Sync, op(id))
 			got, err := p.store.Look(bg, []byte("s"), []byte(id))
 			must(t, err, "contains")
-			if id >= "id 4" && len(got.Dots) != 1 || len(got.Dots) > 2 {
-				t.Errorf("%s: %q has the dots %v", p.label, id, got.Dots)
+			if id >= "id 4" && len(got.Context.Dots) != 1 || len(got.Context.Dots) > 2 {
+				t.Errorf("%s: %q has the dots %v", p.label, id, got.Context.Dots)
 			}
 			if durable[id] && id >= "id 4" {
 				sameResult(t, res, was)

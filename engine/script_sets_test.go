@@ -246,16 +246,16 @@ func (p *scriptStore) containsCmd(l *scriptLine) string {
 	as := l.value("as", "")
 	var out strings.Builder
 	for _, e := range l.words() {
-		c, err := p.Look(bg, set, e)
+		found, err := p.Look(bg, set, e)
 		if err != nil {
 			return p.failedBy(err)
 		}
 		if as != "" {
-			p.sc.seen[as] = c
+			p.sc.seen[as] = found.Context
 		}
 		text := "absent"
-		if c.Present() {
-			text = "present by " + p.sc.clockText(clock.Of(c.Dots...))
+		if found.Present {
+			text = "present by " + p.sc.clockText(clock.Of(found.Context.Dots...))
 		}
 		fmt.Fprintf(&out, "%s: %s\n", e, text)
 	}
@@ -306,7 +306,7 @@ func (p *scriptStore) contextCmd(l *scriptLine) string {
 
 func (p *scriptStore) setsCmd(l *scriptLine) string {
 	var names []string
-	for i, err := range p.Sets(bg, engine.SetsOptions{Empty: oneOf(l, "all", map[string]bool{"yes": true})}) {
+	for i, err := range p.Sets(bg, bigset.SetsOptions{Empty: oneOf(l, "all", map[string]bool{"yes": true})}) {
 		if err != nil {
 			return p.failedBy(err)
 		}

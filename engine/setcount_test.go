@@ -11,14 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"bigset"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
 // listed counts the sets of a range by listing them.
 func (p *pair) listed(t rapid.TB, first, last keyscheme.Slot) (n bigset.SetCount) {
 	t.Helper()
-	for set, err := range p.store.Sets(bg, engine.SetsOptions{}) {
+	for set, err := range p.store.Sets(bg, bigset.SetsOptions{}) {
 		must(t, err, "list")
 		if slot := keyscheme.SetSlot(set.Name); slot < first || slot > last {
 			continue

@@ -12,44 +12,27 @@ import (
 	"bigset/keyscheme"
 )
 
-// SetInfo is a set in a list.
-type SetInfo struct {
-	Name []byte
-	// Live is the number of live dots; 0 if the set is empty.
-	Live uint64
-	// Seen is the number of events that this store has seen.
-	Seen uint64
-}
-
-// SetsOptions select the sets of a list. The zero value selects all that have a live dot.
-type SetsOptions struct {
-	// Empty includes sets without a live dot, dropped or emptied: they keep their clock for ever, so that nothing is
-	// resurrected.
-	Empty bool
-	// After continues a list after a name, which need not be the name of a set. Empty means the beginning.
-	After []byte
-}
-
-// Sets lists the sets that this store knows, in the order of their slots (a hash of the name).
-func (s *Store) Sets(ctx context.Context, o SetsOptions) iter.Seq2[SetInfo, error] {
+// Sets lists the sets that this store knows, in the order of their slots (a hash of the name). SetInfo.Seen is the number of events that
+// this store has seen.
+func (s *Store) Sets(ctx context.Context, o bigset.SetsOptions) iter.Seq2[bigset.SetInfo, error] {
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if len(o.After) > 0 {
 		b.Lower = keyscheme.NewPrefix(o.After).AppendEnd(nil)
 	}
-	return func(yield func(SetInfo, error) bool) {
+	return func(yield func(bigset.SetInfo, error) bool) {
 		stopped := false
 		err := s.eachRecordIn(ctx, b, func(r setRecord) bool {
 			stopped = (o.Empty || r.Live > 0) && !yield(r.SetInfo, nil)
 			return !stopped
 		})
 		if err != nil && !stopped {
-			yield(SetInfo{}, err)
+			yield(bigset.SetInfo{}, err)
 		}
 	}
 }
 
 // eachSet calls f for every set until it returns false.
-func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) error {
+func (s *Store) eachSet(ctx context.Context, f func(bigset.SetInfo) bool) error {
 	return s.eachRecord(ctx, func(r setRecord) bool { return f(r.SetInfo) })
 }
 
@@ -108,7 +91,7 @@ func (s *Store) eachRecordOf(ctx context.Context, it *pebble.Iterator, f func(se
 		if err != nil {
 			return err
 		}
-		info := SetInfo{Name: prefix.Set(), Seen: r.seen.Len(), Live: liveDots(r.seen, r.dead)}
+		info := bigset.SetInfo{Name: prefix.Set(), Seen: r.seen.Len(), Live: liveDots(r.seen, r.dead)}
 		if !f(setRecord{info, r.seen, r.dead, r.value.Unresolved}) {
 			return nil
 		}

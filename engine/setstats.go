@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -116,7 +117,7 @@ func (st *SetStats) inTables(t setTables) {
 
 // setRecord is a set in a list, with its clock and tombstone.
 type setRecord struct {
-	SetInfo
+	bigset.SetInfo
 	seen, dead *clock.Clock
 	unresolved int64
 }

@@ -232,7 +232,7 @@ func TestSweepReaders(t *testing.T) {
 			return nil
 		}
 		got, err := p.store.Look(bg, set, kept(i))
-		if err != nil || len(got.Dots) == 0 {
+		if err != nil || len(got.Context.Dots) == 0 {
 			return fmt.Errorf("%q has lost %q: %v", set, kept(i), err)
 		}
 		all, err := readAll(p.store, string(set), bigset.ReadOptions{})
@@ -247,7 +247,7 @@ func TestSweepReaders(t *testing.T) {
 		if _, err := p.store.Add(bg, set, mine, o); err != nil {
 			return err
 		}
-		if got, err := p.store.Look(bg, set, mine[0]); err != nil || len(got.Dots) == 0 {
+		if got, err := p.store.Look(bg, set, mine[0]); err != nil || len(got.Context.Dots) == 0 {
 			return fmt.Errorf("%q has lost %q: %v", set, mine, err)
 		}
 		_, err = p.store.Remove(bg, set, mine, o)
@@ -255,7 +255,7 @@ func TestSweepReaders(t *testing.T) {
 	}
 	looking := func(r *rand.Rand, _ int) error { // as often as it can, at what never changes
 		i := r.IntN(n/10)*10 + 1 + r.IntN(9)
-		if got, err := p.store.Look(bg, []byte(smallName(i)), kept(i)); err != nil || len(got.Dots) == 0 {
+		if got, err := p.store.Look(bg, []byte(smallName(i)), kept(i)); err != nil || len(got.Context.Dots) == 0 {
 			return fmt.Errorf("%q has lost %q: %v", smallName(i), kept(i), err)
 		}
 		if seen, _, err := p.store.DiskSeenAndDead([]byte(smallName(i))); err != nil || seen.Empty() {
@@ -265,7 +265,7 @@ func TestSweepReaders(t *testing.T) {
 	}
 	listing := func(*rand.Rand, int) error {
 		sets := 0
-		for _, err := range p.store.Sets(bg, engine.SetsOptions{Empty: true}) {
+		for _, err := range p.store.Sets(bg, bigset.SetsOptions{Empty: true}) {
 			if err != nil {
 				return err
 			}

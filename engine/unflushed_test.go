@@ -82,8 +82,8 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 				}
 				for _, e := range asked {
 					c, err := store.Look(ctx, set, []byte(e))
-					if err != nil || c.Present() != present[e] {
-						t.Errorf("%s in %s: %v, %v; want %v", e, set, c.Present(), err, present[e])
+					if err != nil || c.Present != present[e] {
+						t.Errorf("%s in %s: %v, %v; want %v", e, set, c.Present, err, present[e])
 						return
 					}
 				}
@@ -145,8 +145,8 @@ func TestLargeBatchBesideFlush(t *testing.T) {
 		t.Fatalf("%d flushes, want 1", n)
 	}
 	for _, e := range second {
-		if c, err := store.Look(t.Context(), set, e); err != nil || !c.Present() {
-			t.Fatalf("%s: present %v, %v", e, c.Present(), err)
+		if c, err := store.Look(t.Context(), set, e); err != nil || !c.Present {
+			t.Fatalf("%s: present %v, %v", e, c.Present, err)
 		}
 	}
 }

@@ -481,7 +481,7 @@ func TestTombstoneGone(t *testing.T) {
 		if _, err := s.Add(bg, []byte("s"), [][]byte{{'x'}}, bigset.WriteOptions{}); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("flags %03b: add: %v", flags, err)
 		}
-		for _, err = range s.Sets(bg, engine.SetsOptions{Empty: true}) {
+		for _, err = range s.Sets(bg, bigset.SetsOptions{Empty: true}) {
 			if err != nil {
 				break
 			}

@@ -156,7 +156,7 @@ func TestDeadUnresolvedKeyCounts(t *testing.T) {
 	}
 	c, err := p.store.Look(bg, []byte("s"), []byte("x"))
 	must(t, err, "contains")
-	if len(c.Dots) != 1 {
+	if len(c.Context.Dots) != 1 {
 		t.Errorf("contains: %v, want the newest add alone", c)
 	}
 	p.settle(t)

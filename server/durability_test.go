@@ -32,7 +32,7 @@ func afterCut(t *testing.T, disk *testkit.Disk, dir, set string, elements ...str
 	}
 	has = make([]bool, len(names))
 	for i := range found {
-		has[i] = found[i].Present()
+		has[i] = found[i].Present
 	}
 	lacks, _ = s.Replica().MayLack()
 	return has, lacks

@@ -23,7 +23,7 @@ func (d tokenDisk) Save(ctx context.Context, list []byte) error {
 }
 
 // tokenKeeper returns what changes the list: the member of the cluster, or the node alone.
-func (n *Node) tokenKeeper() api.Tokens {
+func (n *Node) tokenKeeper() api.AccessTokens {
 	if n.member != nil {
 		return n.member
 	}
@@ -33,9 +33,9 @@ func (n *Node) tokenKeeper() api.Tokens {
 // aloneTokens is the list of a node without a cluster.
 type aloneTokens struct{ list *tokens.List }
 
-func (t aloneTokens) Tokens() []tokens.Entry { return t.list.Active() }
+func (t aloneTokens) AccessTokens() []tokens.Entry { return t.list.Active() }
 
-func (t aloneTokens) ChangeToken(ctx context.Context, e tokens.Entry) ([]string, error) {
+func (t aloneTokens) ChangeAccessToken(ctx context.Context, e tokens.Entry) ([]string, error) {
 	return nil, t.list.Change(ctx, e)
 }
 

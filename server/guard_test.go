@@ -23,7 +23,7 @@ func makeToken(t *testing.T, n *Node, verbs tokens.Verbs, prefix string) (tokens
 	t.Helper()
 	e, secret, err := tokens.New("app", verbs, []byte(prefix), time.Unix(1, 0))
 	if err == nil {
-		_, err = n.tokenKeeper().ChangeToken(t.Context(), e)
+		_, err = n.tokenKeeper().ChangeAccessToken(t.Context(), e)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestTokensOfANode(t *testing.T) {
 	stopNode(t, n)
 	n = startNode(t, c)
 	redis(t, n, "SCARD users/1", noAuth, "AUTH "+secret, "+OK\r\n", "SCARD users/1", ":1\r\n")
-	if _, err := n.tokenKeeper().ChangeToken(t.Context(), tokens.Entry{ID: e.ID, Removed: true}); err != nil {
+	if _, err := n.tokenKeeper().ChangeAccessToken(t.Context(), tokens.Entry{ID: e.ID, Removed: true}); err != nil {
 		t.Fatal(err)
 	}
 	redis(t, n, "AUTH "+secret, wrongPass, "SCARD users/1", noAuth)
@@ -136,7 +136,7 @@ func TestTokensOfThreeNodes(t *testing.T) {
 		ask(c, "SADD s a", ":")
 	}
 	removed := time.Now()
-	away, err := nodes[2].tokenKeeper().ChangeToken(context.Background(), tokens.Entry{ID: e.ID, Removed: true})
+	away, err := nodes[2].tokenKeeper().ChangeAccessToken(context.Background(), tokens.Entry{ID: e.ID, Removed: true})
 	if err != nil || len(away) > 0 {
 		t.Fatal(away, err)
 	}

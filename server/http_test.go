@@ -108,7 +108,7 @@ func TestHTTPTokens(t *testing.T) {
 	wantHTTP(t, n, "POST", plainPath+"s", `{"add":"a"}`, 204, "")
 	e, secret, err := tokens.New("test", tokens.Read, []byte("s"), time.Now())
 	if err == nil {
-		_, err = n.tokenKeeper().ChangeToken(t.Context(), e)
+		_, err = n.tokenKeeper().ChangeAccessToken(t.Context(), e)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -148,14 +148,14 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	p.Cluster = cmp.Or(p.Cluster, "bigset")
 	out := &peersDoor{}
 	if p.Peers == "" {
-		o.Handler = clientsOnly(api.TokenHandler(n.tokenKeeper(), api.FilterHandler(n.servedFilters(s), api.Handler(n.aloneSets(s)))))
+		o.Handler = clientsOnly(api.AccessTokenHandler(n.tokenKeeper(), api.FilterHandler(n.servedFilters(s), api.Handler(n.aloneSets(s)))))
 	} else {
 		var err error
 		if out.member, err = n.newMember(s, folder); err != nil {
 			return nil, nil, err
 		}
 		n.member = out.member
-		clients, nodes := out.member.Clients(api.TokenHandler(out.member, api.FilterHandler(out.member.Filters(), api.Handler(out.member.Backend())))), out.member.Handler()
+		clients, nodes := out.member.Clients(api.AccessTokenHandler(out.member, api.FilterHandler(out.member.Filters(), api.Handler(out.member.Backend())))), out.member.Handler()
 		o.Hello = out.member.Hello
 		o.Together = map[wire.Verb]func([]*wire.Task){api.VerbWrite: api.Writes(out.member.Backend())}
 		o.Handler = func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
@@ -303,7 +303,7 @@ func (d *clusterDisk) Certified(_ context.Context, sets, filters bool) error {
 
 // HasData reports whether the store contains a set, possibly empty, or a filter.
 func (d *clusterDisk) HasData(ctx context.Context) (bool, error) {
-	for _, err := range d.store.Sets(ctx, engine.SetsOptions{Empty: true}) {
+	for _, err := range d.store.Sets(ctx, bigset.SetsOptions{Empty: true}) {
 		return err == nil, err
 	}
 	list, err := d.store.Filters().List(nil)

@@ -86,7 +86,7 @@ func (r *raw) seek(keys [][]byte, has []bool) (err error) {
 }
 
 // Write adds elements. Of two adds of one element in one batch, both are changes.
-func (r *raw) Write(_ context.Context, w door.Write) (done door.Written, err error) {
+func (r *raw) Write(_ context.Context, w door.Write) (done door.Result, err error) {
 	for i := range w.Ops {
 		if w.Ops[i].Kind != keyscheme.OpAdd {
 			return done, fmt.Errorf("%w: raw Pebble only adds", bigset.ErrRequest)
@@ -103,7 +103,7 @@ func (r *raw) Write(_ context.Context, w door.Write) (done door.Written, err err
 			return done, errors.Join(err, batch.Close())
 		}
 	}
-	return door.Written{Changed: changed, Acked: 1}, errors.Join(r.db.Apply(batch, r.write), batch.Close())
+	return door.Result{Changed: changed, Acked: 1}, errors.Join(r.db.Apply(batch, r.write), batch.Close())
 }
 
 // Subset looks elements up.

@@ -178,7 +178,7 @@ func (b *Bigset) Usage() (Usage, error) {
 		WAL: st.BytesWAL, Flush: st.BytesFlush, Compact: st.BytesCompact, Rewrite: st.BytesRewrite,
 		Read: st.BytesRead, Tables: st.BytesTables, Stalls: b.stalls.Load(), KeysTabled: st.KeysTabled, Counted: true, Keys: st.KeysInTables,
 	}
-	for info, err := range b.store.Sets(b.ctx, engine.SetsOptions{}) {
+	for info, err := range b.store.Sets(b.ctx, bigset.SetsOptions{}) {
 		if err != nil {
 			return Usage{}, err
 		}
@@ -321,7 +321,7 @@ func (s *BigsetSet) Contains(element []byte) (bool, error) {
 	if errors.Is(err, bigset.ErrNotFound) { // nothing was ever in it
 		return false, nil
 	}
-	return c.Present(), err
+	return c.Present, err
 }
 
 // unlessNotFound returns nil for the error of a set to which nothing was ever added: it is empty.

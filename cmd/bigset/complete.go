@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/client"
 	"bigset/compaction"
 	"bigset/engine"
@@ -49,7 +50,7 @@ func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (name
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	for info, err := range s.Sets(cmd.Context(), engine.SetsOptions{}) {
+	for info, err := range s.Sets(cmd.Context(), bigset.SetsOptions{}) {
 		if err != nil || len(names) == namesMax {
 			break
 		}
@@ -82,7 +83,7 @@ func (a *app) completeAway(ctx context.Context, begun string) (names []string) {
 		if err != nil || len(names) == namesMax {
 			break
 		}
-		if name := string(s.Set); completes(begun, name) {
+		if name := string(s.Name); completes(begun, name) {
 			names = append(names, name)
 		}
 	}

@@ -59,15 +59,15 @@ func (a *app) wide(ctx context.Context, s *engine.Store, set []byte) error {
 
 // narrow prints the token of one element.
 func (a *app) narrow(ctx context.Context, s *engine.Store, set, element []byte, n notation) error {
-	c, err := s.Look(ctx, set, element)
+	found, err := s.Look(ctx, set, element)
 	if err != nil {
 		return err
 	}
 	tokens := s.Tokens(set)
 	if a.json {
-		return a.presentJSON(n, tokens, element, c)
+		return a.presentJSON(n, tokens, element, found)
 	}
-	token, err := tokens.Narrow(element, c.Dots)
+	token, err := tokens.Narrow(element, found.Context.Dots)
 	if err != nil {
 		return err
 	}

@@ -43,14 +43,14 @@ With --json each answer comes with its context: the token to act on what was see
 }
 
 // present prints which elements are in the set.
-func (a *app) present(n notation, tokens *bigset.Tokens, elements [][]byte, found []bigset.Context) (err error) {
+func (a *app) present(n notation, tokens *bigset.Tokens, elements [][]byte, found []bigset.Presence) (err error) {
 	all := true
 	for i, e := range elements {
-		all = all && found[i].Present()
+		all = all && found[i].Present
 		if a.json {
 			err = a.presentJSON(n, tokens, e, found[i])
 		} else {
-			err = a.line(yesOrNo(found[i].Present())+"\t", e, n)
+			err = a.line(yesOrNo(found[i].Present)+"\t", e, n)
 		}
 		if err != nil {
 			return err
@@ -62,8 +62,8 @@ func (a *app) present(n notation, tokens *bigset.Tokens, elements [][]byte, foun
 	return nil
 }
 
-func (a *app) presentJSON(n notation, tokens *bigset.Tokens, element []byte, c bigset.Context) error {
-	token, err := tokens.Narrow(element, c.Dots)
+func (a *app) presentJSON(n notation, tokens *bigset.Tokens, element []byte, p bigset.Presence) error {
+	token, err := tokens.Narrow(element, p.Context.Dots)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *app) presentJSON(n notation, tokens *bigset.Tokens, element []byte, c b
 		jsonElement
 		Present bool   `json:"present"`
 		Context string `json:"context"`
-	}{n.jsonElement(element), c.Present(), token.Text()})
+	}{n.jsonElement(element), p.Present, token.Text()})
 }
 
 func yesOrNo(b bool) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -19,7 +20,7 @@ func (a *app) setNames() *cobra.Command {
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.either(cmd, atRest, func() error { return a.namesAway(cmd.Context(), n, all) }, func(s *engine.Store) error {
-				for info, err := range s.Sets(cmd.Context(), engine.SetsOptions{Empty: all}) {
+				for info, err := range s.Sets(cmd.Context(), bigset.SetsOptions{Empty: all}) {
 					if err != nil {
 						return err
 					}
@@ -36,7 +37,7 @@ func (a *app) setNames() *cobra.Command {
 	return cmd
 }
 
-func (a *app) name(n notation, info engine.SetInfo) error {
+func (a *app) name(n notation, info bigset.SetInfo) error {
 	if !a.json {
 		return a.line("", info.Name, n)
 	}

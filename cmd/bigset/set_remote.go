@@ -236,7 +236,7 @@ func (n *node) change(cmd *cobra.Command, c *change) (w client.Write, err error)
 }
 
 // changeAway runs add and rm at a running node.
-func (a *app) changeAway(cmd *cobra.Command, c *change, contexts bool, show func(client.Written) error) error {
+func (a *app) changeAway(cmd *cobra.Command, c *change, contexts bool, show func(client.Result) error) error {
 	w, err := a.node.change(cmd, c)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (a *app) changeAway(cmd *cobra.Command, c *change, contexts bool, show func
 
 // addAway is add at a running node.
 func (a *app) addAway(cmd *cobra.Command, c *change) error {
-	return a.changeAway(cmd, c, a.json, func(r client.Written) error {
+	return a.changeAway(cmd, c, a.json, func(r client.Result) error {
 		for i, e := range c.elements {
 			if !a.json {
 				break
@@ -273,7 +273,7 @@ func (a *app) addAway(cmd *cobra.Command, c *change) error {
 
 // removeAway is rm at a running node.
 func (a *app) removeAway(cmd *cobra.Command, c *change) error {
-	return a.changeAway(cmd, c, false, func(r client.Written) error { return a.removed(r.Removed) })
+	return a.changeAway(cmd, c, false, func(r client.Result) error { return a.removed(r.Removed) })
 }
 
 // hasAway is has at a running node.
@@ -383,13 +383,13 @@ func (a *app) namesAway(ctx context.Context, n notation, all bool) error {
 				return err
 			}
 			if !a.json {
-				err = a.line("", s.Set, n)
+				err = a.line("", s.Name, n)
 			} else {
 				err = a.object(struct {
 					jsonSet
 					Live uint64 `json:"live"`
 					Seen uint64 `json:"seen"`
-				}{n.jsonSet(s.Set), s.Live, s.Seen})
+				}{n.jsonSet(s.Name), s.Live, s.Seen})
 			}
 			if err != nil {
 				return err

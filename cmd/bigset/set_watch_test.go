@@ -21,7 +21,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	change := func(_ client.Written, err error) {
+	change := func(_ client.Result, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)

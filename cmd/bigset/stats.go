@@ -126,7 +126,7 @@ func quoted(what string, names [][]byte) (all []string) {
 func (a *app) storeStats(ctx context.Context, s *engine.Store) error {
 	var t totals
 	var damage error // in a clock: the rest is printed nevertheless
-	for info, err := range s.Sets(ctx, engine.SetsOptions{Empty: true}) {
+	for info, err := range s.Sets(ctx, bigset.SetsOptions{Empty: true}) {
 		if errors.Is(err, bigset.ErrCorrupt) {
 			damage = fmt.Errorf("not all sets are counted: %w", err)
 			break

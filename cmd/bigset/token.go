@@ -52,16 +52,18 @@ func (a *app) withTokens(cmd *cobra.Command, how access, f func(tokenKeeper) err
 
 // tokenKeeper keeps tokens.
 type tokenKeeper interface {
-	Tokens(ctx context.Context) ([]tokens.Entry, error)
-	ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error)
+	AccessTokens(ctx context.Context) ([]tokens.Entry, error)
+	ChangeAccessToken(ctx context.Context, e tokens.Entry) (away []string, err error)
 }
 
 // folderTokens are the tokens of a folder.
 type folderTokens struct{ list *tokens.List }
 
-func (t folderTokens) Tokens(context.Context) ([]tokens.Entry, error) { return t.list.Active(), nil }
+func (t folderTokens) AccessTokens(context.Context) ([]tokens.Entry, error) {
+	return t.list.Active(), nil
+}
 
-func (t folderTokens) ChangeToken(ctx context.Context, e tokens.Entry) ([]string, error) {
+func (t folderTokens) ChangeAccessToken(ctx context.Context, e tokens.Entry) ([]string, error) {
 	return nil, t.list.Change(ctx, e)
 }
 
@@ -92,7 +94,7 @@ should end where a word ends: users is also the beginning of users2, users/ is n
 				return err
 			}
 			return a.withTokens(cmd, making, func(k tokenKeeper) error {
-				away, err := k.ChangeToken(cmd.Context(), e)
+				away, err := k.ChangeAccessToken(cmd.Context(), e)
 				if err != nil {
 					return err
 				}
@@ -131,7 +133,7 @@ func (a *app) tokenList() *cobra.Command {
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTokens(cmd, atRest, func(k tokenKeeper) error {
-				list, err := k.Tokens(cmd.Context())
+				list, err := k.AccessTokens(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -181,7 +183,7 @@ need one all the same.`,
 
 // removeTokens removes the tokens with those IDs or labels. If any of these matches no token, it removes nothing.
 func (a *app) removeTokens(ctx context.Context, k tokenKeeper, names []string) error {
-	list, err := k.Tokens(ctx)
+	list, err := k.AccessTokens(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func (a *app) removeTokens(ctx context.Context, k tokenKeeper, names []string) e
 	}
 	var away []string
 	for i, e := range gone {
-		missed, err := k.ChangeToken(ctx, e)
+		missed, err := k.ChangeAccessToken(ctx, e)
 		if err != nil {
 			return fmt.Errorf("token %v, after %d were removed: %w", e.ID, i, err)
 		}

@@ -107,11 +107,11 @@ func TestTokenOfAFolder(t *testing.T) {
 // awayKeeper keeps tokens at a node that reaches others but one, another one for each change.
 type awayKeeper struct{ away []string }
 
-func (k *awayKeeper) Tokens(context.Context) ([]tokens.Entry, error) {
+func (k *awayKeeper) AccessTokens(context.Context) ([]tokens.Entry, error) {
 	return []tokens.Entry{{ID: tokens.ID{1}, Label: "app"}, {ID: tokens.ID{2}, Label: "app"}, {ID: tokens.ID{3}, Label: "app"}}, nil
 }
 
-func (k *awayKeeper) ChangeToken(context.Context, tokens.Entry) (away []string, err error) {
+func (k *awayKeeper) ChangeAccessToken(context.Context, tokens.Entry) (away []string, err error) {
 	away, k.away = k.away[:1], k.away[1:]
 	return away, nil
 }

@@ -80,7 +80,7 @@ func (e *elsewhere) equals(t *testing.T, label string, f *filters.Filter, every 
 	t.Helper()
 	info, err := f.Info()
 	must(t, err, label)
-	if want := bloomslice.Sums(e.layers); info.Figures != want || info.Options.Options != e.opt {
+	if want := bloomslice.FiguresOf(e.layers); info.Figures != want || info.Options.Options != e.opt {
 		t.Fatalf("%s: %+v, %+v, want %+v, %+v", label, info.Figures, info.Options.Options, want, e.opt)
 	}
 	foreign := 0
@@ -158,7 +158,7 @@ func TestImportFilter(t *testing.T) {
 			t.Fatalf("key %d is not in the copy (%v)", i, err)
 		}
 	}
-	if info, err := g.Info(); err != nil || info.Capacity <= bloomslice.Sums(e.layers).Capacity {
+	if info, err := g.Info(); err != nil || info.Capacity <= bloomslice.FiguresOf(e.layers).Capacity {
 		t.Errorf("it did not grow: %+v, %v", info.Figures, err)
 	}
 	p.close(t)

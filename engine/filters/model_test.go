@@ -323,7 +323,7 @@ func (m *filterMachine) same(t *rapid.T, got filters.Info) {
 	want.Name, want.Open, want.Options, want.Generation = got.Name, model.open, model.opt, got.Generation
 	want.SlicesHere, want.Pages = 1, got.Pages
 	if want.Figures = got.Figures; model.slice != nil {
-		want.Figures, want.Pages = bloomslice.Sums(model.slice.Layers()), 0
+		want.Figures, want.Pages = bloomslice.FiguresOf(model.slice.Layers()), 0
 		for _, l := range model.slice.Layers() {
 			want.Pages += uint64(math.Ceil(float64(l.Shape.Bytes) / bloomslice.PageBytes))
 		}

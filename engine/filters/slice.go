@@ -508,7 +508,7 @@ func (f *filterSlice) addTo(info *Info) error {
 
 // addLayers adds the figures of a slice with these layers.
 func (info *Info) addLayers(opt *keyscheme.FilterOptions, layers []bloomslice.Layer) {
-	sums := bloomslice.Sums(layers)
+	sums := bloomslice.FiguresOf(layers)
 	info.Options = bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}
 	info.Capacity += sums.Capacity
 	info.Size += sums.Size

@@ -145,10 +145,10 @@ func readHead(path string) (found, fs.FileInfo, error) {
 }
 
 // Keys returns how many keys the files count.
-func (f *Filter) Keys() uint64 { return bloomslice.Sums(f.Layers).Size }
+func (f *Filter) Keys() uint64 { return bloomslice.FiguresOf(f.Layers).Size }
 
 // Bytes returns how many bytes the files have.
-func (f *Filter) Bytes() uint64 { return bloomslice.Sums(f.Layers).Storage }
+func (f *Filter) Bytes() uint64 { return bloomslice.FiguresOf(f.Layers).Storage }
 
 // Page is a page of the bits of a layer.
 type Page struct {

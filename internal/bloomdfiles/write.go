@@ -43,7 +43,7 @@ func Create(dataDir, name string, o bloomslice.Options, inMemory bool, layers []
 	if _, err := os.Lstat(w.dir); err == nil {
 		return nil, &fs.PathError{Op: "export", Path: w.dir, Err: fs.ErrExist}
 	}
-	sums := bloomslice.Sums(layers)
+	sums := bloomslice.FiguresOf(layers)
 	w.config = Config{Options: o, InMemory: inMemory, Size: sums.Size, Keys: sums.Capacity, Bytes: sums.Storage}
 	if w.temporary, err = os.MkdirTemp(dataDir, ".bigset-"); err != nil { // bloomd does not look at such names
 		return nil, err

@@ -447,7 +447,7 @@ func (d memberDisk) Certified(_ context.Context, sets, filters bool) error {
 }
 
 func (d memberDisk) HasData(ctx context.Context) (bool, error) {
-	for _, err := range d.Sets(ctx, engine.SetsOptions{Empty: true}) {
+	for _, err := range d.Sets(ctx, bigset.SetsOptions{Empty: true}) {
 		return err == nil, err
 	}
 	list, err := d.Filters().List(nil)

@@ -42,31 +42,31 @@ var _ door.Backend = (*Backend)(nil)
 func (*Backend) Remote() bool { return false }
 
 // Write implements door.Backend. A store with unresolved contexts keeps no request ids: there, a retry returns door.ErrUnknown.
-func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
+func (b *Backend) Write(ctx context.Context, w door.Write) (door.Result, error) {
 	durability, err := b.quorum(w.Quorum)
 	if err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	if w.Retry && len(w.Request) == 0 {
-		return door.Written{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
+		return door.Result{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
 	}
 	tokens := b.store.Tokens(w.Set)
 	ops, err := w.Opened(tokens)
 	if err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
 	if b.store.Replica().KeepsContexts() {
 		if w.Retry {
-			return door.Written{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
+			return door.Result{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
 		}
 		o.Request = nil
 	}
 	r, err := b.store.Write(ctx, w.Set, ops, o)
 	if err != nil {
-		return door.Written{}, failure(err, durability)
+		return door.Result{}, failure(err, durability)
 	}
-	out := door.Written{Removed: r.Removed, Acked: 1, Durable: durable(durability)}
+	out := door.Result{Removed: r.Removed, Acked: 1, Durable: durable(durability)}
 	if w.Changes {
 		out.Changed = door.ChangesOf(&r)
 	}
@@ -79,7 +79,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 			continue
 		}
 		if out.Contexts[i], err = tokens.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
-			return door.Written{}, &door.UnknownError{Acked: 1, W: 1, Err: err}
+			return door.Result{}, &door.UnknownError{Acked: 1, W: 1, Err: err}
 		}
 	}
 	return out, nil
@@ -140,11 +140,11 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 	}
 	tokens := b.store.Tokens(s.Set)
 	out := make([]door.Presence, len(found))
-	for i, c := range found {
-		if out[i].Present = c.Present(); s.Bare {
+	for i, p := range found {
+		if out[i].Present = p.Present; s.Bare {
 			continue
 		}
-		if out[i].Context, err = tokens.Narrow(s.Elements[i], c.Dots); err != nil {
+		if out[i].Context, err = tokens.Narrow(s.Elements[i], p.Context.Dots); err != nil {
 			return nil, err
 		}
 	}
@@ -284,14 +284,14 @@ func (b *Backend) CountSets(ctx context.Context) (bigset.SetCount, error) {
 }
 
 // Names implements door.Backend.
-func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
-	return func(yield func(door.Name, error) bool) {
-		for s, err := range b.store.Sets(ctx, engine.SetsOptions{Empty: all, After: after}) {
+func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
+		for s, err := range b.store.Sets(ctx, bigset.SetsOptions{Empty: all, After: after}) {
 			if err != nil {
-				yield(door.Name{}, failure(err, 0))
+				yield(bigset.SetInfo{}, failure(err, 0))
 				return
 			}
-			if !yield(door.Name{Set: s.Name, Live: s.Live, Seen: s.Seen}, nil) {
+			if !yield(bigset.SetInfo{Name: s.Name, Live: s.Live, Seen: s.Seen}, nil) {
 				return
 			}
 		}

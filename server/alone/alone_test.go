@@ -35,7 +35,7 @@ func removes(set, element string, c door.Token) door.Write {
 	return door.Write{Set: []byte(set), Ops: []door.Op{{Kind: keyscheme.OpRemove, Element: []byte(element), Context: c}}}
 }
 
-func write(t *testing.T, b *Backend, w door.Write) door.Written {
+func write(t *testing.T, b *Backend, w door.Write) door.Result {
 	t.Helper()
 	r, err := b.Write(t.Context(), w)
 	if err != nil {
@@ -315,7 +315,7 @@ func names(t *testing.T, b *Backend, after []byte) (list []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, string(n.Set))
+		list = append(list, string(n.Name))
 	}
 	return list
 }
@@ -325,7 +325,7 @@ func TestClosed(t *testing.T) {
 	b, s := open(t, nil)
 	write(t, b, adds("s", "a"))
 	for n, err := range b.Names(t.Context(), false, nil) {
-		if err != nil || string(n.Set) != "s" || n.Live != 1 || n.Seen != 1 {
+		if err != nil || string(n.Name) != "s" || n.Live != 1 || n.Seen != 1 {
 			t.Errorf("name %+v, %v", n, err)
 		}
 	}

@@ -137,7 +137,7 @@ func (w *world) write(t *rapid.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			op.Context = c
+			op.Context = c.Context
 		}
 		ops = append(ops, op)
 	}

@@ -38,7 +38,7 @@ func Writes(b door.ManyWriter) func([]*wire.Task) {
 				t.Done(nil, err)
 				continue
 			}
-			calls = append(calls, door.WriteCall{Context: t.Context, Write: w, Done: func(w door.Written, err error) { t.Done(written(&w, err)) }})
+			calls = append(calls, door.WriteCall{Context: t.Context, Write: w, Done: func(w door.Result, err error) { t.Done(written(&w, err)) }})
 		}
 		b.WriteMany(calls)
 	}
@@ -52,11 +52,11 @@ func decodeWrite(r *wire.Request) (w door.Write, err error) {
 }
 
 // written returns the answer to a write.
-func written(w *door.Written, err error) ([]byte, error) {
+func written(w *door.Result, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := AppendWritten(nil, w)
+	answer := AppendResult(nil, w)
 	if len(answer) > wire.BodyBytesMax {
 		return nil, tooLarge(VerbWrite, len(answer))
 	}
@@ -81,7 +81,7 @@ type service struct{ backend door.Backend }
 func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 	switch r.Verb {
 	case VerbWrite:
-		return answer(ctx, r.Body, DecodeWrite, s.backend.Write, func(w door.Written) []byte { return AppendWritten(nil, &w) })
+		return answer(ctx, r.Body, DecodeWrite, s.backend.Write, func(w door.Result) []byte { return AppendResult(nil, &w) })
 	case VerbSubset:
 		return answer(ctx, r.Body, DecodeSubset, s.backend.Subset, func(p []door.Presence) []byte { return AppendPresences(nil, p) })
 	case VerbCount:
@@ -155,7 +155,7 @@ func (s *service) names(ctx context.Context, body []byte, send func([]byte) erro
 		return nil, err
 	}
 	var buf []byte
-	names := make([]door.Name, 0, namesMax)
+	names := make([]bigset.SetInfo, 0, namesMax)
 	for n, err := range s.backend.Names(ctx, all, after) {
 		if err != nil {
 			return nil, err

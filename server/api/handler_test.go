@@ -43,7 +43,7 @@ func TestHandler(t *testing.T) {
 	for i := range 5 {
 		w.Ops = append(w.Ops, door.Op{Kind: keyscheme.OpAdd, Element: fmt.Appendf(nil, "e%d", i)})
 	}
-	written, err := DecodeWritten(ask(VerbWrite, AppendWrite(nil, &w))[0])
+	written, err := DecodeResult(ask(VerbWrite, AppendWrite(nil, &w))[0])
 	if err != nil || len(written.Contexts) != 5 || written.Durable != 1 {
 		t.Fatalf("written %+v, %v", written, err)
 	}

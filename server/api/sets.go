@@ -99,7 +99,7 @@ func (in *input) kind() keyscheme.Op {
 }
 
 // AppendWritten appends the answer to a write. In versionNext it ends with Changed.
-func AppendWritten(dst []byte, w *door.Written) []byte {
+func AppendResult(dst []byte, w *door.Result) []byte {
 	dst = putInt(append(dst, versionOf(w.Changed != nil)), w.Removed)
 	dst = putInt(putInt(putInt(dst, w.Acked), w.Durable), len(w.Contexts))
 	for _, c := range w.Contexts {
@@ -116,7 +116,7 @@ func AppendWritten(dst []byte, w *door.Written) []byte {
 }
 
 // DecodeWritten inverts AppendWritten.
-func DecodeWritten(b []byte) (w door.Written, err error) {
+func DecodeResult(b []byte) (w door.Result, err error) {
 	in := beginAny(b)
 	w.Removed, w.Acked, w.Durable = in.int(), in.int(), in.int()
 	if n := in.count(1); n > 0 {
@@ -267,20 +267,20 @@ func DecodeDrop(b []byte) (d door.Drop, err error) {
 }
 
 // AppendNames appends a part of a list of sets.
-func AppendNames(dst []byte, names []door.Name) []byte {
+func AppendNames(dst []byte, names []bigset.SetInfo) []byte {
 	dst = putInt(append(dst, version), len(names))
 	for i := range names {
-		dst = putUint(putUint(putBytes(dst, names[i].Set), names[i].Live), names[i].Seen)
+		dst = putUint(putUint(putBytes(dst, names[i].Name), names[i].Live), names[i].Seen)
 	}
 	return dst
 }
 
 // DecodeNames inverts AppendNames.
-func DecodeNames(b []byte) ([]door.Name, error) {
+func DecodeNames(b []byte) ([]bigset.SetInfo, error) {
 	in := begin(b)
-	names := make([]door.Name, in.count(3))
+	names := make([]bigset.SetInfo, in.count(3))
 	for i := range names {
-		names[i] = door.Name{Set: in.bytes(), Live: in.uint(), Seen: in.uint()}
+		names[i] = bigset.SetInfo{Name: in.bytes(), Live: in.uint(), Seen: in.uint()}
 	}
 	return names, in.end()
 }

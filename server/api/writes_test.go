@@ -29,11 +29,11 @@ func (m *manyWriter) WriteMany(calls []door.WriteCall) {
 	m.most = max(m.most, len(calls))
 	for i := range calls {
 		if string(calls[i].Write.Set) == "no" {
-			calls[i].Done(door.Written{}, door.ErrUnavailable)
+			calls[i].Done(door.Result{}, door.ErrUnavailable)
 			continue
 		}
 		m.writes++
-		calls[i].Done(door.Written{Acked: 2}, nil)
+		calls[i].Done(door.Result{Acked: 2}, nil)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestWrites(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if w, err := api.DecodeWritten(answer); err != nil || w.Acked != 2 {
+			if w, err := api.DecodeResult(answer); err != nil || w.Acked != 2 {
 				t.Errorf("%s: %+v, %v", what, w, err)
 			}
 		})

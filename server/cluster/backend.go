@@ -387,11 +387,11 @@ func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uin
 
 // Names implements door.Backend. Each range is listed by one member that holds it. Sets that only other members know, for some seconds, are
 // not in the list.
-func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
-	return func(yield func(door.Name, error) bool) {
+func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
 		l, err := b.ready()
 		if err != nil {
-			yield(door.Name{}, err)
+			yield(bigset.SetInfo{}, err)
 			return
 		}
 		from := bigset.SetDigest{Name: after}
@@ -402,12 +402,12 @@ func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[d
 			if r.last < from.Slot {
 				continue
 			}
-			stopped, err := b.namesOf(ctx, l, r, all, from, func(n door.Name) bool { return yield(n, nil) })
+			stopped, err := b.namesOf(ctx, l, r, all, from, func(n bigset.SetInfo) bool { return yield(n, nil) })
 			if stopped {
 				return
 			}
 			if err != nil {
-				yield(door.Name{}, failure(err))
+				yield(bigset.SetInfo{}, failure(err))
 				return
 			}
 		}
@@ -415,7 +415,7 @@ func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[d
 }
 
 // namesOf lists the sets of a range, by the nearest member that answers. If after has a name, the list begins after that set.
-func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after bigset.SetDigest, yield func(door.Name) bool) (stopped bool, err error) {
+func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after bigset.SetDigest, yield func(bigset.SetInfo) bool) (stopped bool, err error) {
 	var errs []error
 	begun := len(after.Name) > 0
 	for _, i := range l.readers(r.owners) {
@@ -432,11 +432,11 @@ func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after b
 			if begun && compareSets(&d, &after) <= 0 { // already listed by another member
 				continue
 			}
-			n := door.Name{Set: slices.Clone(d.Name)}
+			n := bigset.SetInfo{Name: slices.Clone(d.Name)}
 			if n.Live, n.Seen, err = b.live(ctx, l, d.Name); err != nil {
 				return false, err
 			}
-			if after, begun = (bigset.SetDigest{Slot: d.Slot, Name: n.Set}), true; (all || n.Live > 0) && !yield(n) {
+			if after, begun = (bigset.SetDigest{Slot: d.Slot, Name: n.Name}), true; (all || n.Live > 0) && !yield(n) {
 				return true, nil
 			}
 		}

@@ -218,7 +218,7 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 				}
 				break
 			}
-			names = append(names, fmt.Sprintf("%s %d", n.Set, n.Live))
+			names = append(names, fmt.Sprintf("%s %d", n.Name, n.Live))
 		}
 		if got := fmt.Sprint(names); tt.want == nil && got != "[s 3]" && got != "[s 1]" || tt.want != nil && got != "[]" { // with the third, or when two are dropped
 			t.Errorf("%+v: %s are listed", tt, got)
@@ -241,7 +241,7 @@ func TestBackendNames(t *testing.T) {
 	list := func(after []byte) (all []string) {
 		for n, err := range b.Names(ctx, false, after) {
 			must(t, err)
-			all = append(all, string(n.Set))
+			all = append(all, string(n.Name))
 		}
 		return all
 	}

@@ -11,7 +11,6 @@ import (
 	"bigset"
 	"bigset/keyscheme"
 	"bigset/server/coord"
-	"bigset/server/door"
 	"bigset/server/peer"
 	"bigset/server/wire"
 )
@@ -73,9 +72,9 @@ func (b *Backend) listSets(ctx context.Context, l *live, ranges []run, failed ma
 		if !slices.ContainsFunc(l.readers(r.owners), func(i int) bool { return errors.Is(failed[i], peer.ErrFrame) }) {
 			return &coord.QuorumError{Of: 1, Err: errors.Join(slices.Collect(maps.Values(failed))...)}
 		}
-		if _, err := b.namesOf(ctx, l, r, false, bigset.SetDigest{}, func(n door.Name) bool {
+		if _, err := b.namesOf(ctx, l, r, false, bigset.SetDigest{}, func(n bigset.SetInfo) bool {
 			sum.Sets++
-			if b.m.conf.CountApart(n.Set) {
+			if b.m.conf.CountApart(n.Name) {
 				sum.Apart++
 			}
 			return true

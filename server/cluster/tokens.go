@@ -19,13 +19,13 @@ import (
 // tokens. The verb is on the wire.
 const verbTokens wire.Verb = 250
 
-// Tokens returns the tokens that have not been removed, as far as this member knows.
-func (m *Member) Tokens() []tokens.Entry { return m.conf.Tokens.Active() }
+// AccessTokens returns the tokens that have not been removed, as far as this member knows.
+func (m *Member) AccessTokens() []tokens.Entry { return m.conf.Tokens.Active() }
 
-// ChangeToken adds a token or, if the entry is Removed, removes one for good. When it returns, the change is on this member's disk and on
+// ChangeAccessToken adds an access token or, if the entry is Removed, removes one for good. When it returns, the change is on this member's disk and on
 // the disks of the others, except members that are away. These learn the change from any other member, within a second or two after they
 // are back.
-func (m *Member) ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error) {
+func (m *Member) ChangeAccessToken(ctx context.Context, e tokens.Entry) (away []string, err error) {
 	if listed, _ := m.filters.list.state(); !listed {
 		return nil, fmt.Errorf("%w: node %s: %w", door.ErrUnavailable, m.conf.Node, tokens.ErrUnlearned)
 	}

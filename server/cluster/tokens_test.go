@@ -31,7 +31,7 @@ func (p *process) grant(secret string) (tokens.Grant, error) {
 // change adds or removes a token at a member, and wants those to be away.
 func (p *process) change(t testing.TB, e tokens.Entry, away ...string) {
 	t.Helper()
-	got, err := p.member.ChangeToken(t.Context(), e)
+	got, err := p.member.ChangeAccessToken(t.Context(), e)
 	if err != nil || !slices.Equal(got, away) {
 		t.Fatalf("node %d: away are %q, want %q, %v", p.i, got, away, err)
 	}
@@ -73,7 +73,7 @@ func TestTokensInCluster(t *testing.T) {
 			t.Errorf("grant %d after the removal: %v", i, g.Check(tokens.Read, nil))
 		}
 	}
-	if _, err := w.procs[1].member.ChangeToken(t.Context(), tokens.Entry{ID: tokens.ID{9}, Removed: true}); !errors.Is(err, tokens.ErrNotFound) {
+	if _, err := w.procs[1].member.ChangeAccessToken(t.Context(), tokens.Entry{ID: tokens.ID{9}, Removed: true}); !errors.Is(err, tokens.ErrNotFound) {
 		t.Error(err)
 	}
 	back := w.start(2)

@@ -22,9 +22,9 @@ type writing struct {
 }
 
 // Write implements door.Backend.
-func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
+func (b *Backend) Write(ctx context.Context, w door.Write) (door.Result, error) {
 	x := &writing{b: b, w: w, retry: w.Retry}
-	out, err := again(ctx, b, x.repeat, func(l *live) (door.Written, error) { return x.try(ctx, l) })
+	out, err := again(ctx, b, x.repeat, func(l *live) (door.Result, error) { return x.try(ctx, l) })
 	return out, door.Retried(w.Retry, err)
 }
 
@@ -41,7 +41,7 @@ func (b *Backend) WriteMany(calls []door.WriteCall) {
 			w, opened = x.open(l)
 		}
 		if opened != nil {
-			call.Done(door.Written{}, door.Retried(x.w.Retry, failure(opened)))
+			call.Done(door.Result{}, door.Retried(x.w.Retry, failure(opened)))
 			continue
 		}
 		all = append(all, coord.WriteCall{Context: call.Context, Write: w, Done: func(r coord.Result, err error) { x.ended(l, call, r, err) }})
@@ -63,7 +63,7 @@ func (x *writing) ended(l *live, call *door.WriteCall, r coord.Result, err error
 }
 
 func (x *writing) goOn(l *live, call *door.WriteCall, r coord.Result, err error) {
-	var out door.Written
+	var out door.Result
 	if err == nil {
 		out, err = x.written(r)
 	}
@@ -72,7 +72,7 @@ func (x *writing) goOn(l *live, call *door.WriteCall, r coord.Result, err error)
 		return
 	}
 	x.b.m.run.Go(func() {
-		out, err := tried(call.Context, x.b, l, out, err, x.repeat, func(l *live) (door.Written, error) { return x.try(call.Context, l) })
+		out, err := tried(call.Context, x.b, l, out, err, x.repeat, func(l *live) (door.Result, error) { return x.try(call.Context, l) })
 		call.Done(out, door.Retried(x.w.Retry, err))
 	})
 }
@@ -85,14 +85,14 @@ func (x *writing) repeat(err error) bool {
 }
 
 // try does the write by some routes.
-func (x *writing) try(ctx context.Context, l *live) (door.Written, error) {
+func (x *writing) try(ctx context.Context, l *live) (door.Result, error) {
 	w, err := x.open(l)
 	if err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	r, err := x.b.m.co.Write(ctx, w)
 	if err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	return x.written(r)
 }
@@ -111,8 +111,8 @@ func (x *writing) open(l *live) (w coord.Write, err error) {
 }
 
 // written returns the result for the client.
-func (x *writing) written(r coord.Result) (door.Written, error) {
-	out := door.Written{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
+func (x *writing) written(r coord.Result) (door.Result, error) {
+	out := door.Result{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
 	if x.w.Changes {
 		out.Changed = door.ChangesOf(&r.Result)
 	}
@@ -126,7 +126,7 @@ func (x *writing) written(r coord.Result) (door.Written, error) {
 		}
 		var err error
 		if out.Contexts[i], err = x.tokens.Narrow(x.ops[i].Element, []clock.Dot{d}); err != nil {
-			return door.Written{}, &door.UnknownError{Acked: r.Acked, Durable: r.Durable, Err: err}
+			return door.Result{}, &door.UnknownError{Acked: r.Acked, Durable: r.Durable, Err: err}
 		}
 	}
 	return out, nil

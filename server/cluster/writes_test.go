@@ -23,11 +23,11 @@ func TestWriteMany(t *testing.T) {
 	b, epoch := m.Backend(), m.live.Load().epoch
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	got := map[string]door.Written{}
+	got := map[string]door.Result{}
 	errs := map[string]error{}
 	call := func(what string, w door.Write) door.WriteCall {
 		all.Add(1)
-		return door.WriteCall{Context: context.Background(), Write: w, Done: func(out door.Written, err error) {
+		return door.WriteCall{Context: context.Background(), Write: w, Done: func(out door.Result, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			got[what], errs[what] = out, err

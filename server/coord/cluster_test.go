@@ -260,7 +260,7 @@ func (l *link) has(element string) bool {
 	if err != nil {
 		l.c.t.Fatal(err)
 	}
-	return found.Present()
+	return found.Present
 }
 
 // holds counts the replicas that have all events of a delta.

@@ -50,7 +50,7 @@ func (c *cluster) present(a, b *link) bool {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		for _, d := range found.Dots {
+		for _, d := range found.Context.Dots {
 			if !other.state().Dead.Contains(d) {
 				return true
 			}
@@ -136,7 +136,7 @@ func TestExchangeGoesOn(t *testing.T) {
 			}
 		})
 		for _, name := range names {
-			if found, err := c.links[1].store.Look(ctx, []byte(name), []byte("x")); err != nil || found.Present() != (name != bad) {
+			if found, err := c.links[1].store.Look(ctx, []byte(name), []byte("x")); err != nil || found.Present != (name != bad) {
 				t.Errorf("%q fails: x in %q: %v, %v", bad, name, found, err)
 			}
 		}
@@ -233,7 +233,7 @@ func TestExchangeOfUnknownSets(t *testing.T) {
 		})
 		for i := range sets {
 			found, err := c.links[1-has].store.Look(ctx, []byte{'s', byte(i)}, []byte("x"))
-			if err != nil || !found.Present() {
+			if err != nil || !found.Present {
 				t.Errorf("set %d: %v, %v", i, found, err)
 			}
 		}

@@ -144,7 +144,7 @@ func dumpSlices(t rapid.TB, r peer.SliceReplica) string {
 		if err != nil || !s.Done {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%+v %+v\n", s.Layers, bloomslice.Sums(s.Layers))
+		fmt.Fprintf(&b, "%+v %+v\n", s.Layers, bloomslice.FiguresOf(s.Layers))
 		for i := range s.Sums {
 			p, _, err := r.Pages(ctx, d.SliceSpec, []bigset.PagePlace{s.Sums[i].PagePlace})
 			if err != nil || len(p.Pages) != 1 {
@@ -332,7 +332,7 @@ func (w *sliceWorld) check(name string, m *filterModel, d bigset.SliceDigest) {
 			}
 		}
 		s, _, err := l.PageSums(ctx, d.SliceSpec, nil, 0)
-		if size := bloomslice.Sums(s.Layers).Size; err != nil || size != m.added[last] {
+		if size := bloomslice.FiguresOf(s.Layers).Size; err != nil || size != m.added[last] {
 			w.t.Fatalf("%s counts %d keys of %s, %d were added: %v", l.Member().Node, size, name, m.added[last], err)
 		}
 	}

@@ -375,7 +375,7 @@ func TestExchange(t *testing.T) {
 			if !want.Seen.Equal(st.Seen) || !want.Dead.Equal(st.Dead) || testkit.SameElements(l.elements(), want.Elements()) != nil {
 				t.Errorf("%v: Seen %v Dead %v", l.Member(), st.Seen, st.Dead)
 			}
-			if found, err := l.store.Look(ctx, only, []byte("x")); err != nil || !found.Present() {
+			if found, err := l.store.Look(ctx, only, []byte("x")); err != nil || !found.Present {
 				t.Errorf("%v lacks a set: %v", l.Member(), err)
 			}
 		}

@@ -84,7 +84,7 @@ func TestSendNow(t *testing.T) {
 	}
 	for i, s := range all {
 		found, err := stores[i].Subset(ctx, set, [][]byte{[]byte("x")})
-		if has := err == nil && len(found[0].Dots) == 1; has == (s.how == "fails") {
+		if has := err == nil && len(found[0].Context.Dots) == 1; has == (s.how == "fails") {
 			t.Errorf("node%d, which %s: it has %v, %v", i, s.how, found, err)
 		}
 		if want := map[string]int{"sends": 1, "fails": 1}[s.how]; i > 0 && s.sent != want {

@@ -20,7 +20,7 @@ import (
 // not help.
 type Backend interface {
 	// Write does operations on a set, in order and as one atomic batch.
-	Write(ctx context.Context, w Write) (Written, error)
+	Write(ctx context.Context, w Write) (Result, error)
 	// Subset reports for each element whether the set contains it, with the context to act on it.
 	Subset(ctx context.Context, s Subset) ([]Presence, error)
 	// Read streams elements in order. Only the last part is Done. The bytes of a part are valid until the next part.
@@ -37,7 +37,7 @@ type Backend interface {
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
 	// Names lists the sets that contain elements; with all, also the empty ones. Their order is fixed, but is not the order of the names.
 	// With after, the list begins with the set that follows that name in this order; after need not be a set any more. No set occurs twice.
-	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
+	Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error]
 	// CountSets counts the sets that Names lists without all, without listing them. Apart are those whose name is not one of a key: see
 	// setname.Key.
 	CountSets(ctx context.Context) (bigset.SetCount, error)
@@ -59,10 +59,10 @@ type WriteCall struct {
 	Context context.Context
 	Write   Write // the caller must not change its memory afterwards
 	// Done is called once with the results of Backend.Write, possibly before WriteMany returns. It must not wait.
-	Done func(Written, error)
+	Done func(Result, error)
 }
 
-// ChangesOf returns Written.Changed for a write.
+// ChangesOf returns Result.Changed for a write.
 func ChangesOf(r *bigset.Result) []bool {
 	changed := make([]bool, len(r.Dots))
 	for i := range changed {
@@ -101,12 +101,12 @@ type Write struct {
 	Request []byte
 	// Retry says that the request may have been done before. It needs a Request.
 	Retry bool
-	// Contexts asks for the contexts of added elements, and Changes for Written.Changed.
+	// Contexts asks for the contexts of added elements, and Changes for Result.Changed.
 	Contexts, Changes bool
 }
 
-// Written is the result of a write.
-type Written struct {
+// Result is the result of a write.
+type Result struct {
 	Contexts       []Token // of each operation, if requested; empty for an operation that was not an event
 	Removed        int     // removes that found something
 	Changed        []bool  // for each operation, if requested: bigset.Result.Changed
@@ -205,12 +205,6 @@ func (d *Drop) Leaves(s *bigset.State, seen *clock.Clock) uint64 {
 	live.Subtract(s.Dead)
 	live.Subtract(seen)
 	return live.Len()
-}
-
-// Name is a set in a list.
-type Name struct {
-	Set        []byte
-	Live, Seen uint64 // dots by which elements are present, and all events
 }
 
 // Errors of backends. See Backend.

@@ -279,7 +279,7 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 }
 
 // act writes the changes of BS.ADD or BS.REM.
-func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Written, ok bool) {
+func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Result, ok bool) {
 	c.MayWait()
 	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
 	err := writeArgs(&r, kind, args[2:])

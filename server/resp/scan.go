@@ -236,7 +236,7 @@ func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind 
 			if err != nil {
 				return nil, err
 			}
-			if key, ok := keyOf(name.Set); ok {
+			if key, ok := keyOf(name.Name); ok {
 				more, err := c.setKey(ctx, key, f)
 				if err != nil {
 					return nil, err
@@ -245,7 +245,7 @@ func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind 
 					return &position{stage: stageSets, after: after}, nil
 				}
 			}
-			after = append([]byte{}, name.Set...)
+			after = append([]byte{}, name.Name...)
 		}
 		p = position{stage: stageFilters}
 	}

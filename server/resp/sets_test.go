@@ -413,13 +413,13 @@ type watched struct {
 	door.Backend
 	writes, lookUps []int // operations of each
 	err             error
-	written         door.Written
+	written         door.Result
 }
 
-func (w *watched) Write(ctx context.Context, r door.Write) (door.Written, error) {
+func (w *watched) Write(ctx context.Context, r door.Write) (door.Result, error) {
 	w.writes = append(w.writes, len(r.Ops))
 	if w.err != nil {
-		return door.Written{}, w.err
+		return door.Result{}, w.err
 	}
 	out, err := w.Backend.Write(ctx, r)
 	if w.written.Acked > 0 {

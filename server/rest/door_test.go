@@ -317,10 +317,10 @@ type slow struct {
 	begun, goOn chan struct{}
 }
 
-func (s *slow) Write(context.Context, door.Write) (door.Written, error) {
+func (s *slow) Write(context.Context, door.Write) (door.Result, error) {
 	close(s.begun)
 	<-s.goOn
-	return door.Written{Acked: 1}, nil
+	return door.Result{Acked: 1}, nil
 }
 
 // TestDrains: what was asked is answered, a connection that has said nothing is closed soon, and no new one is served.

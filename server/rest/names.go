@@ -50,20 +50,20 @@ func (q *request) listSets() error {
 			break
 		}
 		looked++
-		last = append(last[:0], name.Set...)
-		if shown = q.grant.May(tokens.Read, name.Set); !shown {
+		last = append(last[:0], name.Name...)
+		if shown = q.grant.May(tokens.Read, name.Name); !shown {
 			continue
 		}
 		b := []byte("{")
 		if n > 0 {
 			b = []byte(",{")
 		}
-		if at, ok := setname.Split(name.Set); ok {
+		if at, ok := setname.Split(name.Name); ok {
 			b = append(appendField(b, "type", at.Type), ',')
 			b = append(appendField(b, "bucket", at.Bucket), ',')
 			b = appendField(b, "key", at.Key)
 		} else {
-			b = appendField(b, "name", name.Set)
+			b = appendField(b, "name", name.Name)
 		}
 		n++
 		if err = a.raw(string(fmt.Appendf(b, `,"live":%d,"seen":%d}`, name.Live, name.Seen))); err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/server/bloomd/bloomdtest"
-	"bigset/server/door"
 	"bigset/server/tokens"
 )
 
@@ -56,12 +56,12 @@ type many struct {
 	cost time.Duration
 }
 
-func (m *many) Names(ctx context.Context, _ bool, after []byte) iter.Seq2[door.Name, error] {
-	return func(yield func(door.Name, error) bool) {
+func (m *many) Names(ctx context.Context, _ bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
 		i := 0
 		if after != nil {
 			if _, err := fmt.Sscanf(string(after), "secret%d", &i); err != nil {
-				yield(door.Name{}, err)
+				yield(bigset.SetInfo{}, err)
 				return
 			}
 			i++
@@ -71,10 +71,10 @@ func (m *many) Names(ctx context.Context, _ bool, after []byte) iter.Seq2[door.N
 				time.Sleep(m.cost)
 			}
 			if err := ctx.Err(); err != nil {
-				yield(door.Name{}, err)
+				yield(bigset.SetInfo{}, err)
 				return
 			}
-			if !yield(door.Name{Set: fmt.Appendf(nil, "secret%d", i), Live: 1, Seen: 1}, nil) {
+			if !yield(bigset.SetInfo{Name: fmt.Appendf(nil, "secret%d", i), Live: 1, Seen: 1}, nil) {
 				return
 			}
 		}

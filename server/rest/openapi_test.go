@@ -189,8 +189,8 @@ type broken struct{ err error }
 
 func (b *broken) Remote() bool { return false }
 
-func (b *broken) Write(context.Context, door.Write) (door.Written, error) {
-	return door.Written{}, b.err
+func (b *broken) Write(context.Context, door.Write) (door.Result, error) {
+	return door.Result{}, b.err
 }
 func (b *broken) Subset(context.Context, door.Subset) ([]door.Presence, error) { return nil, b.err }
 func (b *broken) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
@@ -206,8 +206,8 @@ func (b *broken) CountSets(context.Context) (bigset.SetCount, error)     { retur
 func (b *broken) Changes(context.Context, door.Changes) iter.Seq2[door.Changed, error] {
 	return func(yield func(door.Changed, error) bool) { yield(door.Changed{}, b.err) }
 }
-func (b *broken) Names(context.Context, bool, []byte) iter.Seq2[door.Name, error] {
-	return func(yield func(door.Name, error) bool) { yield(door.Name{}, b.err) }
+func (b *broken) Names(context.Context, bool, []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) { yield(bigset.SetInfo{}, b.err) }
 }
 
 // brokenFilters fail too.

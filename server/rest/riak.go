@@ -197,29 +197,29 @@ func (q *request) wanted() (want wanted, err error) {
 }
 
 // change writes the changes of the body and answers. done is called when they have happened, and returns the status.
-func (q *request) change(done func() int) (door.Written, error) {
+func (q *request) change(done func() int) (door.Result, error) {
 	want, err := q.wanted()
 	if err == nil {
 		err = q.accept()
 	}
 	if err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	w := door.Write{Set: q.set, Request: q.bytes("request_id"), Contexts: want.changes, Changes: want.changes}
 	if w.Quorum, err = q.writes(); err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	if w.Retry, err = q.flag("retry", false); err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	if len(w.Request) > keyscheme.RequestIDBytesMax {
-		return door.Written{}, badRequest("request_id has %d bytes, at most %d", len(w.Request), keyscheme.RequestIDBytesMax)
+		return door.Result{}, badRequest("request_id has %d bytes, at most %d", len(w.Request), keyscheme.RequestIDBytesMax)
 	}
 	if w.Ops, w.Context, err = q.changes(); err != nil {
-		return door.Written{}, err
+		return door.Result{}, err
 	}
 	if err := q.mayBeSet(); err != nil {
-		return door.Written{}, door.Retried(w.Retry, err)
+		return door.Result{}, door.Retried(w.Retry, err)
 	}
 	out, err := q.s.sets.Write(q.ctx, w)
 	if err != nil {
@@ -243,7 +243,7 @@ func (q *request) change(done func() int) (door.Written, error) {
 }
 
 // sendChanges answers with the result of a change.
-func (q *request) sendChanges(status int, w *door.Written) error {
+func (q *request) sendChanges(status int, w *door.Result) error {
 	a := &whole{q: q}
 	err := a.raw(`{"type":"set","removed":` + strconv.Itoa(w.Removed) + `,"acked":` + strconv.Itoa(w.Acked) + `,"durable":` + strconv.Itoa(w.Durable) + `,"changed":[`)
 	for i, c := range w.Changed {

@@ -206,7 +206,7 @@ func dump(t testing.TB, r peer.SliceReplica) string {
 			continue
 		}
 		layers, pages := contents(t, r, d.SliceSpec)
-		fmt.Fprintf(&b, "%+v %+v\n", layers, bloomslice.Sums(layers))
+		fmt.Fprintf(&b, "%+v %+v\n", layers, bloomslice.FiguresOf(layers))
 		for _, p := range pages {
 			bits, err := bloomslice.DecodePage(nil, p.Value)
 			must(t, err, "page")

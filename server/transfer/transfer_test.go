@@ -52,7 +52,7 @@ func (n *node) has(t testing.TB, element string) bool {
 		return false
 	}
 	must(t, err, "contains")
-	return c.Present()
+	return c.Present
 }
 
 func start(t testing.TB, from peer.Replica, to *node, o transfer.Options) *transfer.Copy {

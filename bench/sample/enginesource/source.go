@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bench/sample"
 	"bigset/engine"
 )
@@ -235,7 +236,7 @@ func newLive(ctx context.Context, store *engine.Store) (*live, error) {
 		return l, nil
 	}
 	sets := uint64(0)
-	for _, err := range store.Sets(ctx, engine.SetsOptions{}) {
+	for _, err := range store.Sets(ctx, bigset.SetsOptions{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +255,7 @@ func (l *live) count(st *engine.Stats) float64 {
 		return l.dots
 	}
 	dots := uint64(0)
-	for info, err := range l.store.Sets(l.ctx, engine.SetsOptions{}) {
+	for info, err := range l.store.Sets(l.ctx, bigset.SetsOptions{}) {
 		if err != nil {
 			return math.NaN()
 		}

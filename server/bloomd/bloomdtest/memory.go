@@ -176,7 +176,7 @@ func (m *Memory) List(_ context.Context, l door.FilterListing) ([]door.FilterInf
 
 func (f *memoryFilter) now() door.FilterInfo {
 	info := f.info
-	info.Figures = bloomslice.Sums(f.slice.Layers())
+	info.Figures = bloomslice.FiguresOf(f.slice.Layers())
 	return info
 }
 

@@ -239,7 +239,7 @@ func (l *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]
 	if err := l.whole(); err != nil {
 		return nil, l.Member(), err
 	}
-	found, err := l.store.Subset(ctx, set, elements)
+	found, err := l.store.Replica().LookUp(ctx, set, elements)
 	return found, l.Member(), err
 }
 
