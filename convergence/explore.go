@@ -108,6 +108,7 @@ type Failure struct {
 	// Others are declarations, each with one thing changed, under which the script and some more schedules violate nothing. If the
 	// system promises no more than one of them does, it should declare that one; otherwise it is broken.
 	Others []string
+	tried  bool // other declarations
 }
 
 // String prints the failure for people.
@@ -145,6 +146,8 @@ func (f *Failure) rests() (s string) {
 	}
 	if len(f.Others) > 0 {
 		s += fmt.Sprintf("if the system promises less, declare that; accepted: %s\n", strings.Join(f.Others, ", or "))
+	} else if f.tried && f.Violation.bySpec() {
+		s += "no other declaration accepts it\n"
 	}
 	return s
 }
@@ -315,7 +318,7 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 	}
 	f.Rests = sys.restsOn(f.Violation)
 	if again == 1 && ctx.Err() == nil {
-		f.Others = sys.accepting(can, f.Script, f.Violation, o)
+		f.Others, f.tried = sys.accepting(can, f.Script, f.Violation, o), true
 	}
 	return f
 }
