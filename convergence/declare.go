@@ -99,12 +99,18 @@ type declaration struct {
 	sys  System
 }
 
+// longPass is a time in which the goroutines and timers of most replicas have done what they were given.
+const longPass = 10 * time.Second
+
 // others returns the declarations that differ in one thing.
 func (s System) others(can abilities, v *Violation) (list []declaration) {
 	add := func(name string, change func(s *System)) {
 		other := s
 		change(&other)
 		list = append(list, declaration{name, other})
+	}
+	if s.WithinPass != nil {
+		add(fmt.Sprintf("bubble.In with a pass of %v", longPass), func(s *System) { s.Within = s.WithinPass(longPass) })
 	}
 	plain := !s.BestEffort && !s.Buffers && !s.CausalNet
 	if v.Kind == Repeated {
