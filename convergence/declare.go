@@ -53,7 +53,7 @@ func (s *System) restsOn(v *Violation) (rests string) {
 	if !v.bySpec() {
 		return ownRules[v.Kind]
 	}
-	rests = fmt.Sprintf("Spec %s", specName(s.spec()))
+	rests = "Spec " + specName(s.spec()) + zeroTime(s.spec())
 	switch {
 	case s.BestEffort:
 		rests += "; BestEffort: anti-entropy brings everything, messages need not"
@@ -99,12 +99,18 @@ type declaration struct {
 	sys  System
 }
 
+// longPass is a time in which the goroutines and timers of most replicas have done what they were given.
+const longPass = 10 * time.Second
+
 // others returns the declarations that differ in one thing.
 func (s System) others(can abilities, v *Violation) (list []declaration) {
 	add := func(name string, change func(s *System)) {
 		other := s
 		change(&other)
 		list = append(list, declaration{name, other})
+	}
+	if s.WithinPass != nil {
+		add(fmt.Sprintf("bubble.In with a pass of %v", longPass), func(s *System) { s.Within = s.WithinPass(longPass) })
 	}
 	plain := !s.BestEffort && !s.Buffers && !s.CausalNet
 	if v.Kind == Repeated {
@@ -127,12 +133,13 @@ func (s System) others(can abilities, v *Violation) (list []declaration) {
 	return list
 }
 
-// otherSpecs returns the specifications of sets other than the given one.
+// otherSpecs returns the specifications of the same kind of value, sets or maps by time, other than the given one.
 func otherSpecs(spec Spec) (list []Spec) {
 	all := []Spec{AddWins{}, GrowOnly{}, TwoPhase{}, RemoveWins{}}
+	var maps []Spec
 	for _, time := range []Time{TimeWall, TimeLamport, TimeMonotonic, TimeHybrid} {
 		for _, tie := range []Tie{TieReplica, TieAdd, TieRemove, TieAny} {
-			all = append(all, LastWriterWins{tie, time})
+			all, maps = append(all, LastWriterWins{tie, time}), append(maps, LWWMap{tie, time})
 		}
 	}
 	switch s := spec.(type) {
@@ -143,6 +150,8 @@ func otherSpecs(spec Spec) (list []Spec) {
 		}
 	case LastWriterWins: // these first
 		all = append(append([]Spec(nil), all[4:]...), all[:4]...)
+	case LWWMap:
+		all = maps
 	case GrowOnly, TwoPhase, RemoveWins:
 	default:
 		return nil
@@ -171,6 +180,24 @@ func accepts(sys System, can abilities, s *Script, o *Options) bool {
 func failsAgain(sys System, s *Script, o *Options) bool {
 	v, _ := watched(sys, s, false, o.StepLimit)
 	return v != nil
+}
+
+// zeroTime says what the zero fields of a specification by time stand for.
+func zeroTime(spec Spec) string {
+	var tie Tie
+	var time Time
+	switch s := spec.(type) {
+	case LastWriterWins:
+		tie, time = s.Tie, s.Time
+	case LWWMap:
+		tie, time = s.Tie, s.Time
+	default:
+		return ""
+	}
+	if tie != 0 && time != 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%v, %v)", tie, time)
 }
 
 // specName writes a specification as it is declared, without its zero fields.

@@ -61,8 +61,8 @@
 // any R with R+W > N.
 //
 // The declarations on which a verdict rests are in System: which set it is (Spec), and how its replicas learn of each other's
-// operations (BestEffort, Buffers, CausalNet). docs/convergence.md has a line for each kind of violation. A failure says which
-// declaration it rests on, and which other declarations would accept it.
+// operations (BestEffort, Buffers, CausalNet). docs/convergence.md has a line for each kind of replication, each kind of set and
+// each kind of violation. A failure says which declaration it rests on, and which other declarations would accept it.
 //
 // # Failures
 //
@@ -100,8 +100,8 @@
 //
 // # The proof that it sees
 //
-// TestBroken breaks a reference replica in 61 ways in which real systems have been broken, from a removal that is forgotten because
-// its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000 schedules, from
-// outside. TestFindsAll does so with 46 sets, counters, registers and maps that are broken as those of public libraries were,
-// within 1,000. TestAccusesNone runs 40 correct ones, each with what it declares.
+// TestBroken breaks a reference replica in 61 ways in which real systems have been broken, from a removal that is forgotten
+// because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 1,000
+// schedules, from outside. TestFindsAll does so with 46 sets, counters, registers and maps that are broken as those of public
+// libraries were. TestAccusesNone runs 40 correct ones, each with what it declares.
 package convergence

@@ -108,6 +108,8 @@ type Failure struct {
 	// Others are declarations, each with one thing changed, under which the script and some more schedules violate nothing. If the
 	// system promises no more than one of them does, it should declare that one; otherwise it is broken.
 	Others []string
+	alone  bool // no other declaration accepts it
+	quiet  bool // goroutines of the replicas are waited for
 }
 
 // String prints the failure for people.
@@ -145,6 +147,12 @@ func (f *Failure) rests() (s string) {
 	}
 	if len(f.Others) > 0 {
 		s += fmt.Sprintf("if the system promises less, declare that; accepted: %s\n", strings.Join(f.Others, ", or "))
+	}
+	if f.alone {
+		s += "no other declaration accepts it\n"
+	}
+	if f.alone && !f.quiet {
+		s += "if replicas work in goroutines of their own, let the kit wait for them: Quieter, or package bubble\n"
 	}
 	return s
 }
@@ -316,6 +324,8 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 	f.Rests = sys.restsOn(f.Violation)
 	if again == 1 && ctx.Err() == nil {
 		f.Others = sys.accepting(can, f.Script, f.Violation, o)
+		f.alone = f.Violation.bySpec() && len(f.Others) == 0
+		f.quiet = can.quiet || sys.Within != nil
 	}
 	return f
 }

@@ -13,6 +13,7 @@ import (
 type abilities struct {
 	batch, durable, backup, fault, repair, resend, send, copying, leave, maintain, damage, merge, retries, parallel bool
 
+	quiet   bool // Quieter
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
 
@@ -75,6 +76,7 @@ func openInside(sys System) (a abilities, err error) {
 	_, a.copying = r.(Copier)
 	_, a.leave = r.(Leaver)
 	_, a.maintain = r.(Maintainer)
+	_, a.quiet = r.(Quieter)
 	_, a.damage = r.(Damager)
 	a.merge = sys.Merge != nil
 	_, a.resend = r.(Resender)

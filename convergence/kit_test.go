@@ -34,7 +34,7 @@ func TestCorrect(t *testing.T) {
 }
 
 const (
-	brokenSchedules = 2000
+	brokenSchedules = 1000
 	brokenTime      = 10 * time.Second
 )
 

@@ -119,6 +119,23 @@ func TestBuffersAreJudged(t *testing.T) {
 	}
 }
 
+// TestNothingAccepts: a failure says so if no other declaration accepts it, and names what a replica with goroutines needs.
+func TestNothingAccepts(t *testing.T) {
+	const goroutines = "Quieter, or package bubble"
+	sys := convergence.System{Name: "deaf", Open: func(env convergence.Env) (convergence.Replica, error) {
+		s, err := OpenORSet(env)
+		return &deaf{ORSet: s.(*ORSet)}, err
+	}}
+	f := explore(t, sys, convergence.Options{}).Failure
+	if f == nil || !strings.Contains(f.String(), "no other declaration accepts it\n") || !strings.Contains(f.String(), goroutines) {
+		t.Errorf("got %v", f)
+	}
+	sys.Within = func(schedule func(wait func())) { schedule(func() {}) }
+	if f := explore(t, sys, convergence.Options{}).Failure; f == nil || strings.Contains(f.String(), goroutines) {
+		t.Errorf("its goroutines are waited for: got %v", f)
+	}
+}
+
 // TestCausalNet: the net delivers each message once, and messages of different authors in another order than they were sent.
 func TestCausalNet(t *testing.T) {
 	all := textbook.Correct()

@@ -59,6 +59,9 @@ type System struct {
 	// Within runs each schedule in an environment of its own. It calls schedule once, with a function that waits until the
 	// goroutines of its replicas are blocked; the kit calls that function after each step. Package convergence/bubble sets it.
 	Within func(schedule func(wait func()))
+	// WithinPass returns another Within, in which the given time passes at each step, on the clock of Within. A failure then says whether
+	// the replicas only need that time. Package convergence/bubble sets it.
+	WithinPass func(pass time.Duration) (within func(schedule func(wait func())))
 
 	wait     func() // what Within passed for this schedule
 	refusing bool   // a remove of what is not shown is not issued

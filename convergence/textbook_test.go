@@ -57,6 +57,7 @@ func TestNamesDeclarations(t *testing.T) {
 		{"remove-wins-deltas", doNothing, "ErrRefused from a remove that finds nothing and so does nothing"},
 		{"lww-TimeWall-TieAdd", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Tie: TieAdd}"},
 		{"lww-TimeWall-TieReplica", func(s *convergence.System) { s.Spec = convergence.TwoPhase{} }, "Spec LastWriterWins{}"},
+		{"lww-map", func(s *convergence.System) { s.Spec = convergence.LWWMap{Time: convergence.TimeLamport} }, "Spec LWWMap{}"},
 		{"lww-TimeMonotonic-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeMonotonic}"},
 		{"lww-TimeLamport-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeLamport}"},
 	} {

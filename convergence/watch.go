@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,6 +90,9 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		}
 		begun := at.calls.Load()
 		if wait.ends(begun != calls) {
+			if i := slices.IndexFunc(s.Steps, func(st Step) bool { return int64(st.N) == at.step.Load() }); trace && i >= 0 {
+				s.Steps[i].pretty = "!! " + Hung
+			}
 			return &Violation{Kind: Hung, Step: int(at.step.Load()), Text: fmt.Sprintf("a call of the replica has not ended after %v", limit), Stack: at.stacks()}, newStats()
 		}
 		calls = begun

@@ -72,7 +72,7 @@ Parts:
 	f.StringSliceVar(&c.Parts, "part", nil, "what is measured: "+strings.Join(names, ", ")+" (default: all)")
 	f.IntVar(&c.Rounds, "rounds", 0, "how often loads are repeated, in turns (default 3; 5 with --full)")
 	f.DurationVar(&c.Span, "span", 0, "how long each load takes in a round (default 2s; 5s with --full)")
-	f.IntVar(&c.Elements, "elements", 0, "size of the set that is read (default 200,000; 1 million with --full)")
+	f.Var((*elements)(&c.Elements), "elements", "size of the set that is read (default 200,000; 1 million with --full)")
 	f.Int64Var(&c.FillBytes, "fill", 0, "`bytes` with which an empty disk is filled (default 256 MB; 1 GB with --full)")
 	f.IntVar(&c.Keys, "keys", 0, "capacity of the filters, and how many different keys a load has (default 1,050,000: 256 slices)")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,10 +28,20 @@ func benchList(out io.Writer) *cobra.Command {
 		Short: "List the workload files that come with this program",
 		Long: `List the workload files that come with this program: the name of each, the sizes of a default and of a full run in elements, and what it shows.
 "bench show NAME" prints one, to be read or copied; "bench run NAME" runs it.`,
-		Example: `  bigset bench list`,
-		Args:    takes(0, 0),
-		RunE: func(*cobra.Command, []string) error {
+		Example: `  bigset bench list
+  bigset bench list --json`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := &strings.Builder{}
+			if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
+				lines := json.NewEncoder(out)
+				for _, w := range workloads.Ready() {
+					if err := lines.Encode(listedWorkload{w.Name, w.Small, w.Full, w.About}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
 			for _, w := range workloads.Ready() {
 				fmt.Fprintf(b, "%-18s %12s %14s  %s\n", w.Name, benchSizes(w.Small), benchSizes(w.Full), w.About)
 			}
@@ -38,6 +49,14 @@ func benchList(out io.Writer) *cobra.Command {
 			return err
 		},
 	}
+}
+
+// listedWorkload is a line of bench list in JSON. Sizes are in elements.
+type listedWorkload struct {
+	Name  string `json:"name"`
+	Small []int  `json:"sizes"`
+	Full  []int  `json:"full_sizes"`
+	About string `json:"about"`
 }
 
 // benchSizes formats the sizes of a workload.
@@ -94,27 +113,66 @@ func benchCheck(in io.Reader, out, errs io.Writer) *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Check workload files without running them",
 		Long: `Check workload files without running them. Every problem is a line: FILE:LINE:COLUMN, what is wrong, what is allowed. A file without one
-is described in a line. - is standard input. Exit status 1 says that a file has a problem.`,
+is described in a line. - is standard input. Exit status 1 says that a file has a problem. With --json each file is an object on a line
+of standard output, with its problems in it.`,
 		Example: `  bigset bench check mine.yaml`,
 		Args:    takes(1, maxFiles),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var failed error
+			asJSON, _ := cmd.Flags().GetBool("json")
 			for _, name := range args {
 				w, err := readWorkload(name, in)
 				var file *parser.FileError
 				switch {
 				case errors.As(err, &file):
-					fmt.Fprintln(errs, file) // one line per problem, in the format that editors read
 					failed = cmp.Or(failed, errAbsent)
-					continue
 				case err != nil:
 					return err
+				}
+				switch {
+				case asJSON:
+					if err := json.NewEncoder(out).Encode(checkedOf(name, w, file)); err != nil {
+						return err
+					}
+					continue
+				case file != nil:
+					fmt.Fprintln(errs, file) // one line per problem, in the format that editors read
+					continue
 				}
 				fmt.Fprintf(out, "%s: %s: %s, %s, %s\n", name, w.Name, counted(len(w.Phases), "phase"), counted(len(w.Rows()), "row"), counted(len(w.Assertions), "assertion"))
 			}
 			return failed
 		},
 	}
+}
+
+// checkedFile is the result of bench check for a file, in JSON.
+type checkedFile struct {
+	File       string           `json:"file"`
+	Name       string           `json:"name,omitempty"`
+	Phases     int              `json:"phases"`
+	Rows       int              `json:"rows"`
+	Assertions int              `json:"assertions"`
+	Problems   []checkedProblem `json:"problems"`
+}
+
+type checkedProblem struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	What   string `json:"what"`
+}
+
+// checkedOf returns the result for a file: its workload, or its problems.
+func checkedOf(name string, w *spec.Workload, wrong *parser.FileError) checkedFile {
+	c := checkedFile{File: name, Problems: []checkedProblem{}}
+	if wrong == nil {
+		c.Name, c.Phases, c.Rows, c.Assertions = w.Name, len(w.Phases), len(w.Rows()), len(w.Assertions)
+		return c
+	}
+	for _, p := range wrong.Problems {
+		c.Problems = append(c.Problems, checkedProblem(p))
+	}
+	return c
 }
 
 // maxFiles is the maximum number of workload files for one command.

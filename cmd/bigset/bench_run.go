@@ -24,7 +24,7 @@ import (
 // benchRunFlags are the flags of bench run.
 type benchRunFlags struct {
 	lab.Options
-	elements          []int
+	elements          elementsEach
 	systems           []string
 	page, svg, csv    string
 	asJSON, quiet     bool
@@ -59,7 +59,7 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 	f.DurationVar(&o.Run.Duration, "duration", 0, "how long phases take that end by time (default: as the file says)")
 	f.StringSliceVar(&o.strategies, "strategy", nil, "`strategies` of the system bigset, separated by commas: "+strategyNames()+" (default: those of the file)")
 	f.StringSliceVar(&o.systems, "system", nil, "`systems`, separated by commas: bigset, pebble, blob (default: those of the file)")
-	f.IntSliceVar(&o.elements, "elements", nil, "`sizes` of the sets in elements, separated by commas (default: those of the file)")
+	f.Var(&o.elements, "elements", "`sizes` of the sets in elements, such as 1000, 120k or 10M, separated by commas (default: those of the file)")
 	f.IntVar(&o.Run.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
 	f.Uint64Var(&o.Run.Seed, "seed", 0, "runs with equal seeds do the same operations (default: the file's, or 1)")
 	f.BoolVar(&o.Run.Full, "full", false, "the full sizes of the files, as long as they take")

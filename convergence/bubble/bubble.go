@@ -28,12 +28,15 @@ import (
 // Its Close, Crash and Stop must end its goroutines: a goroutine that is left is a violation. It must make its channels and mutexes
 // in Open, in System.Share, or later: a goroutine that waits for one made outside the bubble does not count as blocked.
 func In(t *testing.T, sys convergence.System, pass time.Duration) convergence.System {
-	wait := func() {
-		time.Sleep(pass)
-		synctest.Wait()
+	sys.WithinPass = func(pass time.Duration) func(schedule func(wait func())) {
+		wait := func() {
+			time.Sleep(pass)
+			synctest.Wait()
+		}
+		return func(schedule func(wait func())) {
+			synctest.Test(t, func(*testing.T) { schedule(wait) })
+		}
 	}
-	sys.Within = func(schedule func(wait func())) {
-		synctest.Test(t, func(*testing.T) { schedule(wait) })
-	}
+	sys.Within = sys.WithinPass(pass)
 	return sys
 }

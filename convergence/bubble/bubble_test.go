@@ -2,6 +2,7 @@ package bubble_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,14 @@ func TestTimePasses(t *testing.T) {
 		if time.Since(start) > time.Minute {
 			t.Errorf("it took %v", time.Since(start))
 		}
+	}
+}
+
+// TestNamesPass: the failure of a replica that only needs more time says so.
+func TestNamesPass(t *testing.T) {
+	f := explore(t, changed{}, 0, convergence.Options{}).Failure
+	if f == nil || !slices.Contains(f.Others, "bubble.In with a pass of 10s") {
+		t.Errorf("got %v", f)
 	}
 }
 

@@ -33,6 +33,22 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
+var verdict = regexp.MustCompile(`(?m)^\t[A-Z]\w+ += "([a-z-]+)" +//`)
+
+// TestVerdictsAreExplained checks that docs/convergence.md has a line for each kind of violation.
+func TestVerdictsAreExplained(t *testing.T) {
+	kinds := verdict.FindAllStringSubmatch(read(t, "convergence/spec.go"), -1)
+	if len(kinds) < 14 {
+		t.Errorf("%d kinds of violations in convergence/spec.go", len(kinds))
+	}
+	page := read(t, "docs/convergence.md")
+	for _, k := range kinds {
+		if !strings.Contains(page, "\n| `"+k[1]+"` |") {
+			t.Errorf("docs/convergence.md has no line for the violation %s", k[1])
+		}
+	}
+}
+
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)

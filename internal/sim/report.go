@@ -140,6 +140,9 @@ func (r *Report) add(k *convergence.Report) {
 	}
 }
 
+// fewSchedules of a kind say nothing about how often it reaches something: that may be concentrated in a few of them.
+const fewSchedules = 10
+
 // judge records what was never reached, and what was reached less often than it should be.
 func (r *Report) judge() {
 	r.Never, r.Below = []string{}, []Shortage{}
@@ -148,14 +151,17 @@ func (r *Report) judge() {
 	}
 	r.Seconds = math.Round(r.Seconds*1000) / 1000
 	for _, s := range sights {
-		n, rate := r.Count(s.name), 0.0
+		n, rate, sure := r.Count(s.name), 0.0, 0.0
 		for i, kind := range Kinds {
-			rate += s.rates[i] * float64(r.Of(kind)) / 1000
+			expected := s.rates[i] * float64(r.Of(kind)) / 1000
+			if rate += expected; r.Of(kind) >= fewSchedules {
+				sure += expected
+			}
 		}
 		if n == 0 && rate > 0 {
 			r.Never = append(r.Never, s.name)
 		}
-		if least := floor(rate); n < least {
+		if least := floor(sure); n < least {
 			r.Below = append(r.Below, Shortage{s.name, n, least})
 		}
 	}

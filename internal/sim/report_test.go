@@ -128,6 +128,11 @@ func TestFloors(t *testing.T) {
 	if fmt.Sprint(r.Never) != "[united]" || fmt.Sprint(r.Below) != fmt.Sprintf("[wipe 100 of %d united 0 of %d]", floor(2000), floor(290)) {
 		t.Errorf("never %v, below %v", r.Never, r.Below)
 	}
+	few := newReport()
+	few.ran(kindMembers, 1, 0)
+	if few.judge(); len(few.Below) > 0 || len(few.Never) < 10 {
+		t.Errorf("one schedule: below %v, never %v", few.Below, few.Never)
+	}
 	r.count("what has no name", 1)
 	if r.Mechanisms["what has no name"] != 1 {
 		t.Error("what has no name is not counted")

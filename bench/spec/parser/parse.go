@@ -31,6 +31,9 @@ type Strategy struct {
 	Records []string
 }
 
+// Whole returns the number that a text stands for, as files and flags write it: 1000, 120k, 10M or 1_000_000. It must be at least 1.
+func Whole(text string) (int, error) { return source.Whole(text) }
+
 // Parse reads a workload file. The name of the file is only for errors. An error is a *FileError.
 func Parse(file string, text []byte, known Known) (*spec.Workload, error) {
 	r := &reader{known: known}

@@ -42,9 +42,21 @@ func scaled(s string, by map[string]float64) (float64, bool) {
 	return v, ok && known
 }
 
+// wholeForm describes a whole number in errors.
+const wholeForm = "a whole number, such as 50, 120k or 10M"
+
+// Whole returns the number that a text stands for, such as 120k, 10M or 1_000_000. It must be at least 1.
+func Whole(s string) (int, error) {
+	v, ok := scaled(s, scales)
+	if !ok || v != math.Trunc(v) || v < 1 || v > math.MaxInt32 {
+		return 0, fmt.Errorf("%q: it must be %s, from 1 to %s", Short(s), wholeForm, Grouped(math.MaxInt32))
+	}
+	return int(v), nil
+}
+
 // Whole reads a number without a fraction, such as 120k, 10M or 1_000_000.
 func (r *Reader) Whole(n *yaml.Node, what string, least, most int) int {
-	return int(r.whole(n, what, "a whole number, such as 50, 120k or 10M", scales, int64(least), int64(most), func(v int64) string { return Grouped(int(v)) }))
+	return int(r.whole(n, what, wholeForm, scales, int64(least), int64(most), func(v int64) string { return Grouped(int(v)) }))
 }
 
 // Bytes reads a size in bytes.
