@@ -50,7 +50,7 @@ type WriteOptions struct {
 	// Write returns, and only if Write waits for a sync. If Write fails after that, it is unknown whether a crash takes the
 	// operation back here; its dots are never issued again. Applied must return soon, because other writers of the set wait, and
 	// must not call the store. It is not sent to a replica in another process, which is asked to answer twice instead. The group is
-	// that of the writers who share the sync; it is nil if no others are known.
+	// that of the writers that share the sync; it is nil if no others are known.
 	Applied func(Result, *Group)
 }
 
@@ -66,7 +66,7 @@ type WriteOutcome struct {
 	Err error
 }
 
-// Group is what writers who share a sync have in common. One goroutine calls Applied of each of them, one after the other, and then Done.
+// Group is what writers that share a sync have in common. One goroutine calls Applied of each of them, one after the other, and then Done.
 type Group struct {
 	// Value belongs to the functions that are called: the later ones find what the first one left here.
 	Value any

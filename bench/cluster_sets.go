@@ -176,7 +176,7 @@ func (l *lab) addingAt(ps *processes, s *sharing) (begin func(g int) (func() err
 		}
 }
 
-// adding measures adds of one client and of many callers, who have a client each or share them.
+// adding measures adds of one client and of many callers, which have a client each or share them.
 func (l *lab) adding() error {
 	for i := range sharings {
 		s := &sharings[i]

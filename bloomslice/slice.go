@@ -475,7 +475,7 @@ func (s *Slice) add(l *layer) (*layer, error) {
 	return l, nil
 }
 
-// Restore adds a layer that another replica or the log of marks has, or raises its count to what it is there. It is idempotent. It
+// Restore adds a layer that another replica or the log of marks has, or raises its count to the one given. It is idempotent. It
 // fails with ErrOptions if the slice has the layer in another shape, or if no layer can have the shape.
 func (s *Slice) Restore(l Layer) error { return s.restore(l, false) }
 

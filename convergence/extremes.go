@@ -81,7 +81,7 @@ func (w *world) dies(n *node, s *Step) (*Violation, error) {
 	return w.restart(n, &Step{N: s.N, Kind: "crash", A: s.A, Arg: s.Arg})
 }
 
-// resend sends the messages of which a restarted replica does not know whether they had left.
+// resend sends the messages that may not have left before a replica restarted.
 func (w *world) resend(n *node) *Violation {
 	r, ok := n.rep.(Resender)
 	if !ok || n.start == 1 {

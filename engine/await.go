@@ -54,7 +54,7 @@ func (st *set) nextChange(was *bigset.State) <-chan struct{} {
 	return st.awaited
 }
 
-// changed wakes those who await a change. The caller holds mu, and has changed Seen or Dead.
+// changed wakes the goroutines that await a change. The caller holds mu, and has changed Seen or Dead.
 func (st *set) changed() {
 	if st.awaited != nil {
 		close(st.awaited)

@@ -119,7 +119,7 @@ func (s *Store) submitAll(st *set, all []*request) {
 	}
 }
 
-// lead writes one group, of which the caller's request is the first.
+// lead writes one group. The caller's request is the first of it.
 func (s *Store) lead(st *set, group []*request) {
 	s.observeQueued(group)
 	s.gate.enter(st.prefix, true)

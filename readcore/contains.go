@@ -37,7 +37,7 @@ func has(dots []clock.Dot, dot clock.Dot) bool {
 
 // Decision is what R answers about an element mean together.
 type Decision struct {
-	// Ask lists dots of which not enough is known. If it is not empty, all replicas are asked about all of them, and the new
+	// Ask lists dots about which not enough is known. If it is not empty, all replicas are asked about all of them, and the new
 	// answers replace those before. While an element is written continuously this may go on, so the caller sets a limit.
 	Ask []clock.Dot
 	// Dots are those by which the element is present, ascending: its narrow context. If there are none, the element is absent. They

@@ -4,7 +4,7 @@
 //	     ├─ drill   internal/sim: three replicas over real engines, and faults
 //	     └─ Result  figures with their ratios, what the checks found, pass or fail
 //
-// While Run works, it calls a Config's Tell with States, which View draws in place on a terminal and Lines writes as plain lines.
+// While Run works, it calls Config.Show with States, which View draws in place on a terminal and Lines writes as plain lines.
 // Afterwards WriteText prints the verdict, and WritePage the report. The package itself measures and checks nothing: the figures are those
 // of package bench, the checks those of the simulation.
 //

@@ -25,7 +25,7 @@ func dial(addr string) (*client, error) {
 	return &client{nc: nc, in: bufio.NewReaderSize(nc, 64<<10)}, nil
 }
 
-// dialTLS is dial for a server with TLS, whoever that is.
+// dialTLS is dial for any server with TLS.
 func dialTLS(addr string) (*client, error) {
 	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {

@@ -8,7 +8,7 @@
 // For each run of a system, a runner makes a Latencies for each of its roles and a source for its store, and starts a Sampler. When a phase
 // begins, Begin returns a Recorder for each client. At each phase the runner calls Phase with a function that returns the progress. Stop
 // returns the Series. The Sampler asks and the runner answers: nothing here knows the runner, and a run without a sampler records in the
-// same way. To draw, pass the Tell of a view.Live or view.Lines as Options.Watch.
+// same way. To draw, pass the Show of a view.Live or view.Lines as Options.Watch.
 //
 //	clients, store := sample.NewLatencies(""), enginesource.New()
 //	s := sample.Start(sample.Options{

@@ -27,7 +27,7 @@ type Filter struct {
 	counts     atomic.Pointer[filterCounts] // nil until it is used
 }
 
-// idleSlice stands for a slice that the store has, but of which nothing is in memory: a store with very many slices can afford only
+// idleSlice stands for a slice that the store has on disk only: a store with very many slices can afford only
 // 8 bytes for each.
 var idleSlice filterSlice
 

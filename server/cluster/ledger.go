@@ -17,7 +17,7 @@ import (
 type ledger struct {
 	Committed *Record `json:"committed,omitempty"`
 	Prepared  *Record `json:"prepared,omitempty"`
-	// Restore says that this folder is to join the cluster's next generation: its contents count, whoever has written them, and what only
+	// Restore says that this folder is to join the cluster's next generation: its contents count, whichever member wrote them, and what only
 	// other folders contained is given up.
 	Restore bool `json:"restore,omitempty"`
 }

@@ -8,7 +8,7 @@ import (
 	"bigset/server/peer"
 )
 
-// bundles are the deltas of a group of writers who share a sync, by the replicas that they go to: each replica is sent one frame. One goroutine uses it.
+// bundles are the deltas of a group of writers that share a sync, by the replicas that they go to: each replica receives one frame. One goroutine uses it.
 type bundles struct {
 	c    *Coordinator
 	list []*bundle

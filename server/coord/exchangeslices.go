@@ -77,7 +77,7 @@ func (d *sliceDigests) newer() int {
 	return -1
 }
 
-// noted reports whether the only difference is the note of a drop, for a slice of which the other replica has nothing. The other replica
+// noted reports whether the only difference is the note of a drop, for a slice that the other replica does not have. The other replica
 // may need no note: if it has a later filter of the name, in other slices, it keeps none, and is sent the note again in each exchange.
 func (d *sliceDigests) noted() bool {
 	return d.damage == nil && (d.a.Dropped && d.b.Generation == 0 || d.b.Dropped && d.a.Generation == 0)

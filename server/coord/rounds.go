@@ -15,7 +15,7 @@ type rounds struct {
 	mu      sync.Mutex
 	next    int                     // the turn
 	running map[shareKey]struct{}   // in progress
-	away    map[[2]string]time.Time // pairs of nodes of which one did not answer, and until when they are left alone
+	away    map[[2]string]time.Time // pairs of nodes, one of which did not answer, and until when they are left alone
 	done    map[shareKey]time.Time  // when all of a share was last compared
 }
 

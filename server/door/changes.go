@@ -23,7 +23,7 @@ type Changes struct {
 // then, but for what happens while the answer is made.
 //
 // An answer without its last part is void: a crash may take back what it said, and no later answer would say so, because the token does not have it. A follower keeps the parts until all have
-// come, or asks without a token after an answer of which it has taken some. Followed is such a follower.
+// come, or asks without a token after an answer that it has taken in part. Followed is such a follower.
 type Changed struct {
 	// Reset, in the first part only, is why everything before is void and the answer has everything: ResetBegin, ResetLost or ResetExpired. Empty is none.
 	Reset string

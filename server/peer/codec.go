@@ -85,7 +85,7 @@ type decoder struct {
 	layersRoom     room[bloomslice.Layer]
 }
 
-// room is memory for the short lists of a frame, of which there may be hundreds.
+// room is memory for the short lists of a frame; there may be hundreds.
 type room[T any] struct{ free []T }
 
 // take returns a slice of n elements. If there is no room for it, take allocates room for most elements at once, or for n.

@@ -51,7 +51,7 @@ type ManyWrites interface {
 // Deltas are several deltas of one set in a frame: ManyDeltas.ApplyMany's arguments.
 type Deltas []bigset.Delta
 
-// Outcomes answers Deltas of which some were not applied: the error of each, nil for those that were.
+// Outcomes answers Deltas if some were not applied: the error of each, nil for those that were.
 type Outcomes []error
 
 func (Deltas) kind() byte   { return kindDeltas }

@@ -11,7 +11,7 @@ const commandBytesMax = 32
 // command is a row of the table. COMMAND's answer follows from it.
 type command struct {
 	name  string
-	arity int // arguments including the name; negative: at least so many
+	arity int // arguments including the name; negative: at least that many
 	// flags are redis' flags, as COMMAND shows them; movable keys have no fixed place.
 	flags             []string
 	first, last, step int // positions of keys, as COMMAND shows them

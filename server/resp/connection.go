@@ -129,7 +129,7 @@ func goodClientName(name []byte) bool {
 // subcommand is a row of the table of a command's subcommands.
 type subcommand struct {
 	name  string
-	arity int // arguments including both names; negative: at least so many
+	arity int // arguments including both names; negative: at least that many
 	run   func(c *conn, args [][]byte)
 }
 

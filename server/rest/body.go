@@ -201,7 +201,7 @@ const (
 	opsTaken = 1024
 )
 
-// takeElements takes memory for the elements of a long body and for its longest string, of which the JSON decoder makes up to three copies.
+// takeElements takes memory for the elements of a long body and for its longest string, which the JSON decoder copies up to three times.
 func (q *request) takeElements() error {
 	if len(q.body) <= bodyBytesKept {
 		return nil

@@ -195,7 +195,7 @@ func (c *Copy) list(ctx context.Context) (sets [][]byte, err error) {
 	return sets, nil
 }
 
-// known finishes a set of which nothing is due.
+// known finishes a set that needs no copy.
 func (c *Copy) known(ctx context.Context, set []byte) (bool, error) {
 	here, _, err := c.m.to.State(ctx, set)
 	if errors.Is(err, bigset.ErrNotFound) {

@@ -169,7 +169,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// end ends the connection. Calls of which nothing was written have not happened; the outcome of the others is unknown.
+// end ends the connection. Calls that have written nothing have not happened; the outcome of the others is unknown.
 func (c *Client) end(err error) {
 	c.mu.Lock()
 	if c.err != nil {

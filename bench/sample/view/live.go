@@ -213,7 +213,7 @@ func skippedText(list []sample.Skip) string {
 	return "ticks skipped, for a figure was too slow to read: " + strings.Join(parts, ", ")
 }
 
-// Lines writes ticks as plain lines for output that is not a terminal: one when a phase begins, and one every few seconds. Its method Tell
+// Lines writes ticks as plain lines for output that is not a terminal: one when a phase begins, and one every few seconds. Its method Show
 // is for Options.Watch.
 type Lines struct {
 	Out   io.Writer

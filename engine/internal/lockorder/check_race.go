@@ -24,7 +24,7 @@ type hold struct {
 }
 
 const (
-	heldMax       = 16      // places of which a goroutine may hold locks at the same time
+	heldMax       = 16      // places whose locks a goroutine may hold at the same time
 	goroutinesMax = 1 << 14 // the number of goroutines that are checked at the same time; more are not checked
 )
 
