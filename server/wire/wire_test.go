@@ -848,11 +848,6 @@ func TestSendNow(t *testing.T) {
 		t.Fatal("not sent")
 	}
 	go func() { ended <- w.run(stop) }()
-	for i := range n { // more than the system keeps
-		if ok, _ := w.send(&message{kind: kindPing, id: uint64(i), body: bytes.Repeat([]byte{byte(i)}, 8<<10)}, true); !ok {
-			t.Fatal("not sent")
-		}
-	}
 	s := &segments{r: bufio.NewReader(other)}
 	for left := envelopeBytes + len(large.body); left > 0; {
 		h, err := s.next()
@@ -861,6 +856,11 @@ func TestSendNow(t *testing.T) {
 		}
 		if left -= h.length; err != nil || h.id != n || (left == 0) != (h.flags&flagLast != 0) {
 			t.Fatalf("%+v, %d bytes left, %v", h, left, err)
+		}
+	}
+	for i := range n { // more than the system keeps
+		if ok, _ := w.send(&message{kind: kindPing, id: uint64(i), body: bytes.Repeat([]byte{byte(i)}, 8<<10)}, true); !ok {
+			t.Fatal("not sent")
 		}
 	}
 	for i := range n {
