@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -431,5 +432,25 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour}).Set("s").Add(t.Context(), "e"); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// TestRequestIDs: later ids follow earlier ones, and no two are equal.
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	last, known := []byte{}, map[string]bool{}
+	for ms := range 1000 {
+		var latest []byte
+		for range 2 {
+			id := client.NewRequestID(time.UnixMilli(1<<40 + int64(ms)*77))
+			if len(id) != 16 || known[string(id)] || bytes.Compare(id, last) <= 0 {
+				t.Fatalf("id %x after %x", id, last)
+			}
+			known[string(id)] = true
+			if bytes.Compare(id, latest) > 0 {
+				latest = id
+			}
+		}
+		last = latest
 	}
 }

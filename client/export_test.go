@@ -13,3 +13,6 @@ func (c *Client) Hasty(f func()) *Client {
 	}
 	return c
 }
+
+// NewRequestID returns an id as Write draws it at that time.
+func NewRequestID(now time.Time) []byte { return newRequestID(now) }

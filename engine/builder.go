@@ -19,11 +19,12 @@ import (
 // next (Seen with what this batch adds) and killed (what this batch adds to Dead). Readers see nothing of it before
 // publish.
 type builder struct {
-	s     *Store
-	st    *set
-	batch *pebble.Batch
-	iters elementIters // for policy coordinator, opened once a group
-	err   error        // the disk failed: the group can't be written
+	s       *Store
+	st      *set
+	batch   *pebble.Batch
+	iters   elementIters // for policy coordinator, opened once a group
+	err     error        // the disk failed: the group can't be written
+	spoiled bool         // a request was refused after some of it was taken in: the batch must be made again, without that request
 
 	stored  [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
 	entered *lsm.Generation // the generation that knows the elements of the batch; nil before the first one

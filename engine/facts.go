@@ -59,7 +59,7 @@ func (b *builder) applyFacts(f *facts) error {
 	if last > b.counter {
 		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, last, b.counter)
 	}
-	f.result.Dead = b.addAllDead(f.Dead)
+	f.result = bigset.FactsResult{Dead: b.addAllDead(f.Dead)}
 	for i := range f.Keys { // a dot that has just died is seen by now, and gets no key
 		for _, d := range f.Keys[i].Dots {
 			if b.learn(d) {

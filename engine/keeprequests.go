@@ -169,6 +169,7 @@ const requestEventBytes = 12
 func (k *keeping) looksUp(bigset.Policy) bool { return false }
 
 func (k *keeping) into(b *builder, _ *request) error {
+	k.taken = 0
 	for i := range k.all {
 		if r := &k.all[i]; b.mayKeep(r) {
 			b.keepAged(r)

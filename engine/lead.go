@@ -163,21 +163,45 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	}
 }
 
+// takeIn makes the batch of a group, of the requests that are not refused. Errors are left in the requests.
+func (s *Store) takeIn(st *set, group []*request) *builder {
+	for {
+		b := s.newBuilder(st, group)
+		for _, r := range group {
+			if r.err == nil {
+				r.err = r.into(b, r)
+			}
+			if b.spoiled {
+				break
+			}
+		}
+		if !b.spoiled {
+			return b
+		}
+		b.release() // its dots were never shown
+		st.resetNext()
+		for _, r := range group {
+			r.result = bigset.Result{}
+		}
+	}
+}
+
 // writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, or nil if no
 // request asked for that. The set's leader calls it. Errors are left in the requests: one that was refused has its own,
 // and if the batch can't be written all others have that error.
 func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
-	b := s.newBuilder(st, group)
+	b := s.takeIn(st, group)
 	defer b.release()
 	sync, promised := false, false
 	for _, r := range group {
-		if r.err = r.into(b, r); r.err == nil {
-			sync = sync || r.opt.Durability == bigset.Sync
-			switch r.work.(type) {
-			case *facts, *keeping: // what another replica has: nobody counts it as acknowledged here
-			default:
-				promised = true
-			}
+		if r.err != nil {
+			continue
+		}
+		sync = sync || r.opt.Durability == bigset.Sync
+		switch r.work.(type) {
+		case *facts, *keeping: // what another replica has: nobody counts it as acknowledged here
+		default:
+			promised = true
 		}
 	}
 	if b.err == nil && !b.empty() {

@@ -245,8 +245,8 @@ func TestWriteAll(t *testing.T) {
 	}
 }
 
-// TestEventDots: an operation that finds more dots of its element than an event may name is refused before anything of it is done. Those that are in one batch with
-// it are done, or fail as a whole without effect.
+// TestEventDots: an operation that finds more dots of its element than an event may name is refused, and with it all of its request. Nothing of that is done. Requests
+// that are in one batch with it are done.
 func TestEventDots(t *testing.T) {
 	t.Parallel()
 	s, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
@@ -270,14 +270,24 @@ func TestEventDots(t *testing.T) {
 	if !errors.Is(out[0].Err, bigset.ErrLimit) || out[1].Err != nil || len(out[1].Delta.Items[0].Context) != 3 {
 		t.Errorf("alone in its request: %+v", out)
 	}
-	out = s.WriteAll(bg, name, []bigset.WriteRequest{request(op(keyscheme.OpAdd, "x")), request(op(keyscheme.OpAdd, "y"), op(keyscheme.OpRemove, "many"))})
-	if errors.Is(out[0].Err, bigset.ErrLimit) || out[0].Err == nil || !errors.Is(out[1].Err, bigset.ErrLimit) {
-		t.Errorf("after another operation: %v, %v", out[0].Err, out[1].Err)
+	many := request(op(keyscheme.OpAdd, "y"), op(keyscheme.OpRemove, "many"))
+	out = s.WriteAll(bg, name, []bigset.WriteRequest{request(op(keyscheme.OpAdd, "w")), many, request(op(keyscheme.OpAdd, "x")), many})
+	next := seen.Max(out[0].Dots[0].Actor) + 1 // the remove of few took one
+	for i, want := range []error{nil, bigset.ErrLimit, nil, bigset.ErrLimit} {
+		if !errors.Is(out[i].Err, want) || (out[i].Err == nil) != (want == nil) {
+			t.Errorf("write %d after another operation: %v, want %v", i, out[i].Err, want)
+		} else if want == nil {
+			if next++; out[i].Dots[0].Counter != next || out[i].Delta.First != next || len(out[i].Delta.Items) != 1 {
+				t.Errorf("write %d has the dots %v, want %d", i, out[i].Dots, next)
+			}
+		} else if out[i].Dots != nil || !out[i].Delta.Empty() {
+			t.Errorf("write %d was refused, and has %+v", i, out[i].Result)
+		}
 	}
 	now, err := s.Seen(bg, name)
 	must(t, err, "seen")
-	if live, err := s.Live(bg, name); err != nil || live != 4 || now.Len() != seen.Len()+1 {
-		t.Errorf("%d live, %v, %d events, want 4 and %d", live, err, now.Len(), seen.Len()+1)
+	if live, err := s.Live(bg, name); err != nil || live != 6 || now.Len() != seen.Len()+3 {
+		t.Errorf("%d live, %v, %d events, want 6 and %d", live, err, now.Len(), seen.Len()+3)
 	}
 	_, err = s.Add(bg, name, [][]byte{[]byte("z")}, bigset.WriteOptions{})
 	must(t, err, "add")

@@ -255,14 +255,10 @@ func (b *builder) checkContexts(r *request) error {
 	return nil
 }
 
-// tooManyDots refuses an operation that would name more dots than replicas take in one event. If the request has events already, its group fails:
-// nothing of it is written.
+// tooManyDots refuses an operation that would name more dots than replicas take in one event.
 func (b *builder) tooManyDots(element []byte, n int, d *bigset.Delta) error {
-	err := fmt.Errorf("element %.64q: %w", element, &bigset.LimitError{What: "dots of an element that an operation finds", Got: n, Max: b.s.eventDotsMax})
-	if d.First != 0 {
-		b.err = fmt.Errorf("engine: another request in the same batch was refused: %v", err)
-	}
-	return err
+	b.spoiled = d.First != 0 // by the events that the request has already
+	return fmt.Errorf("element %.64q: %w", element, &bigset.LimitError{What: "dots of an element that an operation finds", Got: n, Max: b.s.eventDotsMax})
 }
 
 // coordinate gives each operation that is an event its dot.

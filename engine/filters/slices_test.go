@@ -431,6 +431,9 @@ func TestCheckSlicesNow(t *testing.T) {
 	expect("opened again", false)
 	check()
 	expect("read again", true)
+	spec.Options.Durability = bigset.FilterInterval
+	expect("other options", false)
+	spec.Options.Durability = bigset.FilterLog
 	spec.Generation--
 	if _, known := now(0, 1); known {
 		t.Error("a generation that is over is known")

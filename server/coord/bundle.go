@@ -76,11 +76,31 @@ func (all *bundles) send() {
 			all.c.sendBundle(b)
 			continue
 		}
-		for i := range b.sends {
-			d, answered := b.alone(i)
-			b.sends[i].o.late.add(all.c.send(b.from, d, answered))
-		}
+		all.c.sendEach(b)
 	}
+}
+
+// sendEach sends deltas one by one. Those for which there is no room become hints, which share a sync. The write of the first of them keeps them.
+func (c *Coordinator) sendEach(b *bundle) {
+	var lost []lostMessage
+	var at []int
+	for i := range b.sends {
+		d, answered := b.alone(i)
+		if err := c.take(d.node, d.size); err != nil {
+			lost, at = append(lost, lostMessage{d.what, err}), append(at, i)
+			continue
+		}
+		c.sendTaken(b.from, d, answered)
+	}
+	if len(lost) == 0 {
+		return
+	}
+	b.sends[at[0]].o.late.add(func() {
+		c.missedAll(b.from, b.to.Member().Node, b.deltas[0].Set, lost)
+		for k, i := range at {
+			b.answered(i, lost[k].cause)
+		}
+	})
 }
 
 // sendBundle sends deltas for which there is room.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"bigset"
@@ -239,6 +240,79 @@ func (c *bundleCase) run(t *testing.T) {
 	if !slices.Equal(to.frames, []int{writers}) || to.single != alone {
 		t.Errorf("frames of %v deltas and %d alone, want one of %d and %d alone", to.frames, to.single, writers, alone)
 	}
+}
+
+// TestBundleWithoutRoom: deltas of a group for which a replica has no room become hints with one sync.
+func TestBundleWithoutRoom(t *testing.T) {
+	t.Parallel()
+	const writers = bundleWriters
+	c := bundleCase{how: "sends", held: true, many: true}
+	to, list := c.replicas(t)
+	folder, err := coord.OSFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var syncs atomic.Int32
+	hints, err := coord.OpenHints(countedFolder{folder, &syncs}, coord.HintOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hints.Close()
+	co, err := coord.New(coord.Options{Quorum: coord.Quorum{N: 2, R: 1, W: 2, DW: 2}, Place: coord.List(func([]byte) []peer.Replica { return list }), Hints: hints,
+		HintInterval: -1, SendsMax: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg, last sync.WaitGroup
+	errs := make([]error, writers)
+	var calls []coord.WriteCall
+	for i := range writers {
+		element, ended := fmt.Appendf(nil, "e%02d", i), &wg
+		if i == 0 { // it is sent, and takes all the room until the others have ended
+			element, ended = bad, &last
+		}
+		ended.Add(1)
+		calls = append(calls, coord.WriteCall{Context: ctx, Write: coord.Write{Set: set, Ops: add(string(element))}, Done: func(_ coord.Result, err error) {
+			errs[i] = err
+			ended.Done()
+		}})
+	}
+	co.WriteMany(calls)
+	wg.Wait()
+	close(to.held)
+	last.Wait()
+	if err := co.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range errs {
+		if want := i > 0; errors.Is(err, coord.ErrUnknown) != want || (err != nil) != want {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	if n, _ := hints.Pending("node1"); n != writers-1 || syncs.Load() > 2 { // one is of the new file
+		t.Errorf("%d hints with %d syncs, want %d with one or two", n, syncs.Load(), writers-1)
+	}
+}
+
+// countedFolder is a folder that counts the syncs of its files.
+type countedFolder struct {
+	coord.Folder
+	syncs *atomic.Int32
+}
+
+func (f countedFolder) Create(name string) (coord.File, error) {
+	file, err := f.Folder.Create(name)
+	return countedFile{file, f.syncs}, err
+}
+
+type countedFile struct {
+	coord.File
+	syncs *atomic.Int32
+}
+
+func (f countedFile) Sync() error {
+	f.syncs.Add(1)
+	return f.File.Sync()
 }
 
 // heldFolder is a folder whose files can be made when a channel, if it has one, is closed.
