@@ -79,7 +79,7 @@ type Strategy interface {
 	Rewrites() bool
 
 	// Wants reports whether the rewriter should look for spans of a set under that load. It is called in the background for each
-	// set that may have garbage in tables, and again after each span. Of the wanted sets the engine chooses the one with the most
+	// set that may have garbage in tables, and again after each span. The engine chooses the wanted set with the most
 	// garbage; a set that is being written waits for some seconds. Sets too small for a table to name are asked about together, as
 	// many as fill a table, with the load estimated from a sample of them. Compaction on demand does not call it.
 	Wants(l Load) bool

@@ -53,6 +53,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
+	source  = regexp.MustCompile("`([\\w.-]+(?:/[\\w.-]+)+\\.go)`")
 	odd     = regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 )
 
@@ -90,6 +91,26 @@ func TestLinks(t *testing.T) {
 	}
 	if links < 50 {
 		t.Errorf("only %d links were found", links)
+	}
+}
+
+// TestNamedFilesExist checks that the files exist which the documents name in backquotes by their paths from the module's root.
+func TestNamedFilesExist(t *testing.T) {
+	names, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, file := range append(names, "../../README.md", "../../CONTRIBUTING.md") {
+		for _, m := range source.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, rel(t, file)), ""), -1) {
+			named++
+			if _, err := os.Stat(filepath.Join("../..", filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("%s names %s: %v", rel(t, file), m[1], err)
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("only %d files are named", named)
 	}
 }
 

@@ -27,8 +27,8 @@ const (
 // RequestBytesLeast is the lower bound of RequestBytesMax: a body with the longest element, escaped or in base64.
 const RequestBytesLeast = 512 << 10
 
-// Options are the options of a server and of its door. Of the door's it uses those that door.NewLink uses, RequestBytesMax, IdleTime,
-// RequestTime and WriteTime.
+// Options are the options of a server and of its door. The server uses those fields of door.Options that door.NewLink uses,
+// RequestBytesMax, IdleTime, RequestTime and WriteTime.
 type Options struct {
 	door.Options
 	// Version is the program's version. Node is the node's name; empty for a node without a cluster.
