@@ -5,7 +5,6 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
-	"bigset/keyscheme"
 )
 
 // CheckSlice reports which keys are in the slice, by their hashes. A slice that this store does not have contains no keys. Errors
@@ -85,14 +84,13 @@ func (fs *Filters) CheckSlicesNow(spec bigset.SliceSpec, n int, keys func(i int)
 		return true
 	}
 	var hits uint64
-	var fits *keyscheme.FilterOptions
 	all := uint64(len(present))
 	for i := range n {
 		var hashes []bloomslice.Hash
 		spec.Slice, hashes = keys(i)
 		here := present[:len(hashes)]
 		present = present[len(hashes):]
-		part, known := f.knownNow(&spec, hashes, &fits)
+		part, known := f.knownNow(&spec, hashes)
 		if !known {
 			return false
 		}
@@ -113,23 +111,17 @@ func (fs *Filters) CheckSlicesNow(spec bigset.SliceSpec, n int, keys func(i int)
 }
 
 // knownNow does what known does, for some keys. It reports false if the slice's head is not in memory, and for what known or
-// CheckHashes refuses. The options that it has found to be those of the spec are left in fits: most slices of a filter share them.
-func (f *Filter) knownNow(spec *bigset.SliceSpec, hashes []bloomslice.Hash, fits **keyscheme.FilterOptions) (part *filterSlice, ok bool) {
+// CheckHashes refuses.
+func (f *Filter) knownNow(spec *bigset.SliceSpec, hashes []bloomslice.Hash) (part *filterSlice, ok bool) {
 	if int(spec.Slice) >= len(f.slices) || spec.CheckHashes(hashes) != nil {
 		return nil, false
 	}
 	if part = f.slices[spec.Slice].Load(); part == nil {
 		return nil, true
 	}
-	opt := part.opt.Load() // nil for idleSlice
-	if opt == nil {
+	if part == &idleSlice || part.opt.Load() == nil {
 		return nil, false
 	}
-	if opt != *fits {
-		if _, err := f.known(spec); err != nil {
-			return nil, false
-		}
-		*fits = opt
-	}
-	return part, true
+	part, err := f.known(spec)
+	return part, err == nil
 }

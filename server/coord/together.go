@@ -50,7 +50,7 @@ type reports struct {
 	done func(Result, error)
 
 	told bool               // done was called, or is about to be
-	late func()             // ends watching the time; nil before that begins, and if ctx ends in time
+	late func()             // ends watching the time; nil before that begins
 	stop func() bool        // ends watching ctx; nil before it begins, and for a context that never ends
 	end  context.CancelFunc // ends the operation's own task; nil without one
 }
@@ -98,12 +98,10 @@ func (b *batch) run() {
 
 // watch begins to watch the time and the context of a call.
 func (x *call) watch() {
+	x.mu.Lock()
+	x.to.late = x.c.run.After(x.c.opt.Timeout, func() { x.answer(context.DeadlineExceeded) })
+	x.mu.Unlock()
 	ctx := x.to.ctx
-	if end, ok := ctx.Deadline(); !ok || end.Sub(x.c.run.Now()) > x.c.opt.Timeout {
-		x.mu.Lock()
-		x.to.late = x.c.run.After(x.c.opt.Timeout, func() { x.answer(context.DeadlineExceeded) })
-		x.mu.Unlock()
-	}
 	switch {
 	case ctx.Err() != nil:
 		x.answer(context.Cause(ctx))

@@ -29,8 +29,8 @@ func newWriter(nc net.Conn, q *queue, t time.Duration) *writer {
 	return &writer{nc: nc, now: newSocket(nc), q: q, time: t}
 }
 
-// nowBytesMax is the largest body that send writes itself: one that fits in a segment.
-const nowBytesMax = SegmentBytesMax - envelopeBytes
+// nowBytesMax is the largest body that send writes itself.
+const nowBytesMax = 16 << 10
 
 // send adds a message to the queue like push. If the message is short and nothing waits before it, send writes it in the caller's
 // goroutine, as far as the connection takes it without waiting: waking another goroutine takes longer than writing. It is for callers that
