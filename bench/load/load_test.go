@@ -12,6 +12,7 @@ import (
 	"bigset/bench/load/choose"
 	"bigset/bench/spec"
 	"bigset/bench/spec/parser"
+	"bigset/bench/spec/workloads"
 )
 
 // TestPopulation holds a population to a list of its elements.
@@ -151,6 +152,37 @@ func TestStreams(t *testing.T) {
 	slices.Sort(all)
 	if len(slices.Compact(all)) != 8 {
 		t.Errorf("clients drew alike: %v", all)
+	}
+}
+
+// TestThousandSets: the clients of the ready workload add equally many elements to each set, and its readers read a fifth of the sets four times
+// as often as all others together.
+func TestThousandSets(t *testing.T) {
+	w, err := workloads.Named("thousand-sets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = 20 // adds to a set
+	m := NewModel(w, spec.Bigset, 1000*each, 1)
+	for phase := range w.Phases {
+		c, err := NewClients(m, nil, Groups(w), phase, 1000*each)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := make([]int, m.sets)
+		for i := range 1000 * each {
+			counts[c.clients[i%len(c.clients)].sets.Choose(m.sets)]++
+		}
+		slices.SortFunc(counts, func(a, b int) int { return b - a })
+		most := 0
+		for _, n := range counts[:200] {
+			most += n
+		}
+		if name := w.Phases[phase].Name; name == "read" && (most < 15*1000*each/20 || most > 17*1000*each/20) {
+			t.Errorf("%s: a fifth of the sets got %d of %d operations", name, most, 1000*each)
+		} else if name == "main" && (counts[0] != each || counts[999] != each) {
+			t.Errorf("%s: sets got %d to %d operations", name, counts[999], counts[0])
+		}
 	}
 }
 
