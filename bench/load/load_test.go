@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"bigset/bench/load/choose"
 	"bigset/bench/spec"
 	"bigset/bench/spec/parser"
-	"bigset/bench/spec/workloads"
 )
 
 // TestPopulation holds a population to a list of its elements.
@@ -158,7 +158,11 @@ func TestStreams(t *testing.T) {
 // TestThousandSets: the clients of the ready workload add equally many elements to each set, and its readers read a fifth of the sets four times
 // as often as all others together.
 func TestThousandSets(t *testing.T) {
-	w, err := workloads.Named("thousand-sets")
+	text, err := os.ReadFile("../spec/workloads/thousand-sets.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := parser.Parse("thousand-sets.yaml", text, parser.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
