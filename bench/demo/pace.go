@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// loadShare is how much of a demonstration's time passes until the first store is loaded, as measured.
-	loadShare = 0.03
+	// loadShare is how much of a demonstration's time passes until the first store is loaded, as measured at scale 0.1.
+	loadShare = 0.05
 	// paceFrom is the share of the first store that must be loaded before its time says anything.
 	paceFrom = 0.1
 	// paceLong is how long a demonstration of the usual scale may take without a note.
