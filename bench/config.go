@@ -44,8 +44,8 @@ type Config struct {
 	Strategies []string      `json:"strategies,omitempty"`
 	Duration   time.Duration `json:"duration_ns,omitempty"`
 	Extra      []string      `json:"extra_strategies,omitempty"`
-	// Out is a file for the report as JSON while it grows. Rows that it contains already, from a run with the same Config, are not measured
-	// again. "" means none.
+	// Out is a file for the report as JSON while it grows. Rounds that it contains already, from a run with the same Config, are not
+	// measured again. A larger number of Rounds adds to them, a smaller one keeps them. "" means none.
 	Out string `json:"-"`
 	// OtherBuild accepts an Out of another build of this program, and notes that in the report; otherwise it is refused.
 	OtherBuild bool `json:"-"`
@@ -117,13 +117,14 @@ func (c Config) chosen() ([]*workload, error) {
 	return chosen, nil
 }
 
-// differs returns the option in which rows measured under c and under o differ, so that they must not be combined; "" means none.
+// differs returns the option in which rows measured under c and under o differ, so that they must not be combined; "" means none. The number
+// of rounds is no such option.
 func (c Config) differs(o Config) string {
 	for _, of := range []struct {
 		what     string
 		old, now any
 	}{
-		{"workload files", c.Files, o.Files}, {"--elements", c.Elements, o.Elements}, {"--elements", c.Sizes, o.Sizes}, {"--rounds", c.Rounds, o.Rounds},
+		{"workload files", c.Files, o.Files}, {"--elements", c.Elements, o.Elements}, {"--elements", c.Sizes, o.Sizes},
 		{"--full", c.Full, o.Full}, {"--seed", c.Seed, o.Seed}, {"--system", c.Systems, o.Systems}, {"--strategy", c.Strategy, o.Strategy},
 		{"--strategy", c.Strategies, o.Strategies}, {"strategies of the caller", c.Extra, o.Extra}, {"--duration", c.Duration, o.Duration},
 		{"--sync", c.Sync, o.Sync}, {"bytes of a memtable", c.MemTableBytes, o.MemTableBytes}, {"bytes of the cache", c.CacheBytes, o.CacheBytes},

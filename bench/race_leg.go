@@ -124,10 +124,10 @@ func (l *leg) prepare(i int, dir string) error {
 		if err := l.open(x, none, dir, system.RecordFor(raceStrategies[i])); err != nil {
 			return err
 		}
-		if err := l.fill(x); err != nil {
+		if err := l.fill(i); err != nil {
 			return err
 		}
-		l.phase("compacting", 0)
+		l.phase("compacting the store for "+RacerNames[i], 0)
 		if err := x.Compact(l.ctx, system.SetName); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (l *leg) prepare(i int, dir string) error {
 	if err := l.open(x, c, dir, system.RecordFor(raceStrategies[i])); err != nil || l.bottom {
 		return err
 	}
-	return l.fill(x)
+	return l.fill(i)
 }
 
 func (l *leg) open(x *racing, c contender, dir string, record compaction.Record) error {
@@ -154,13 +154,14 @@ func (l *leg) open(x *racing, c contender, dir string, record compaction.Record)
 	return nil
 }
 
-// fill loads a store.
-func (l *leg) fill(x *racing) error {
+// fill loads the store of a racer.
+func (l *leg) fill(i int) error {
 	if l.load == 0 {
 		return nil
 	}
+	x := l.racers[i]
 	x.dots = make([]uint64, 0, l.load)
-	err := l.each("loading", (l.load+batchSize-1)/batchSize, func(i int) error {
+	err := l.each("loading the store for "+RacerNames[i], (l.load+batchSize-1)/batchSize, func(i int) error {
 		b := x.batch.Reset()
 		for k := i * batchSize; k < min(l.load, (i+1)*batchSize); k++ {
 			b.Add(l.names(), k, 0)
@@ -170,6 +171,7 @@ func (l *leg) fill(x *racing) error {
 		return err
 	})
 	if err == nil {
+		l.phase("settling the store for "+RacerNames[i], 0)
 		_, err = x.Settle(l.ctx)
 	}
 	return err

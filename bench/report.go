@@ -14,7 +14,12 @@ import (
 	"strings"
 
 	"bigset/bench/report"
+	"bigset/bench/result"
+	"bigset/bench/run"
 )
+
+// ErrOut is returned for a Config.Out that a run can't continue.
+var ErrOut = errors.New("bench: the run can't go on from this file")
 
 // Report is the result of a run.
 type Report struct {
@@ -64,10 +69,10 @@ func StartReport(c Config) (*Report, error) {
 	}
 	old := &Report{}
 	if err := json.Unmarshal(text, old); err != nil {
-		return nil, fmt.Errorf("bench: %s is not a report, remove it or name another file: %w", c.Out, err)
+		return nil, fmt.Errorf("%w: %s is not a report: %w", ErrOut, c.Out, err)
 	}
 	if err := old.goesOn(fresh); err != nil {
-		return nil, fmt.Errorf("bench: %s is of another run: %w: remove it or name another file", c.Out, err)
+		return nil, fmt.Errorf("%w: %s is of another run: %w", ErrOut, c.Out, err)
 	}
 	old.Config = c
 	return old, nil
@@ -103,6 +108,33 @@ func (r *Report) Has(workload string) bool {
 	return slices.ContainsFunc(r.Results, func(row Row) bool { return group(&row) == workload })
 }
 
+// Begun returns the finished rounds of a workload that are to be continued, or nil, and whether all the rounds that a run is asked for are
+// finished: rounds is 0 for the usual number.
+func (r *Report) Begun(workload string, rounds int, full bool) (begun *Unfinished, complete bool, err error) {
+	if u := r.Unfinished; u != nil && u.Workload == workload {
+		return u, false, nil
+	}
+	var rows []Row
+	have := map[int]int{} // rounds of each size
+	for _, row := range r.Results {
+		if group(&row) == workload {
+			rows = append(rows, row)
+			have[row.Elements] = max(have[row.Elements], len(row.Rounds))
+		}
+	}
+	complete = len(rows) > 0
+	for size, n := range have {
+		complete = complete && n >= run.Rounds(rounds, full, size)
+	}
+	if complete || len(rows) == 0 {
+		return nil, complete, nil
+	}
+	if begun, err = result.Finished(workload, rows); err != nil {
+		err = fmt.Errorf("%w: %w", ErrOut, err)
+	}
+	return begun, false, err
+}
+
 // group returns the name of the workload that a row belongs to.
 func group(r *Row) string {
 	name, _, _ := strings.Cut(r.Workload, "/")
@@ -111,7 +143,37 @@ func group(r *Row) string {
 
 // Take adds the rows of a finished step and writes the report to the run's file, if it has one.
 func (r *Report) Take(rows []Row, out string) error {
-	r.Results, r.Unfinished = append(r.Results, rows...), nil
+	r.Put(rows)
+	if len(rows) == 0 || r.Unfinished != nil && r.Unfinished.Workload == group(&rows[0]) {
+		r.Unfinished = nil
+	}
+	return r.Keep(out)
+}
+
+// Put adds rows of one workload in place of those that it has, or after all others.
+func (r *Report) Put(rows []Row) {
+	if len(rows) == 0 {
+		return
+	}
+	of := func(row Row) bool { return group(&row) == group(&rows[0]) }
+	at := slices.IndexFunc(r.Results, of)
+	if at < 0 {
+		at = len(r.Results)
+	}
+	r.Results = slices.Insert(slices.DeleteFunc(r.Results, of), at, rows...)
+}
+
+// KeepRounds adds the finished rounds of a workload that has more to do, and writes the report to the run's file, if it has one.
+func (r *Report) KeepRounds(u *Unfinished, out string) error {
+	if !r.Has(u.Workload) {
+		r.Unfinished = u
+		return r.Keep(out)
+	}
+	c, err := u.Collect() // rounds that are added to those of a finished workload
+	if err != nil {
+		return err
+	}
+	r.Put(c.Rows())
 	return r.Keep(out)
 }
 

@@ -186,21 +186,23 @@ func (r *runner) say(format string, args ...any) {
 // step runs all rounds of one workload and adds its rows to the report.
 func (r *runner) step(w *workload) error {
 	n := w.size(r.cfg)
-	if r.report.Has(w.Name) {
+	begun, complete, err := r.report.Begun(w.Name, r.asked(w), r.cfg.Full)
+	switch {
+	case err != nil:
+		return err
+	case complete:
 		r.say("%s %s: measured already", r.place, w.Name)
 		return nil
-	}
-	if w.file != nil {
-		return r.stepFile(w, n)
+	case w.file != nil:
+		return r.stepFile(w, n, begun)
 	}
 	var rows collector
 	rounds, done := run.Rounds(r.cfg.Rounds, r.cfg.Full, n), 0
-	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
-		var err error
-		if rows, err = u.Collect(); err != nil {
+	if begun != nil {
+		if rows, err = begun.Collect(); err != nil {
 			return err
 		}
-		done = u.Done
+		done = begun.Done
 	}
 	for i := done; i < rounds; i++ {
 		r.say("%s %s: %d elements, round %d of %d", r.place, w.Name, n, i+1, rounds)
@@ -215,28 +217,27 @@ func (r *runner) step(w *workload) error {
 	return r.report.Take(rows.Rows(), r.cfg.Out)
 }
 
-// stepFile runs all rounds of the workload of a file.
-func (r *runner) stepFile(w *workload, n int) error {
+// asked returns the number of rounds that a run is asked for; 0 means the usual one.
+func (r *runner) asked(w *workload) int {
+	if w.Name == "mixed" && r.cfg.Rounds == 0 && !r.cfg.Full {
+		return 1 // its duration is fixed
+	}
+	return r.cfg.Rounds
+}
+
+// stepFile runs all rounds of the workload of a file, after those that an earlier run has finished.
+func (r *runner) stepFile(w *workload, n int, begun *Unfinished) error {
 	sizes := w.file.Small
 	if r.cfg.Full {
 		sizes = w.file.Full
 	}
 	sizes = append(slices.DeleteFunc(slices.Clone(sizes[:len(sizes)-1]), func(small int) bool { return small >= n }), n)
 	o := run.Options{
-		Seed: r.cfg.Seed, Full: r.cfg.Full, Sizes: sizes, Rounds: r.cfg.Rounds, Strategy: r.cfg.Strategy, Sync: r.cfg.Sync, Dir: r.root,
+		Seed: r.cfg.Seed, Full: r.cfg.Full, Sizes: sizes, Rounds: r.asked(w), Unfinished: begun, Strategy: r.cfg.Strategy, Sync: r.cfg.Sync, Dir: r.root,
 		MemTableBytes: r.cfg.MemTableBytes, CacheBytes: r.cfg.CacheBytes, Progress: func(s string) { r.say("%s %s", r.place, s) },
 	}
-	if w.Name == "mixed" && r.cfg.Rounds == 0 && !r.cfg.Full {
-		o.Rounds = 1 // its duration is fixed
-	}
-	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
-		o.Unfinished = u
-	}
 	if r.cfg.Out != "" {
-		o.Keep = func(u *Unfinished) error {
-			r.report.Unfinished = u
-			return r.report.Keep(r.cfg.Out)
-		}
+		o.Keep = func(u *Unfinished) error { return r.report.KeepRounds(u, r.cfg.Out) }
 	}
 	rows, err := run.Run(r.ctx, w.file, o)
 	if err != nil {
@@ -275,14 +276,15 @@ func sameStore(a, b *Row) bool {
 }
 
 // keepRound saves the results of a round, for a run that continues where this one stops.
-func (r *runner) keepRound(rows *collector, workload string, done int) (err error) {
+func (r *runner) keepRound(rows *collector, workload string, done int) error {
 	if r.cfg.Out == "" {
 		return nil
 	}
-	if r.report.Unfinished, err = rows.Unfinished(workload, done); err != nil {
+	u, err := rows.Unfinished(workload, done)
+	if err != nil {
 		return err
 	}
-	return r.report.Keep(r.cfg.Out)
+	return r.report.KeepRounds(u, r.cfg.Out)
 }
 
 // env is the environment of one round of one workload.

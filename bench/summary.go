@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"bigset/bench/run"
 	"bigset/bench/spec"
@@ -15,6 +16,24 @@ import (
 
 // summaryHead names the columns of the summary; the first, the third and the last are aligned to the left.
 var summaryHead = []string{"workload", "ops/s", "measured", "spread", "in a word"}
+
+// The size of the list of goals that were not met.
+const (
+	missedMax      = 6
+	summaryColumns = 100
+)
+
+// folded breaks a text into lines of at most width characters, between words.
+func folded(text string, width int) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if n := len(lines) - 1; n >= 0 && utf8.RuneCountInString(lines[n])+1+utf8.RuneCountInString(word) <= width {
+			lines[n] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
 
 // WriteSummary writes the report for people on one screen: a line for each workload, with its main figure and its meaning in a word, then
 // the goals that were not met, each with the reason.
@@ -40,8 +59,11 @@ func (r *Report) WriteSummary(w io.Writer) error {
 		_, _ = fmt.Fprint(b, "; not met:")
 	}
 	_, _ = fmt.Fprintln(b)
-	for _, v := range open {
-		_, _ = fmt.Fprintf(b, "  %s: %s\n", v.Of.Row, v.reason())
+	for _, v := range open[:min(len(open), missedMax)] {
+		_, _ = fmt.Fprintf(b, "  %s\n", strings.Join(folded(v.Of.Row+": "+v.reason(), summaryColumns-4), "\n    "))
+	}
+	if more := len(open) - missedMax; more > 0 {
+		_, _ = fmt.Fprintf(b, "  %d more: --details\n", more)
 	}
 	_, _ = fmt.Fprintln(b, "\nAll rows and goals: --details. What each workload does: docs/bench.md.")
 	return b.Flush()
@@ -110,10 +132,10 @@ func (r *Report) mainRow(workload string) (best *Row) {
 func (v verdict) inAWord() string {
 	r := v.Value
 	switch {
-	case v.To == (spec.Ref{}) && v.State == run.Met:
-		return "met"
 	case v.To == (spec.Ref{}):
-		return "not met"
+		return v.besideLimit()
+	case v.To.System == spec.Pebble && !v.AtMost && r > 1.05:
+		return "faster than raw"
 	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.97:
 		return "at the limit"
 	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.7:
@@ -138,6 +160,22 @@ func (v verdict) inAWord() string {
 		return "less than twice"
 	}
 	return number(r) + " times"
+}
+
+// besideLimit returns what a figure that stands alone means: whether it is within its limit.
+func (v verdict) besideLimit() string {
+	limit, met := v.number(v.Limit), v.State == run.Met
+	switch {
+	case v.Shown:
+		return ""
+	case v.AtMost && met:
+		return "within " + limit
+	case v.AtMost:
+		return "over " + limit
+	case met:
+		return "at least " + limit
+	}
+	return "under " + limit
 }
 
 // reason returns the result of a missed goal and its cause: noise, if the rounds straddle the goal, or what is known of the load.

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"bigset/bench/result"
+	"bigset/bench/run"
+	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
@@ -52,6 +54,31 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestInAWord: a figure has a meaning beside its limit, or beside the figure that it is compared with.
+func TestInAWord(t *testing.T) {
+	alone, raw, other := spec.Ref{}, spec.Ref{System: spec.Pebble}, spec.Ref{System: spec.Bigset}
+	for _, c := range []struct {
+		to     spec.Ref
+		state  run.State
+		atMost bool
+		value  float64
+		want   string
+	}{
+		{alone, run.Met, true, 548, "within 20 ms"}, {alone, run.Missed, true, 30_000, "over 20 ms"},
+		{alone, run.Met, false, 30_000, "at least 20 ms"}, {alone, run.Missed, false, 548, "under 20 ms"},
+		{raw, run.Met, false, 2.21, "faster than raw"}, {raw, run.Met, false, 1.05, "at the limit"}, {raw, run.Missed, false, 0.97, "at the limit"},
+		{raw, run.Missed, false, 0.6, "over half the limit"}, {other, run.Met, false, 2.21, "faster"}, {other, run.Met, true, 0.5, "2.00 times less"},
+	} {
+		v := verdict{run.Verdict{Assertion: spec.Assertion{Of: spec.Ref{Figure: "p50_us"}, To: c.to, AtMost: c.atMost, Limit: 20_000}, State: c.state, Value: c.value}}
+		if got := v.inAWord(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if got := (verdict{run.Verdict{Assertion: spec.Assertion{Shown: true}, State: run.Shown}}).inAWord(); got != "" {
+		t.Errorf("a figure without a limit: %q", got)
+	}
+}
+
 // TestSummaryFitsAScreen checks that a default run makes few and short lines, whatever its figures are.
 func TestSummaryFitsAScreen(t *testing.T) {
 	r := &Report{Machine: Machine{CPU: "a processor", Cores: 2}, Config: Config{}.withDefaults()}
@@ -74,7 +101,15 @@ func TestSummaryFitsAScreen(t *testing.T) {
 	if err := r.WriteSummary(&b); err != nil {
 		t.Fatal(err)
 	}
-	table, _, _ := strings.Cut(b.String(), " goals met")
+	table, missed, _ := strings.Cut(b.String(), " goals met")
+	if n := strings.Count(missed, "\n"); n > 1+3*missedMax+3 || !strings.Contains(missed, " more: --details\n") {
+		t.Errorf("%d lines of goals that were not met:%s", n, missed)
+	}
+	for line := range strings.Lines(missed) {
+		if n := utf8.RuneCountInString(line) - 1; n > summaryColumns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 	if n := strings.Count(table, "\n"); n != len(chosen)+4 {
 		t.Errorf("%d lines for %d workloads:\n%s", n, len(chosen), table)
 	}

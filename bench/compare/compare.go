@@ -19,7 +19,7 @@ type Options struct {
 type Comparison struct {
 	A           string       `json:"a"` // what is compared: a file, a strategy, a system
 	B           string       `json:"b"`
-	Interleaved bool         `json:"interleaved"` // rounds of A and B ran in turns in one run
+	Interleaved bool         `json:"interleaved"` // rounds of A and B ran in turns
 	Notes       []string     `json:"notes"`       // reasons not to trust it
 	Rows        []RowChanges `json:"rows"`
 	OnlyA       []string     `json:"only_a,omitempty"` // rows without a partner
@@ -56,13 +56,54 @@ type Summary struct {
 	Tests      int `json:"tests"`     // number of tests among which errors are controlled
 }
 
-// Files compares two reports, whose rounds did not run in turns.
+// Files compares two reports. Their rounds ran in turns if two runs took turns to add a round to them.
 func Files(a, b *Report, o Options) (*Comparison, error) {
-	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{
-		"the rounds of two files did not run in turns: the machine may have changed in between; compare two strategies or systems of one run where you can"}}
+	c := &Comparison{A: a.Name, B: b.Name, Notes: []string{}, Interleaved: inTurns(o.rows(a.Rows), o.rows(b.Rows))}
+	if !c.Interleaved {
+		c.Notes = append(c.Notes, "the rounds of two files did not run in turns: the machine may have changed in between; compare two strategies or systems of one run where you can")
+	}
 	c.Notes = append(c.Notes, differences("machine", a.Machine, b.Machine)...)
 	c.Notes = append(c.Notes, differences("config", a.Config, b.Config)...)
 	return c.compare(a.Rows, b.Rows, pairing{common: func(k Key) Key { return k }}, o, a, b)
+}
+
+// turnsMin is the least number of rounds of each side that show whether they took turns.
+const turnsMin = 2
+
+// inTurns reports whether rounds of the rows that both sides have were measured in turns: never more than two of one side in succession,
+// because the side that comes first may change.
+func inTurns(as, bs []Row) bool {
+	pairs := 0
+	for _, a := range as {
+		i := slices.IndexFunc(bs, func(b Row) bool { return b.Key == a.Key })
+		if i < 0 {
+			continue
+		}
+		b := bs[i]
+		if len(a.Ended) != len(a.Rounds) || len(b.Ended) != len(b.Rounds) || min(len(a.Rounds), len(b.Rounds)) < turnsMin || longestTurn(a.Ended, b.Ended) > 2 {
+			return false
+		}
+		pairs++
+	}
+	return pairs > 0
+}
+
+// longestTurn returns the largest number of times of one side that no time of the other side separates.
+func longestTurn(a, b []float64) (most int) {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	turn, side := 0, 0
+	for len(a)+len(b) > 0 {
+		now, from := 1, &a
+		if len(a) == 0 || len(b) > 0 && b[0] < a[0] {
+			now, from = 2, &b
+		}
+		*from = (*from)[1:]
+		if turn++; now != side {
+			turn, side = 1, now
+		}
+		most = max(most, turn)
+	}
+	return most
 }
 
 // By says how the two sides of one report differ.

@@ -614,3 +614,31 @@ func TestNumber(t *testing.T) {
 		}
 	}
 }
+
+// TestTurns: rounds of two files ran in turns if their times say so.
+func TestTurns(t *testing.T) {
+	rounds := slices.Repeat([][]Value{make([]Value, len(figures))}, 3)
+	row := func(ended ...float64) []Row {
+		return []Row{{Key: Key{Workload: "w"}, Rounds: rounds, Ended: ended}}
+	}
+	for _, c := range []struct {
+		what string
+		a, b []Row
+		want bool
+	}{
+		{"A B A B", row(1, 3, 5), row(2, 4, 6), true}, {"A B B A", row(1, 4, 5), row(2, 3, 6), true}, {"A A A B", row(1, 2, 3), row(4, 5, 6), false},
+		{"no times", row(), row(), false}, {"half of the times", row(1, 3), row(2, 4, 6), false}, {"other rows", row(1, 3, 5), []Row{{Key: Key{Workload: "x"}}}, false},
+	} {
+		if got := inTurns(c.a, c.b); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+		report := func(rows []Row) *Report { return &Report{Rows: rows} }
+		if r, err := Files(report(c.a), report(c.b), Options{}); err == nil && (r.Interleaved != c.want || len(r.Notes) > 0 == c.want) {
+			t.Errorf("%s: interleaved %v, notes %q", c.what, r.Interleaved, r.Notes)
+		}
+	}
+	one := []Row{{Key: Key{Workload: "w"}, Rounds: rounds[:1], Ended: []float64{1}}}
+	if inTurns(one, one) {
+		t.Error("one round of each shows no turns")
+	}
+}

@@ -40,6 +40,7 @@ type Row struct {
 	Key
 	Stream string      // a hash of the operations; "" if the report has none
 	Rounds []([]Value) // for each round, the value of each figure in the order of FigureList
+	Ended  []float64   // when the rounds were measured, in milliseconds since 1970; nil means unknown
 }
 
 // Key names a row.
@@ -89,6 +90,7 @@ type rowJSON struct {
 	Key
 	Stream string                       `json:"stream_hash"`
 	Rounds []map[string]json.RawMessage `json:"rounds"`
+	Ended  []float64                    `json:"rounds_ended_ms"`
 }
 
 func decode(text []byte) (*Report, error) {
@@ -125,7 +127,7 @@ func decode(text []byte) (*Report, error) {
 }
 
 func (r *rowJSON) decode() (Row, error) {
-	out := Row{Key: r.Key, Stream: r.Stream}
+	out := Row{Key: r.Key, Stream: r.Stream, Ended: r.Ended}
 	for _, n := range []struct{ what, name string }{{"workload", r.Workload}, {"system", r.System}, {"record", r.Record},
 		{"strategy", r.Strategy}, {"stream_hash", r.Stream}} {
 		if err := checkName(n.what, n.name); err != nil {

@@ -24,7 +24,11 @@ type Config struct {
 	race     func(context.Context, bench.RaceConfig) ([]bench.Leg, error) // bench.Race; tests plant bugs in it
 	simulate func(context.Context, sim.Options) (*sim.Report, error)      // likewise sim.Run
 	tick     time.Duration                                                // 0 means the race's default
+	limit    time.Duration                                                // 0 means limitUsual, at a scale above 1 so many times it
 }
+
+// limitUsual bounds the time of a demonstration, which takes about a minute.
+const limitUsual = 10 * time.Minute
 
 // The least and the greatest scale.
 const (
@@ -35,11 +39,15 @@ const (
 // ErrConfig is returned for a Config that can't be run.
 var ErrConfig = errors.New("demo: bad configuration")
 
+// ErrTime is returned for a demonstration that did not finish within ten minutes, times the scale if that is above 1.
+var ErrTime = errors.New("demo: out of time")
+
 // State is what is shown while Run works.
 type State struct {
 	Elapsed time.Duration
 	Leg     *bench.Leg // of the race: the leg that runs or has just ended; nil before and after the race
 	Drill   *Drill     // nil before the drill
+	Note    string     // that the demonstration takes long, and what to do about it; "" if it does not
 }
 
 // Result is the result of Run.
@@ -58,7 +66,7 @@ type Result struct {
 	Report  string        `json:"report,omitempty"`
 }
 
-// Run runs the race, then the drill, and judges. If anything other than a broken promise or ctx ends it, Run returns an error beside what
+// Run runs the race, then the drill, and judges. It ends with ErrTime if that takes more than ten times as long as usual. If anything other than a broken promise or ctx ends it, Run returns an error beside what
 // was done until then.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	if c.Scale == 0 {
@@ -76,29 +84,42 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if c.simulate == nil {
 		c.simulate = sim.Run
 	}
+	if c.limit == 0 {
+		c.limit = time.Duration(float64(limitUsual) * max(1, c.Scale))
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("%w: it had not finished after %v", ErrTime, c.limit))
+	defer cancel()
 	began := time.Now()
 	r := &Result{Seed: c.Seed, Scale: c.Scale, Machine: bench.ThisMachine()}
+	p := &pace{scale: c.Scale}
 	race := bench.RaceConfig{Seed: c.Seed, Scale: c.Scale, Dir: c.Dir, Tick: c.tick,
-		Show: func(l bench.Leg) { c.Show(State{Elapsed: time.Since(began), Leg: &l}) }}
+		Show: func(l bench.Leg) {
+			passed := time.Since(began)
+			c.Show(State{Elapsed: passed, Leg: &l, Note: p.note(&l, passed)})
+		}}
 	var err error
 	r.Race, err = c.race(ctx, race)
 	if errors.Is(err, bench.ErrWrong) { // the drill may show why
 		r.Problems, err = append(r.Problems, err.Error()), nil
 	}
 	if err == nil {
-		r.Drill, err = drill(ctx, c, func(d *Drill) { c.Show(State{Elapsed: time.Since(began), Drill: d}) })
+		r.Drill, err = drill(ctx, c, func(d *Drill) { c.Show(State{Elapsed: time.Since(began), Drill: d, Note: p.text}) })
 	}
 	for i := range r.Race {
 		r.Table = append(r.Table, figures(&r.Race[i])...)
 	}
 	r.judge()
 	r.Seconds = math.Round(time.Since(began).Seconds()*10) / 10
-	if ctx.Err() != nil && !r.Pass {
-		r.Interrupted = true
-		if left := (*fs.PathError)(nil); !errors.As(err, &left) { // unless the folder could not be removed
-			err = nil
-		}
+	if ctx.Err() == nil || r.Pass {
+		return r, err
 	}
+	if left := (*fs.PathError)(nil); !errors.As(err, &left) { // unless the folder could not be removed
+		err = nil
+	}
+	if late := context.Cause(ctx); errors.Is(late, ErrTime) {
+		return r, errors.Join(late, err)
+	}
+	r.Interrupted = true
 	return r, err
 }
 

@@ -288,6 +288,21 @@ func TestInterruptedLate(t *testing.T) {
 	}
 }
 
+// TestOutOfTime: a demonstration that takes too long ends with an error beside what was done, and is not called interrupted.
+func TestOutOfTime(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	c.limit = time.Millisecond
+	c.race = func(ctx context.Context, _ bench.RaceConfig) ([]bench.Leg, error) {
+		<-ctx.Done()
+		return []bench.Leg{measured()}, ctx.Err()
+	}
+	r, err := Run(t.Context(), c)
+	if !errors.Is(err, ErrTime) || errors.Is(err, context.DeadlineExceeded) || r.Interrupted || r.Pass || len(r.Table) == 0 || r.word() != "NOT FINISHED" {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
+
 // TestErrors: what can't be run is refused, and an error of the machine is one, beside what was done.
 func TestErrors(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,9 @@ func (v *View) lines(s State, width int) (lines []string) {
 		lines = append(lines, screen.Cut(v.Plain(fmt.Sprintf(format, args...)), width))
 	}
 	add("bigset demo · seed %d · %s", v.Seed, s.Elapsed.Round(time.Second))
+	if s.Note != "" {
+		add("%s", s.Note)
+	}
 	switch {
 	case s.Leg != nil:
 		add("race, leg %d of %d: %s", min(legs, len(v.finished)+1), legs, s.Leg.About)
@@ -194,10 +197,15 @@ type Lines struct {
 
 	began string
 	last  time.Duration
+	noted bool
 }
 
 // Show writes a line if it is time for one.
 func (p *Lines) Show(s State) {
+	if s.Note != "" && !p.noted {
+		p.noted = true
+		_, _ = fmt.Fprintf(p.Out, "%6.1fs  %s\n", s.Elapsed.Seconds(), s.Note)
+	}
 	what, text := "", ""
 	switch {
 	case s.Leg != nil && s.Leg.Phase == "":

@@ -176,3 +176,39 @@ func TestChurnText(t *testing.T) {
 		}
 	}
 }
+
+// TestPace: the note comes when a tenth of the first store has shown that the machine is slow, and stays.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	leg := func(phase string, done int64) *bench.Leg { return &bench.Leg{Phase: phase, Done: done, Of: 100} }
+	loading := "loading the store for " + bench.RacerNames[0]
+	quick, slow := &pace{scale: 1}, &pace{scale: 1}
+	for done := int64(1); done < 100; done++ {
+		if got := quick.note(leg(loading, done), time.Duration(done)*20*time.Millisecond); got != "" {
+			t.Fatalf("%d %%: %q", done, got)
+		}
+	}
+	if got := slow.note(leg(loading, 9), time.Minute) + slow.note(leg("settling", 50), time.Hour); got != "" {
+		t.Errorf("too early, or in another phase: %q", got)
+	}
+	want := "this machine is slow or busy: about 6 minutes in all; `bigset demo --scale 0.2` takes a fifth"
+	if got := slow.note(leg(loading, 10), time.Duration(0.1*loadShare*350*float64(time.Second))); got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := slow.note(leg("removing", 1), time.Second); got != want {
+		t.Errorf("later: %q", got)
+	}
+	if got := (&pace{scale: 10}).note(leg(loading, 10), time.Duration(0.1*loadShare*350*float64(time.Second))); got != "" {
+		t.Errorf("at scale 10: %q", got)
+	}
+	var lines, drawn bytes.Buffer
+	p, v, l := &Lines{Out: &lines}, view(&drawn, 100, 24, screen.Style{}), measured()
+	for i := range 3 {
+		s := State{Elapsed: time.Duration(i) * 10 * time.Second, Leg: &l, Note: want}
+		p.Show(s)
+		v.Show(s)
+	}
+	if strings.Count(lines.String(), want) != 1 || strings.Count(drawn.String(), want) != 3 {
+		t.Errorf("lines\n%s\ndrawn\n%s", &lines, &drawn)
+	}
+}

@@ -93,10 +93,14 @@ func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, e
 		return nil, err
 	}
 	for _, w := range workloads {
-		if r.Has(w.Name) {
+		begun, complete, err := r.Begun(w.Name, o.Run.Rounds, o.Run.Full)
+		if complete {
 			continue
 		}
-		if err := r.one(ctx, w, o); err != nil {
+		if err == nil {
+			err = r.one(ctx, w, o, begun)
+		}
+		if err != nil {
 			r.Interrupted = ctx.Err() != nil
 			return r, err
 		}
@@ -144,24 +148,20 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// one runs a workload and adds its rows.
-func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
+// one runs a workload, after the rounds that an earlier run has finished, and adds its rows.
+func (r *Result) one(ctx context.Context, w *spec.Workload, o Options, begun *result.Unfinished) error {
 	watch := newWatcher(ctx, w, o)
 	opt := o.Run
-	opt.Observer, opt.Progress = watch, o.Progress
-	if r.Unfinished != nil && r.Unfinished.Workload == w.Name {
-		opt.Unfinished = r.Unfinished
-	}
+	opt.Observer, opt.Progress, opt.Unfinished = watch, o.Progress, begun
 	opt.Keep = func(u *result.Unfinished) error {
-		r.Unfinished = u
-		return errors.Join(r.keepSeries(watch, o), r.Keep(o.Out))
+		return errors.Join(r.keepSeries(watch, o), r.KeepRounds(u, o.Out))
 	}
 	rows, err := run.Run(ctx, w, opt)
 	if e := r.keepSeries(watch, o); err == nil {
 		err = e
 	}
 	if err != nil {
-		r.Results = append(r.Results, rows...)
+		r.Put(rows)
 		r.NoteBuild()
 		r.judge(w)
 		return fmt.Errorf("%s: %w", w.Name, err)
@@ -188,15 +188,22 @@ func (r *Result) keepSeries(watch *watcher, o Options) (err error) {
 	return err
 }
 
-// judge judges the assertions of a workload, if it has rows.
+// judge judges the assertions of a workload, if it has rows, in place of earlier verdicts about it.
 func (r *Result) judge(w *spec.Workload) {
 	if !r.Has(w.Name) {
 		return
 	}
+	of := func(v Verdict) bool { return v.Workload == w.Name }
+	at := slices.IndexFunc(r.Verdicts, of)
+	if at < 0 {
+		at = len(r.Verdicts)
+	}
+	var verdicts []Verdict
 	for _, v := range run.Judge(w, r.Results, r.strategy) {
-		r.Verdicts = append(r.Verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, Why: v.Why, State: v.State, Elements: v.Elements,
+		verdicts = append(verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, Why: v.Why, State: v.State, Elements: v.Elements,
 			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost, unit: v.Unit()})
 	}
+	r.Verdicts = slices.Insert(slices.DeleteFunc(r.Verdicts, of), at, verdicts...)
 }
 
 // WriteJSON writes the result as one JSON object.

@@ -180,7 +180,9 @@ func TestInterrupted(t *testing.T) {
 	}
 	more := o
 	more.Run.Rounds = 4
-	if _, err = lab.Run(t.Context(), []*spec.Workload{w}, more); err == nil || !strings.Contains(err.Error(), "--rounds: 3 there, 4 now") {
+	testMoreRounds(t, w, r, more, &begun)
+	more.Run.Seed = 4
+	if _, err = lab.Run(t.Context(), []*spec.Workload{w}, more); err == nil || !strings.Contains(err.Error(), "--seed: none there, 4 now") {
 		t.Errorf("other options: %v", err)
 	}
 	changed := small(t, strings.Replace(turnover, "batch: 20", "batch: 25", 1))
@@ -189,6 +191,28 @@ func TestInterrupted(t *testing.T) {
 	}
 	if _, err = lab.Run(t.Context(), []*spec.Workload{w, changed}, lab.Options{}); !errors.Is(err, run.ErrOptions) {
 		t.Errorf("two workloads of one name: %v", err)
+	}
+}
+
+// testMoreRounds: a larger number of rounds adds to those of a finished run, a smaller one keeps them, and neither measures any of them again.
+func testMoreRounds(t *testing.T, w *spec.Workload, was *lab.Result, o lab.Options, begun *int) {
+	for _, rounds := range []int{4, 1} {
+		*begun = 10
+		o.Run.Rounds = rounds
+		r, err := lab.Run(t.Context(), []*spec.Workload{w}, o)
+		if err != nil || *begun != 10+3*(rounds/4) || r.Unfinished != nil || len(r.Results) != len(was.Results) || len(r.Verdicts) != len(was.Verdicts) {
+			t.Fatalf("%d rounds: %d runs of systems, %v", rounds, *begun-10, err)
+		}
+		for i, row := range r.Results {
+			if old := was.Results[i]; row.Workload != old.Workload || row.System != old.System || len(row.Rounds) != 4 || len(row.Ended) != 4 ||
+				row.Rounds[2].OpsPerSecond != old.Rounds[2].OpsPerSecond || row.Ended[2] != old.Ended[2] || row.P99 == nil {
+				t.Errorf("%d rounds: %s of %s has %d rounds, ended at %v, before at %v", rounds, row.Workload, row.System, len(row.Rounds), row.Ended, old.Ended)
+			}
+		}
+	}
+	was.Results[0].Histogram = ""
+	if _, _, err := was.Begun(w.Name, 4, false); err == nil || !strings.Contains(err.Error(), "older build") {
+		t.Errorf("rounds without latencies are added to: %v", err)
 	}
 }
 
@@ -331,13 +355,13 @@ func TestNoLoad(t *testing.T) {
 		}
 		var page bytes.Buffer
 		var text bytes.Buffer
-		if err := r.WriteText(&text); err != nil || strings.Contains(text.String(), "The run was interrupted") != (what == "early") {
+		if err := r.WriteText(&text); err != nil || strings.Contains(text.String(), "The run did not finish") != (what == "early" && len(r.Results) > 0) {
 			t.Errorf("%s: %v\n%s", what, err, text.String())
 		}
 		if strings.Contains(text.String(), "No measured phase was finished") != (len(r.Results) == 0) {
 			t.Errorf("%s: %d rows\n%s", what, len(r.Results), text.String())
 		}
-		if err := r.WritePage(&page); err != nil || strings.Contains(page.String(), "Latency over load") || !strings.Contains(page.String(), "a rate that rises") {
+		if err := r.WritePage(&page); err != nil || strings.Contains(page.String(), "no figures.") != (len(r.Results) == 0) || strings.Contains(page.String(), "Latency over load") || !strings.Contains(page.String(), "a rate that rises") {
 			t.Errorf("%s: %v, a page of %d bytes", what, err, page.Len())
 		}
 	}

@@ -76,7 +76,11 @@ var notInNames = regexp.MustCompile(`[^a-z0-9]`)
 func (r *Result) about() string {
 	about := "Systems and strategies take turns in each round, on stores of their own, and do the same operations. Figures of the table are medians of the rounds, percentiles are over all of them; " +
 		"what is drawn over time is the last round of each."
-	return strings.Join(append([]string{about}, r.notes()...), "\n\n")
+	notes := r.notes()
+	if len(r.Results) == 0 {
+		notes = append(notes, noRows)
+	}
+	return strings.Join(append([]string{about}, notes...), "\n\n")
 }
 
 // verdicts is the section with the results of the assertions, and which rows are reliable.

@@ -118,10 +118,11 @@ func (v Verdict) found() string {
 	return text
 }
 
-// notes are remarks on the rows: that the run was interrupted, that rounds are of several builds, and which rates were not kept.
+// notes are remarks on the rows: that some are missing, that rounds are of several builds, and which rates were not kept. Why rows are missing
+// is said by the error of the run.
 func (r *Result) notes() (list []string) {
-	if r.Interrupted {
-		list = append(list, "The run was interrupted: this is what was measured until then.")
+	if r.Interrupted && len(r.Results) > 0 {
+		list = append(list, "The run did not finish: these are the figures of what was done until then.")
 	}
 	if len(r.OtherBuilds) > 0 {
 		list = append(list, "Some rounds were measured with other builds of this program: "+strings.Join(r.OtherBuilds, ", ")+".")
@@ -129,17 +130,28 @@ func (r *Result) notes() (list []string) {
 	for i := range r.Results {
 		row := &r.Results[i]
 		if row.Late != nil && *row.Late > 0 {
-			list = append(list, fmt.Sprintf("%s: %s operations were due and not begun when the phase ended: the rate was above what the system did, and its latencies do not include them.",
-				strings.Join(cells(row)[:2], ", "), bench.Thousands(*row.Late)))
+			list = append(list, strings.Join(cells(row)[:2], ", ")+": "+late(*row.Late))
 		}
 	}
 	return list
 }
 
+// late says what operations that were not begun mean.
+func late(n uint64) string {
+	what, them := bench.Thousands(n)+" operations were", "them"
+	if n == 1 {
+		what, them = "1 operation was", "it"
+	}
+	return what + " due and not begun when the phase ended: the rate was above what the system did, and its latencies do not include " + them + "."
+}
+
+// noRows is said in place of a table without rows.
+const noRows = "No measured phase was finished, so there are no figures."
+
 // writeRows writes the table, or that it would be empty.
 func (r *Result) writeRows(w io.Writer) error {
 	if len(r.Results) == 0 {
-		_, err := fmt.Fprintln(w, "No measured phase was finished, so there are no figures.")
+		_, err := fmt.Fprintln(w, noRows)
 		return err
 	}
 	lines := [][]string{tableHead}

@@ -95,3 +95,10 @@ func (w *watcher) take() (list []*sample.Series) {
 func (w *watcher) PhaseBegan(p *run.Phase) {
 	w.sampler.Phase(p.Name, p.Progress)
 }
+
+// StepBegan implements run.Observer.
+func (w *watcher) StepBegan(text string) {
+	if w.sampler != nil {
+		w.sampler.Step(text)
+	}
+}

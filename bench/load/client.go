@@ -74,9 +74,9 @@ func newClient(p *Clients, role *spec.Role, nth int, rec *sample.Recorder) *clie
 func (c *client) begin(stream uint64) error {
 	size := c.Model.size
 	c.rng = rand.New(rand.NewPCG(system.Mix(system.Mix(c.seed)+uint64(c.Clients.nth)), system.Mix(stream)))
-	c.sets = choose.New(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.Model.sets), c.rng)
+	c.sets = choose.New(c.overSets(), 0, c.rng) // sets are not chosen by timeline, which alone has a window
 	c.elements = choose.New(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
-	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.Clients.clients) > 0 {
+	if c.sets.Kind == spec.Sawtooth && c.index > 0 && len(c.Clients.clients) > 0 {
 		c.sets.SetCursor(c.index * c.Model.sets / len(c.Clients.clients)) // so that not all clients begin with the same set
 	}
 	sum, least := 0., math.Inf(1)
@@ -97,6 +97,14 @@ func (c *client) begin(stream uint64) error {
 		}
 	}
 	return nil
+}
+
+// overSets returns the distribution by which the client chooses sets.
+func (c *client) overSets() spec.Distribution {
+	if c.role.Sets.Kind != "" {
+		return c.role.Sets
+	}
+	return c.w.Sets.Choose
 }
 
 // takeTurns returns the kinds of a cycle, each as often as its weight says.

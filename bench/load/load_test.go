@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -151,6 +152,41 @@ func TestStreams(t *testing.T) {
 	slices.Sort(all)
 	if len(slices.Compact(all)) != 8 {
 		t.Errorf("clients drew alike: %v", all)
+	}
+}
+
+// TestThousandSets: the clients of the ready workload add equally many elements to each set, and its readers read a fifth of the sets four times
+// as often as all others together.
+func TestThousandSets(t *testing.T) {
+	text, err := os.ReadFile("../spec/workloads/thousand-sets.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := parser.Parse("thousand-sets.yaml", text, parser.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = 20 // adds to a set
+	m := NewModel(w, spec.Bigset, 1000*each, 1)
+	for phase := range w.Phases {
+		c, err := NewClients(m, nil, Groups(w), phase, 1000*each)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := make([]int, m.sets)
+		for i := range 1000 * each {
+			counts[c.clients[i%len(c.clients)].sets.Choose(m.sets)]++
+		}
+		slices.SortFunc(counts, func(a, b int) int { return b - a })
+		most := 0
+		for _, n := range counts[:200] {
+			most += n
+		}
+		if name := w.Phases[phase].Name; name == "read" && (most < 15*1000*each/20 || most > 17*1000*each/20) {
+			t.Errorf("%s: a fifth of the sets got %d of %d operations", name, most, 1000*each)
+		} else if name == "main" && (counts[0] != each || counts[999] != each) {
+			t.Errorf("%s: sets got %d to %d operations", name, counts[999], counts[0])
+		}
 	}
 }
 

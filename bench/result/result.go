@@ -28,6 +28,10 @@ type Row struct {
 	StreamHash string `json:"stream_hash,omitempty"`
 	Figures
 	Rounds []Figures `json:"rounds"`
+	// Ended are the times at which the rounds were measured, in milliseconds since 1970. Histogram are the latencies of all rounds, as
+	// HdrHistogram encodes them. Both let a later run add rounds; rows of older builds have neither.
+	Ended     []int64 `json:"rounds_ended_ms,omitempty"`
+	Histogram string  `json:"histogram,omitempty"`
 }
 
 // Figures are the measurements of a load. Unknown figures are nil. Sizes are in bytes.
@@ -168,14 +172,14 @@ func (c *Collector) Add(row Row, f Figures, hist *hdrhistogram.Histogram) {
 		r := &g.row
 		if r.Workload == row.Workload && r.System == row.System && r.Record == row.Record &&
 			r.Strategy == row.Strategy && r.Elements == row.Elements {
-			r.Rounds = append(r.Rounds, f)
+			r.Rounds, r.Ended = append(r.Rounds, f), append(r.Ended, time.Now().UnixMilli())
 			if hist != nil {
 				g.hist.Merge(hist)
 			}
 			return
 		}
 	}
-	row.Rounds = []Figures{f}
+	row.Rounds, row.Ended = []Figures{f}, []int64{time.Now().UnixMilli()}
 	if hist == nil {
 		hist = NewHistogram()
 	}
@@ -186,11 +190,30 @@ func (c *Collector) Add(row Row, f Figures, hist *hdrhistogram.Histogram) {
 func (c *Collector) Unfinished(workload string, done int) (*Unfinished, error) {
 	u := &Unfinished{Workload: workload, Done: done}
 	for _, g := range c.list {
-		hist, err := g.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		hist, err := g.encoded()
 		if err != nil {
 			return nil, fmt.Errorf("bench: %w", err)
 		}
-		u.Rows, u.Histograms = append(u.Rows, g.row), append(u.Histograms, string(hist))
+		u.Rows, u.Histograms = append(u.Rows, g.row), append(u.Histograms, hist)
+	}
+	return u, nil
+}
+
+func (g *collected) encoded() (string, error) {
+	hist, err := g.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(hist), err
+}
+
+// Finished returns the finished rounds of the rows of a workload as Unfinished, so that a run can add rounds. It returns an error if a row
+// has no histogram.
+func Finished(workload string, rows []Row) (*Unfinished, error) {
+	u := &Unfinished{Workload: workload}
+	for _, r := range rows {
+		if r.Histogram == "" {
+			return nil, fmt.Errorf("rounds of %s were kept by an older build, without their latencies, so none can be added", r.Workload)
+		}
+		u.Done = max(u.Done, len(r.Rounds))
+		u.Rows, u.Histograms = append(u.Rows, r), append(u.Histograms, r.Histogram)
 	}
 	return u, nil
 }
@@ -220,6 +243,7 @@ func (c *Collector) Rows() []Row {
 		r := g.row
 		r.Figures = Medians(r.Rounds)
 		r.Latencies(g.hist)
+		r.Histogram, _ = g.encoded() // a compression into memory does not fail
 		rows = append(rows, r)
 	}
 	return rows

@@ -23,6 +23,10 @@ type Observer interface {
 	// PhaseEnded is not called.
 	PhaseBegan(*Phase)
 	PhaseEnded(*Phase, []result.Row)
+	// StepBegan is called when something begins that is not a phase's operations, which can take long: a step before a phase, or what a
+	// phase does after its operations. The text is for people, such as "main: settling". It must return at once, because some steps are
+	// part of the measured time.
+	StepBegan(text string)
 }
 
 // Nobody is an Observer that does nothing.
@@ -39,6 +43,9 @@ func (Nobody) PhaseBegan(*Phase) {}
 
 // PhaseEnded implements Observer.
 func (Nobody) PhaseEnded(*Phase, []result.Row) {}
+
+// StepBegan implements Observer.
+func (Nobody) StepBegan(string) {}
 
 // At is the current position in a run.
 type At struct {

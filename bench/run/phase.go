@@ -100,17 +100,20 @@ func (p *phase) measured() (f result.Figures, err error) {
 			}
 		}
 		if p.Compact {
+			p.stepBegan(doing(spec.StepCompact))
 			if err := p.compact(); err != nil {
 				return err
 			}
 		}
 		if p.SpaceBack > 0 {
+			p.stepBegan("waiting for space")
 			if err := p.spaceBack(before.Tables); err != nil {
 				return err
 			}
 		}
 		end = time.Now()
 		if p.Settle {
+			p.stepBegan(doing(spec.StepSettle))
 			if end, err = p.sys.Settle(p.ctx); err != nil {
 				return err
 			}
@@ -118,6 +121,7 @@ func (p *phase) measured() (f result.Figures, err error) {
 		away, awayCPU := p.clients.Away()
 		took, cpu = end.Sub(began)-away, cpuNow()-cpu-awayCPU
 		if p.Rest { // the bytes of this work count, but not the time to wait for it
+			p.stepBegan("resting")
 			return p.sys.RestFully(p.ctx)
 		}
 		return nil
@@ -141,9 +145,13 @@ func (p *phase) measured() (f result.Figures, err error) {
 	return f, nil
 }
 
+// stepBegan reports to the observer what the phase does other than its operations.
+func (p *phase) stepBegan(step string) { p.o.Observer.StepBegan(p.Name + ": " + step) }
+
 // prior returns what the store has written before the phase and, if the phase is to open the store, the function that does it.
 func (p *phase) prior() (before system.Usage, open func() error, err error) {
 	if p.Reopen != "" { // the counters of a store start when it is opened
+		p.stepBegan(doing(p.Reopen))
 		open, err = p.shut(p.Reopen, p.strategy)
 		return before, open, err
 	}

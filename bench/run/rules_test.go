@@ -526,6 +526,38 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
+// steps is an Observer of phases and steps, by their texts.
+type steps struct {
+	Nobody
+	list *[]string
+}
+
+func (s steps) PhaseBegan(p *Phase)   { *s.list = append(*s.list, p.Name) }
+func (s steps) StepBegan(text string) { *s.list = append(*s.list, text) }
+
+// TestSteps: whatever can take long beside the operations of phases has a name.
+func TestSteps(t *testing.T) {
+	w := parse(t, `
+name: steps
+about: all that is done beside operations
+size: 100
+phases:
+  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}, batch: 10}
+  - {name: main, first: [settle, bottom], ops: 20, mix: {remove: 1}, compact: true, settle: true, rest: true}
+  - {name: opened, first: [fresh], reopen: restart}
+  - {name: gone, ops: 1, mix: {drop: 1}, space-back: 50%}
+`)
+	var got []string
+	if _, err := tiny(t, w, Options{Observer: steps{list: &got}, Sizes: []int{100}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"load", "before main: settling", "before main: moving everything to the bottommost level", "main", "main: compacting", "main: settling", "main: resting",
+		"before opened: loading a new store", "opened", "opened: closing and opening the store", "gone", "gone: waiting for space", "verifying the store", "closing the store"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // ends is an Observer of what the clients of phases have done.
 type ends struct {
 	Nobody

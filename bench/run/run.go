@@ -232,7 +232,6 @@ type runner struct {
 
 // all runs all rounds of all sizes.
 func (r *runner) all() error {
-	done, skip := 0, 0
 	if u := r.o.Unfinished; u != nil {
 		if u.Workload != r.w.Name {
 			return fmt.Errorf("%w: rounds of %s to go on with", ErrOptions, u.Workload)
@@ -241,22 +240,20 @@ func (r *runner) all() error {
 		if r.rows, err = u.Collect(); err != nil {
 			return err
 		}
-		skip = u.Done
 		for i := range u.Rows {
 			if err := r.sameOps(&u.Rows[i]); err != nil {
 				return fmt.Errorf("run: the rounds to go on from: %w", err)
 			}
 		}
 	}
-	total := 0
+	done, total := 0, 0
 	for _, size := range r.o.Sizes {
-		total += Rounds(r.o.Rounds, r.o.Full, size)
+		done += r.finished(size)
+		total += max(r.finished(size), Rounds(r.o.Rounds, r.o.Full, size))
 	}
 	for _, size := range r.o.Sizes {
-		for round := range Rounds(r.o.Rounds, r.o.Full, size) {
-			if done++; done <= skip {
-				continue
-			}
+		for round := r.finished(size); round < Rounds(r.o.Rounds, r.o.Full, size); round++ {
+			done++
 			if err := r.round(size, round); err != nil {
 				return fmt.Errorf("run: %s, %d elements, round %d: %w", r.w.Name, size, round+1, err)
 			}
@@ -273,6 +270,24 @@ func (r *runner) all() error {
 		}
 	}
 	return nil
+}
+
+// finished returns how many rounds of a size an earlier run has finished.
+func (r *runner) finished(size int) (most int) {
+	if r.o.Unfinished == nil {
+		return 0
+	}
+	for _, c := range r.o.contenders() {
+		if r.repeats(c, size) {
+			continue
+		}
+		for _, row := range r.o.Unfinished.Rows {
+			if row.System == string(c.system) && row.Strategy == c.strategy && row.Elements == r.size(c, size) {
+				most = max(most, len(row.Rounds))
+			}
+		}
+	}
+	return most
 }
 
 // round makes all systems run the phases, in an order that changes from round to round: each comes first and last in turn.

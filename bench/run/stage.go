@@ -40,10 +40,14 @@ func (s *stage) run() (err error) {
 	if err := s.open(s.strategy, s.folder(), nil); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.discard()) }()
+	defer func() {
+		s.o.Observer.StepBegan("closing the store")
+		err = errors.Join(err, s.discard())
+	}()
 	for i := range s.w.Phases {
 		p := &s.w.Phases[i]
 		for _, step := range p.First {
+			s.o.Observer.StepBegan("before " + p.Name + ": " + doing(step))
 			if err := s.step(step); err != nil {
 				return fmt.Errorf("phase %s: %s: %w", p.Name, step, err)
 			}
@@ -55,6 +59,7 @@ func (s *stage) run() (err error) {
 	if s.model.Live() > verifyMax {
 		return nil
 	}
+	s.o.Observer.StepBegan("verifying the store")
 	return s.model.Verify(s.sys, verifySets)
 }
 
@@ -186,6 +191,31 @@ func (s *stage) step(step spec.Step) error {
 		return s.fresh()
 	}
 	return fmt.Errorf("%w: no step %q", ErrOptions, step)
+}
+
+// doing returns what a step does, for people.
+func doing(step spec.Step) string {
+	switch step {
+	case spec.StepSettle:
+		return "settling"
+	case spec.StepCompact:
+		return "compacting"
+	case spec.StepRestart:
+		return "closing and opening the store"
+	case spec.StepKill:
+		return "opening the store after a kill"
+	case spec.StepVerify:
+		return "verifying the store"
+	case spec.StepDrop:
+		return "dropping all sets"
+	case spec.StepBottom:
+		return "moving everything to the bottommost level"
+	case spec.StepEmpty:
+		return "opening an empty store"
+	case spec.StepFresh:
+		return "loading a new store"
+	}
+	return string(step)
 }
 
 func (s *stage) compact() error {

@@ -45,6 +45,7 @@ type Tick struct {
 	Skipped []Skip
 
 	Phase    string
+	Step     string  // what is done in place of the phase's operations, such as settling; "" while they run
 	Done, Of float64 // of the phase; Of is 0 if its end is unknown
 }
 
@@ -85,6 +86,7 @@ type Sampler struct {
 	series   Series
 	totals   []float64 // growth of each column since the phase began
 	phase    string
+	step     string
 	progress func() (done, of float64)
 }
 
@@ -333,7 +335,7 @@ func (s *Sampler) add(at time.Duration, values, growth []float64) *Tick {
 			s.series.Skipped = append(s.series.Skipped, Skip{f.source.Name(), f.skipped})
 		}
 	}
-	t := &Tick{Name: s.series.Name, At: at, Columns: s.series.Columns, Values: values, Skipped: s.series.Skipped, Phase: s.phase}
+	t := &Tick{Name: s.series.Name, At: at, Columns: s.series.Columns, Values: values, Skipped: s.series.Skipped, Phase: s.phase, Step: s.step}
 	if s.progress != nil {
 		t.Done, t.Of = s.progress()
 	}
@@ -359,12 +361,19 @@ func (s *Sampler) Phase(name string, progress func() (done, of float64)) {
 	}
 }
 
+// Step sets what later ticks name as the current step, until the next phase begins. It is quick, and adds nothing to the series.
+func (s *Sampler) Step(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step = name
+}
+
 // cut begins a phase at the last tick.
 func (s *Sampler) cut(c *cut, at time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.series.mark(at.Seconds(), c.phase)
-	s.phase, s.progress = c.phase, c.progress
+	s.phase, s.step, s.progress = c.phase, "", c.progress
 	clear(s.totals)
 	close(c.made)
 }

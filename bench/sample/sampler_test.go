@@ -72,6 +72,24 @@ func TestSampler(t *testing.T) {
 	})
 }
 
+// TestStep: ticks name the step until the next phase begins.
+func TestStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var steps []string
+		s := sample.Start(sample.Options{Watch: func(k *sample.Tick) { steps = append(steps, k.Phase+"/"+k.Step) }})
+		s.Phase("load", nil)
+		time.Sleep(1100 * time.Millisecond)
+		s.Step("settling")
+		time.Sleep(time.Second)
+		s.Phase("main", nil)
+		time.Sleep(time.Second)
+		s.Stop()
+		if steps = slices.Compact(steps); !slices.Equal(steps, []string{"/", "load/", "load/settling", "main/"}) {
+			t.Errorf("steps %q", steps)
+		}
+	})
+}
+
 // TestSlowSource: a source that takes long is skipped and piles up nothing; the others' ticks stay in time, what it counted meanwhile is growth
 // of the whole time, and Stop waits for it.
 func TestSlowSource(t *testing.T) {

@@ -85,7 +85,7 @@ func (c Count) At(size int) int {
 // Sets says how many sets exist, and on which of them an operation acts.
 type Sets struct {
 	Count  Count        // at least 1
-	Choose Distribution // of an operation's set
+	Choose Distribution // of an operation's set; a Role may have another
 }
 
 // Elements says what elements look like.
@@ -201,6 +201,9 @@ type Role struct {
 
 	// Replicas is for Receive: how many other replicas each client receives from, in turns; at least 1.
 	Replicas int
+
+	// Sets says on which set an operation acts. The zero Distribution means that of the workload.
+	Sets Distribution
 
 	Choose Distribution // which elements are removed, replaced and looked up, and where ranges begin
 	// Limit is how many elements a read, range, prefix or take requests. Zero means all, which take does not allow.

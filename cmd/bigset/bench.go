@@ -98,7 +98,9 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, help string, usual func()
 			c.Workloads = usual()
 		}
 		c.Program, _ = os.Executable() // without it a row is missing
+		ended := noteEnding(cmd.Context(), errs)
 		report, err := bench.Run(cmd.Context(), c)
+		ended()
 		if errors.Is(err, bench.ErrConfig) {
 			return usage(cmd, "%w", err)
 		}

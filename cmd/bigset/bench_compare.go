@@ -49,7 +49,7 @@ Figures for --figure and --fail-if:
 			if err != nil {
 				return err
 			}
-			return writeComparison(out, errs, c, asJSON, all)
+			return writeComparison(out, errs, c, asJSON, all || len(o.Figures) > 0)
 		},
 	}
 	f := cmd.Flags()
@@ -58,7 +58,7 @@ Figures for --figure and --fail-if:
 	f.StringSliceVar(&o.Rows, "row", nil, "only these `workloads`; contains is also contains/hit (default: all)")
 	f.StringSliceVar(&o.Figures, "figure", nil, "only these `figures` (default: all)")
 	f.StringArrayVar(&failIf, "fail-if", nil, "`[ROW/]FIGURE:+5%`: exit with status 4 if it is worse, beyond noise and by more than that; may be repeated")
-	f.BoolVar(&all, "all", false, "show figures without a change, too")
+	f.BoolVar(&all, "all", false, "show figures without a change, too; those that --figure names are always shown")
 	f.BoolVar(&asJSON, "json", false, "print the comparison as one JSON object")
 	return cmd
 }

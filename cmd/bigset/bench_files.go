@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,14 +43,18 @@ func benchList(out io.Writer) *cobra.Command {
 				}
 				return nil
 			}
+			fmt.Fprintf(b, listFormat, "workload", "elements", "with --full", "what it shows")
 			for _, w := range workloads.Ready() {
-				fmt.Fprintf(b, "%-18s %12s %14s  %s\n", w.Name, benchSizes(w.Small), benchSizes(w.Full), w.About)
+				fmt.Fprintf(b, listFormat, w.Name, benchSizes(w.Small), benchSizes(w.Full), w.About)
 			}
 			_, err := io.WriteString(out, b.String())
 			return err
 		},
 	}
 }
+
+// listFormat is the format of a line of bench list: name, sizes, full sizes, description.
+const listFormat = "%-18s %12s %14s  %s\n"
 
 // listedWorkload is a line of bench list in JSON. Sizes are in elements.
 type listedWorkload struct {
@@ -95,7 +100,7 @@ func benchShow(out io.Writer) *cobra.Command {
 			case schema || len(args) == 0:
 				return usage(cmd, "give the name of a workload, or --schema")
 			}
-			w, err := workloads.Named(args[0])
+			w, err := readyNamed(args[0])
 			if err != nil {
 				return usage(cmd, "%w", err)
 			}
@@ -186,12 +191,21 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// readyNamed returns a workload file that comes with the program.
+func readyNamed(name string) (*spec.Workload, error) {
+	w, err := workloads.Named(name)
+	if err != nil && slices.ContainsFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == name }) {
+		return nil, fmt.Errorf("workload %s has no file: `bigset bench --workload %[1]s` runs it", name)
+	}
+	return w, err
+}
+
 // workloadNamed returns the workload for an argument of bench run: a file, or a built-in workload. Names of files contain a dot or a slash.
 func workloadNamed(arg string, in io.Reader) (*spec.Workload, error) {
 	if arg == "-" || strings.ContainsAny(arg, "./"+string(os.PathSeparator)) {
 		return readWorkload(arg, in)
 	}
-	w, err := workloads.Named(arg)
+	w, err := readyNamed(arg)
 	if err != nil {
 		if _, failed := os.Stat(arg); failed == nil {
 			return nil, fmt.Errorf("%w; to run the file of that name, write ./%s", err, arg)

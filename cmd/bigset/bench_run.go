@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -115,14 +116,21 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	}
 	ctx, stop := hangUp(cmd.Context())
 	defer stop()
-	clear := func() {}
+	watch, clear := func(*sample.Tick) {}, func() {}
 	if !o.quiet {
-		o.Watch, clear = benchShows(errs)
+		watch, clear = benchShows(errs)
+	}
+	shown, ended := untilEnding(ctx, errs, watch, clear)
+	if !o.quiet {
+		o.Watch = shown
 	}
 	r, err := lab.Run(ctx, workloads, o.Options)
-	clear()
+	ended()
 	if errors.Is(err, benchrun.ErrOptions) {
 		return usage(cmd, "%w", err)
+	}
+	if r != nil && r.Interrupted {
+		err = &runCutError{err, o.goesOn()}
 	}
 	if r == nil || len(r.Results)+len(r.Series) == 0 && err != nil {
 		return err
@@ -130,13 +138,33 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	if e := o.write(out, r, page); e != nil {
 		return errors.Join(err, e)
 	}
-	if r.Interrupted {
-		return fmt.Errorf("%w: %w", errRunCut, err)
-	}
 	if missed := r.Missed(); err == nil && len(missed) > 0 {
 		return fmt.Errorf("%w: %s", errMissed, strings.Join(missed, "; "))
 	}
 	return err
+}
+
+// runCutError is the error of a run that was interrupted.
+type runCutError struct {
+	err  error  // says where
+	hint string // how the run goes on
+}
+
+func (e *runCutError) Error() string {
+	return "the run was interrupted: " + strings.TrimSuffix(e.err.Error(), ": "+context.Canceled.Error())
+}
+
+func (e *runCutError) Unwrap() error { return e.err }
+
+// goesOn returns how a run that was interrupted can be continued.
+func (o *benchRunFlags) goesOn() string {
+	if o.Out == "" {
+		return "with --out FILE, the same command goes on after the last finished round"
+	}
+	if _, err := os.Stat(o.Out); err != nil {
+		return "no round had ended, so the same command begins again"
+	}
+	return "the same command goes on after the last finished round"
 }
 
 // write writes the result in all requested forms.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"bigset/bench/compare"
+	"bigset/bench/lab"
 )
 
 // TestBenchRun runs a ready file and one whose assertion fails, and checks what they leave: a report that compare reads, a page, plots, and the
@@ -75,12 +76,23 @@ func TestBenchRunInterrupted(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	errs := &onWrite{when: "main", then: cancel}
-	code := run(ctx, []string{"bench", "run", file, "--rounds", "1", "--every", "10ms", "--dir", dir, "--report", page}, strings.NewReader(""), &out, errs)
-	if code != exitError || !strings.Contains(out.String(), "No measured phase was finished") || !strings.Contains(out.String(), "The run was interrupted") ||
-		!strings.Contains(errs.String(), "bigset: the run was interrupted: ") || !strings.Contains(errs.String(), "--out FILE") {
+	args := []string{"bench", "run", file, "--rounds", "1", "--every", "10ms", "--dir", dir, "--report", page}
+	code := run(ctx, args, strings.NewReader(""), &out, errs)
+	_, said, _ := strings.Cut(errs.String(), "bigset: ")
+	if code != exitError || !strings.Contains(out.String(), "No measured phase was finished") || strings.Contains(out.String(), "interrupted") ||
+		said != "the run was interrupted: long: long, 50 elements, round 1: bigset default: phase main\nhint: with --out FILE, the same command goes on after the last finished round\n" {
 		t.Errorf("status %d, %s\n%s", code, out.String(), errs.String())
 	}
 	if got := files(t, dir); len(got) != 2 {
 		t.Errorf("it left %q", got)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	errs = &onWrite{when: "main", then: cancel}
+	if run(ctx, append(args, "--out", filepath.Join(dir, "out.json")), strings.NewReader(""), &out, errs); !strings.HasSuffix(errs.String(), "\nhint: no round had ended, so the same command begins again\n") {
+		t.Errorf("with --out: %s", errs.String())
+	}
+	kept := &benchRunFlags{Options: lab.Options{Out: file}}
+	if got := kept.goesOn(); got != "the same command goes on after the last finished round" {
+		t.Errorf("after a round: %s", got)
 	}
 }

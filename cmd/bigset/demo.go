@@ -43,8 +43,8 @@ then.`,
   bigset demo --scale 0.1 --json`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.Scale == 0 { // for the library, 0 means the default
-				return usage(cmd, "--scale is %v to %v", demo.ScaleMin, demo.ScaleMax)
+			if !(c.Scale >= demo.ScaleMin && c.Scale <= demo.ScaleMax) { // for the library, 0 means the default
+				return usage(cmd, "--scale %v: it must be %v to %v", c.Scale, demo.ScaleMin, demo.ScaleMax)
 			}
 			if c.Seed == 0 {
 				c.Seed = uint64(time.Now().UnixNano())%1_000_000 + 1
@@ -72,12 +72,14 @@ func (a *app) runDemo(cmd *cobra.Command, c demo.Config, file string, quiet bool
 	defer func() { err = errors.Join(err, out.close()) }()
 	ctx, stop := hangUp(cmd.Context())
 	defer stop()
-	clear := func() {}
+	show, clear := func(demo.State) {}, func() {}
 	if !quiet {
-		c.Show, clear = a.demoShows(c.Seed)
+		show, clear = a.demoShows(c.Seed)
 	}
+	shown, ended := untilEnding(ctx, a.errs, show, clear)
+	c.Show = shown
 	r, err := demo.Run(ctx, c)
-	clear()
+	ended()
 	if errors.Is(err, demo.ErrConfig) {
 		return usage(cmd, "%w", err)
 	}

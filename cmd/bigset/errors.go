@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset"
+	"bigset/bench"
 	"bigset/bench/compare"
+	"bigset/bench/demo"
 	benchrun "bigset/bench/run"
 	"bigset/bench/spec/parser"
 	"bigset/bloomslice"
@@ -42,7 +44,6 @@ var (
 	errNotVerified = errors.New("not verified")
 	errViolated    = errors.New("a promise was violated")
 	errCutShort    = errors.New("the demonstration was interrupted")
-	errRunCut      = errors.New("the run was interrupted")
 	errWorse       = errors.New("worse than a limit allows")
 	errMissed      = errors.New("missed in all rounds")
 )
@@ -74,7 +75,6 @@ var advices = []advice{
 	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd have another"},
 	{client.ErrAnswer, exitError, "the node may be of another version: compare `bigset version` on both machines"},
 	{api.ErrBody, exitError, "the node may be of another version: compare `bigset version` on both machines"},
-	{errRunCut, exitError, "the figures and the report are of what was done until then; with --out FILE, the same command goes on after the last finished round"},
 	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept, run it again for the rest"},
 	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
 	{errLineBreak, exitError, "use --base64 or --json"},
@@ -142,6 +142,7 @@ var advices = []advice{
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
 	{parser.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},
+	{bench.ErrOut, exitError, "name another file with --out, or remove this one; a larger --rounds adds to a file, other flags must be the same"},
 	{benchrun.ErrOptions, exitError, "`bigset bench run --help` says what can be chosen"},
 	{compare.ErrReport, exitError, "give files that `bigset bench --json` or --out has written"},
 
@@ -149,6 +150,7 @@ var advices = []advice{
 	{errMissed, exitWorse, "the figures are above; `bigset bench run --report FILE.html` draws what happened"},
 	{errAbsent, exitAbsent, ""},
 	{errViolated, exitAbsent, ""},
+	{demo.ErrTime, exitError, "the machine is slow or busy: run it again later, or with a smaller --scale, such as --scale 0.1"},
 	{errCutShort, exitError, "the verdict is about what was done until then; `bigset demo` runs all of it"},
 	{errNotVerified, exitAbsent, ""},
 }
@@ -197,6 +199,10 @@ func advise(err error) advice {
 	if errors.As(err, &again) {
 		return advice{err, exitUnknown, again.hint}
 	}
+	var cut *runCutError
+	if errors.As(err, &cut) {
+		return advice{err, exitError, cut.hint}
+	}
 	for _, ad := range advices {
 		if errors.Is(err, ad.cause) {
 			return ad
@@ -211,7 +217,7 @@ func advise(err error) advice {
 
 // packageNames removes the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
+	"bench: ", "", "demo: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
 
 // plain returns the text of an error for the user: without the names of packages, on one line.
 func plain(err error) string {

@@ -68,7 +68,18 @@ func flagError(cmd *cobra.Command, err error) error {
 	if strings.HasPrefix(err.Error(), "unknown") {
 		return usage(cmd, "%w (an element that begins with - goes after --)", err)
 	}
+	for _, form := range valueForms {
+		if i := strings.Index(err.Error(), form.of); i >= 0 {
+			return usage(cmd, "%s: it must be %s", err.Error()[:i], form.must)
+		}
+	}
 	return usage(cmd, "%w", err)
+}
+
+// valueForms say in place of errors of the standard library what the value of a flag must be.
+var valueForms = []struct{ of, must string }{
+	{": strconv.ParseInt: ", "a whole number"}, {": strconv.ParseUint: ", "a whole number, 0 or more"}, {": strconv.ParseFloat: ", "a number"},
+	{": strconv.ParseBool: ", "true or false"}, {": time: ", "a time with its unit, such as 10s or 1m30s"},
 }
 
 // takes checks the number of positional arguments; a negative most allows any number.

@@ -11,9 +11,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"bigset/bench/lab"
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 	"bigset/bench/spec/workloads"
 	"bigset/compaction"
 )
@@ -48,7 +50,7 @@ func (lazy) Worth(s compaction.Span) bool { return float64(s.Dead) > 0.2*float64
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	name := flag.String("workload", "churn", "a ready workload; `bigset bench list` names them")
+	name := flag.String("workload", "churn", "a ready workload, which `bigset bench list` names, or a file, such as ./mine.yaml")
 	page := flag.String("report", "policy.html", "the file of the report")
 	var o lab.Options
 	flag.IntVar(&o.Run.Rounds, "rounds", 3, "how often all strategies run, in turns")
@@ -59,9 +61,21 @@ func main() {
 	}
 }
 
+// workload returns a ready workload or, if the name has a dot, that of a file.
+func workload(name string) (*spec.Workload, error) {
+	if !strings.Contains(name, ".") {
+		return workloads.Named(name)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return parser.Parse(name, text, parser.Known{})
+}
+
 // measure runs a workload with lazy and two ready strategies, prints the figures, and writes the report.
 func measure(ctx context.Context, out io.Writer, name, page string, o lab.Options) (err error) {
-	w, err := workloads.Named(name)
+	w, err := workload(name)
 	if err != nil {
 		return err
 	}

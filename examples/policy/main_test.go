@@ -41,3 +41,19 @@ func TestNoPage(t *testing.T) {
 		t.Errorf("got %v; a round was begun: %v", err, ran)
 	}
 }
+
+// TestFile measures a file of the developer's own.
+func TestFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte("name: mine\nabout: a few adds\nsize: 100\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	o := lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}}
+	if err := measure(t.Context(), &out, file, filepath.Join(t.TempDir(), "policy.html"), o); err != nil || !strings.Contains(out.String(), "bigset lazy") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if err := measure(t.Context(), &out, file+".none", filepath.Join(t.TempDir(), "policy.html"), o); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that does not exist: %v", err)
+	}
+}

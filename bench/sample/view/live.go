@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -20,8 +21,8 @@ type Live struct {
 	screen.Screen
 	screen.Style
 
-	began   time.Duration // of the phase
-	phase   string
+	began   time.Duration        // of what runs
+	runs    string               // a phase, or a step
 	history map[string][]float64 // of rows
 }
 
@@ -93,8 +94,8 @@ const (
 
 // lines returns the text of a tick, each line at most width wide.
 func (v *Live) lines(t *sample.Tick, width int) []string {
-	if v.phase != t.Phase || v.history == nil {
-		v.phase, v.began = t.Phase, t.At
+	if runs := cmp.Or(t.Step, t.Phase); v.runs != runs || v.history == nil {
+		v.runs, v.began = runs, t.At
 	}
 	if v.history == nil {
 		v.history = map[string][]float64{}
@@ -104,7 +105,7 @@ func (v *Live) lines(t *sample.Tick, width int) []string {
 		graph = 0 // figures only
 	}
 	lines := []string{v.head(t, width)}
-	if t.Phase != "" {
+	if v.runs != "" {
 		lines = append(lines, v.progress(t, width, graph))
 	}
 	for _, g := range sample.Groups(t.Columns) {
@@ -154,10 +155,10 @@ func (v *Live) head(t *sample.Tick, width int) string {
 	return v.cut(fmt.Sprintf("%s · %s", v.Safe(t.Name), t.At.Round(time.Second)), width)
 }
 
-// progress is the line of the phase.
+// progress is the line of the phase, or of the step. A step has no known end.
 func (v *Live) progress(t *sample.Tick, width, graph int) string {
-	label := v.Safe(t.Phase)
-	if t.Of <= 0 {
+	label := v.Safe(v.runs)
+	if t.Of <= 0 || t.Step != "" {
 		return v.cut(fmt.Sprintf("%s · %s", label, (t.At-v.began).Round(time.Second)), width)
 	}
 	done := min(1, max(0, t.Done/t.Of))
@@ -213,14 +214,14 @@ func skippedText(list []sample.Skip) string {
 	return "ticks skipped, for a figure was too slow to read: " + strings.Join(parts, ", ")
 }
 
-// Lines writes ticks as plain lines for output that is not a terminal: one when a phase begins, and one every few seconds. Its method Show
-// is for Options.Watch.
+// Lines writes ticks as plain lines for output that is not a terminal: one when a phase or a step begins, and one every few seconds. Its
+// method Show is for Options.Watch.
 type Lines struct {
 	Out   io.Writer
 	Every time.Duration // 0 means 5 s
 
 	wrote bool
-	phase string
+	runs  string // a phase, or a step
 	last  time.Duration
 }
 
@@ -230,10 +231,11 @@ func (p *Lines) Show(t *sample.Tick) {
 	if every == 0 {
 		every = 5 * time.Second
 	}
-	if p.wrote && p.phase == t.Phase && t.At-p.last < every {
+	runs := cmp.Or(t.Step, t.Phase)
+	if p.wrote && p.runs == runs && t.At-p.last < every {
 		return
 	}
-	p.wrote, p.phase, p.last = true, t.Phase, t.At
+	p.wrote, p.runs, p.last = true, runs, t.At
 	_, _ = fmt.Fprintf(p.Out, "%7.1fs  %s\n", t.At.Seconds(), lineText(t)) // an error has no recipient
 }
 
@@ -241,10 +243,10 @@ func (p *Lines) Show(t *sample.Tick) {
 func lineText(t *sample.Tick) string {
 	var s screen.Style
 	text := s.Safe(t.Name)
-	if t.Phase != "" {
-		text += ": " + s.Safe(t.Phase)
+	if runs := cmp.Or(t.Step, t.Phase); runs != "" {
+		text += ": " + s.Safe(runs)
 	}
-	if t.Of > 0 {
+	if t.Of > 0 && t.Step == "" {
 		text += fmt.Sprintf(" %.0f %%", 100*math.Floor(100*min(1, max(0, t.Done/t.Of)))/100)
 	}
 	add := func(label, name string, f func(float64) string) {

@@ -61,6 +61,13 @@ func TestLiveGolden(t *testing.T) {
 	next := *ticks()[29]
 	next.Phase, next.Of, next.At = "rest", 0, 29500*time.Millisecond
 	p.Show(&next)
+	settling := *ticks()[29]
+	settling.Step, settling.At = "main: settling", 31*time.Second
+	p.Show(&settling)
+	v := &Live{}
+	v.lines(&settling, 60)
+	settling.At = 43 * time.Second
+	got.WriteString(strings.Join(v.lines(&settling, 60)[:2], "\n") + "\n" + strings.Repeat("-", 20) + "\n")
 	got.Write(plain.Bytes())
 	golden := filepath.Join("testdata", "live.txt")
 	if os.Getenv("REWRITE") != "" {

@@ -219,6 +219,9 @@ func (r *reader) checkRole(w *spec.Workload, p *spec.Phase, role *spec.Role, at 
 			r.Wrong(n, "%s in a mix that can't use it: it is for %s", only.key, kindsOf(only.is))
 		}
 	}
+	if n := at.keys["sets"]; n != nil && w.Sets.Count == (spec.Count{Absolute: 1}) {
+		r.Wrong(n, "sets in a workload of one set: the workload must have the key sets with a count above 1, such as sets: {count: 1000}")
+	}
 	if has(role.Mix, spec.Take) && role.Limit == (spec.Count{}) {
 		r.Wrong(at.of("mix"), "take without a limit: limit must say how many elements one operation takes")
 	}

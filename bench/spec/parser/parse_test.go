@@ -84,6 +84,8 @@ func TestParse(t *testing.T) {
 		{"strategy of the run", w.Strategies[0], ""},
 		{"elements", w.Elements, spec.Elements{MinBytes: 8, MaxBytes: 64, Ascending: true}},
 		{"sets", w.Sets, spec.Sets{Count: spec.Count{Absolute: 10}, Choose: spec.Distribution{Kind: spec.Zipfian, Theta: 0.9}}},
+		{"sets of a role", w.Phases[2].Roles[0].Sets, spec.Distribution{Kind: spec.Sawtooth}},
+		{"sets of other roles", write.Sets, spec.Distribution{}},
 		{"cache", w.Store.CacheBytes, int64(4096)},
 		{"memtable", w.Store.MemTableBytes, 64 << 20},
 		{"option", w.Store.Pebble["lbase-max-bytes"], int64(64 << 20)},

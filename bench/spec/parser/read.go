@@ -208,13 +208,17 @@ func (r *reader) strategies(n *yaml.Node) (names []string) {
 func (r *reader) sets(n *yaml.Node, s *spec.Sets) {
 	r.Object(n, "sets", []field{
 		{Key: "count", Read: func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
-		{Key: "choose", Read: func(n *yaml.Node) {
-			s.Choose = r.distribution(n)
-			if k := s.Choose.Kind; slices.Contains([]spec.DistributionKind{spec.Latest, spec.Young, spec.Queue, spec.Timeline}, k) {
-				r.Wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", k)
-			}
-		}},
+		{Key: "choose", Read: func(n *yaml.Node) { s.Choose = r.overSets(n) }},
 	})
+}
+
+// overSets reads a distribution over sets.
+func (r *reader) overSets(n *yaml.Node) spec.Distribution {
+	d := r.distribution(n)
+	if slices.Contains([]spec.DistributionKind{spec.Latest, spec.Young, spec.Queue, spec.Timeline}, d.Kind) {
+		r.Wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", d.Kind)
+	}
+	return d
 }
 
 func (r *reader) elements(n *yaml.Node, e *spec.Elements) {
@@ -417,6 +421,7 @@ func (r *reader) roleFields(role *spec.Role) []field {
 		{Key: "turns", Read: func(n *yaml.Node) { role.Turns = r.Flag(n, "turns") }},
 		{Key: "batch", Read: func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
 		{Key: "replicas", Read: func(n *yaml.Node) { role.Replicas = r.Whole(n, "replicas", 1, replicasMax) }},
+		{Key: "sets", Read: func(n *yaml.Node) { role.Sets = r.overSets(n) }},
 		{Key: "choose", Read: func(n *yaml.Node) { role.Choose = r.distribution(n) }},
 		{Key: "limit", Read: func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
 		{Key: "context", Read: func(n *yaml.Node) { role.Context = source.Word(&r.Reader, n, "context", contexts()) }},

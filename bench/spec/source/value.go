@@ -17,8 +17,13 @@ var scales = map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 var units = map[string]float64{"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
-// split separates a number from the letters after it: "64 MiB" is 64 and MiB. Underscores may separate digits.
+// split separates a number from the letters after it: "64 MiB" is 64 and MiB. Underscores may separate digits. A number may be negative, so
+// that the error for it names the limits.
 func split(s string) (value float64, unit string, ok bool) {
+	if rest, negative := strings.CutPrefix(s, "-"); negative && !strings.HasPrefix(rest, "-") {
+		value, unit, ok = split(rest)
+		return -value, unit, ok
+	}
 	at := strings.IndexFunc(s, func(c rune) bool { return (c < '0' || c > '9') && c != '.' && c != '_' })
 	if at < 0 {
 		at = len(s)
@@ -36,7 +41,7 @@ func scaled(s string, by map[string]float64) (float64, bool) {
 	value, unit, ok := split(s)
 	scale, known := by[unit]
 	v := value * scale
-	if whole := math.Round(v); math.Abs(v-whole) <= 1e-15*whole {
+	if whole := math.Round(v); math.Abs(v-whole) <= 1e-15*math.Abs(whole) {
 		v = whole
 	}
 	return v, ok && known
@@ -175,7 +180,7 @@ func InUnit(s, unit string) (v float64, form string, ok bool) {
 		maps.Copy(by, scales)
 	}
 	v, ok = scaled(s, by)
-	return v, form, ok
+	return v, form, ok && v >= 0
 }
 
 // Grouped writes a number with commas.
