@@ -73,6 +73,9 @@ func (k *sock) turn(resumes bool) bool {
 		k.c.awaitMore()
 	}
 	if k.state == sockTurn { // only this goroutine changes it
+		if !resumes {
+			k.loop.other = k.loop.now
+		}
 		if !more {
 			k.loop.s.stopped(k.loop.p, k.c)
 			return true
@@ -130,6 +133,7 @@ func (k *sock) leave() {
 		return
 	}
 	l := k.loop
+	l.other = l.now
 	l.mu.Lock()
 	k.removeLocked()
 	l.mu.Unlock()
