@@ -12,15 +12,16 @@ import (
 const (
 	// The loop's goroutine may stay in a call from memory for lendTime, and in one that syncs for lendDiskTime, or a little longer.
 	lendTime     = time.Millisecond
-	lendDiskTime = 4 * time.Millisecond
+	lendDiskTime = 10 * time.Millisecond
 	// piecesFew is how many pieces of work a connection may have that the loop does itself, if it is not WaitsRarely.
 	piecesFew = 4
 	// slowTime is how long the loop does no such work itself after a slow call: one that took longer than lendTime, and pieceTime for each of
 	// its pieces.
 	slowTime  = 100 * time.Millisecond
 	pieceTime = 10 * time.Microsecond
-	// quietTime is how long no client must have asked for anything but changes of WaitsForDisk before the loop waits for a sync itself.
-	quietTime = 100 * time.Millisecond
+	// quietTime is how long the loop does not wait for a sync itself after a client has asked for anything but changes of WaitsForDisk, and after a
+	// sync that took longer than lendDiskTime.
+	quietTime = 20 * time.Millisecond
 	// watchRest is after how many checks of an idle loop its watcher ends.
 	watchRest = 100
 )
@@ -46,9 +47,9 @@ func (l *loop) lend(list []*sock, most time.Duration) (kept bool) {
 	}
 	switch took := time.Since(began); {
 	case most == lendDiskTime:
-		l.slowSync.begin(slowTime)
+		l.mixed.begin(time.Now(), quietTime)
 	case took > lendTime+time.Duration(pieces)*pieceTime && threadNow() != before:
-		l.slow.begin(slowTime)
+		l.slow.begin(time.Now(), slowTime)
 	}
 	l.finish(list)
 	return false
@@ -70,15 +71,26 @@ func threadNow() thread {
 // spell is a time that ends by itself. It has its end in nanoseconds since 1970; 0 means that there was none.
 type spell struct{ end atomic.Int64 }
 
-func (s *spell) begin(d time.Duration) { s.end.Store(time.Now().Add(d).UnixNano()) }
+func (s *spell) begin(now time.Time, d time.Duration) { s.end.Store(now.Add(d).UnixNano()) }
 
 func (s *spell) lasts() bool {
 	end := s.end.Load()
 	return end != 0 && time.Now().UnixNano() < end
 }
 
-// isQuiet reports whether the loop may wait for a sync itself: nobody else would wait with it, and the last syncs did not take long.
-func (l *loop) isQuiet() bool { return l.now.Sub(l.other) >= quietTime && !l.slowSync.lasts() }
+// mayLend reports whether the loop may make a call that others of its set and kind must not overtake: if connections have a few pieces of work
+// each, and calls take no long time. It waits for a sync only if no client would wait with it that has asked for something else.
+func (l *loop) mayLend(b []*sock) bool {
+	for _, k := range b {
+		if k.c.work.Pieces > piecesFew {
+			return false
+		}
+	}
+	if b[0].c.work.Waits == WaitsForDisk {
+		return !l.mixed.lasts()
+	}
+	return !l.slow.lasts()
+}
 
 // watch takes the loop away from its goroutine if that stays in a call too long. It ends when no calls are made.
 func (l *loop) watch() {

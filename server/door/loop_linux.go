@@ -36,6 +36,7 @@ type loop struct {
 	mu     sync.Mutex
 	socks  map[int32]*sock // waiting for an event, in turn, or with deferred work
 	inbox  []*sock         // whose deferred work was done outside the loop
+	again  []*sock         // whose deferred work was queued, and may be done in the loop now
 	asleep bool            // the loop must be woken
 	ended  bool
 	calls  map[callOf]*callQueue // work outside the loop that no two calls do at the same time, and what waits for it
@@ -44,7 +45,7 @@ type loop struct {
 	until    atomic.Int64  // when the call should have ended, in nanoseconds since 1970
 	watching atomic.Bool
 	slow     spell // look-ups and changes from memory are done outside the loop
-	slowSync spell // changes that wait for the disk are done outside the loop
+	mixed    spell // changes that wait for the disk are done outside the loop: other clients, or the disk, would make somebody wait
 
 	// Used only by the goroutine that runs the loop.
 	events [eventsMax]syscall.EpollEvent
@@ -52,7 +53,6 @@ type loop struct {
 	pause  time.Duration        // between two sweeps
 	swept  time.Time
 	now    time.Time // when the loop asked for events
-	other  time.Time // now, when a client last asked for anything but changes that wait for the disk
 	round  []*sock   // connections whose work is to be done
 	pieces int       // of the round
 	asked  bool      // the system has been asked for events since the last round
@@ -149,7 +149,7 @@ func (l *loop) heard() bool {
 // await waits for events. If a round is due, it only polls.
 func (l *loop) await() {
 	pause := int(l.pause / time.Millisecond)
-	if l.collect(len(l.round) == 0) || len(l.round) > 0 {
+	if l.collect(true) {
 		pause = 0
 	}
 	n, err := syscall.EpollWait(l.epoll, l.events[:], pause)

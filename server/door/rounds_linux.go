@@ -38,7 +38,7 @@ func (k *sock) defers() {
 	l.round = append(l.round, k)
 	l.pieces += k.c.work.Pieces
 	if k.c.work.Waits != WaitsForDisk {
-		l.other = l.now
+		l.mixed.begin(l.now, quietTime)
 	}
 }
 
@@ -50,7 +50,7 @@ func (l *loop) together() (kept bool) {
 	slices.SortStableFunc(round, func(a, b *sock) int {
 		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
 	})
-	slow, most := l.slow.lasts(), time.Duration(0)
+	slow, most := l.slow.lasts(), lendTime
 	now := round[:0]
 	for rest := round; len(rest) > 0; {
 		b := rest[:callLen(rest)]
@@ -62,10 +62,12 @@ func (l *loop) together() (kept bool) {
 			for _, k := range b {
 				go l.beside([]*sock{k})
 			}
-		case w == WaitsRarely || w == WaitsForTurn && !slow && l.isFree(b):
-			now, most = append(now, b...), lendTime
-		case w == WaitsForDisk && len(b) == len(round) && l.isQuiet() && l.isFree(b):
-			now, most = b, lendDiskTime
+		case w == WaitsRarely:
+			now = append(now, b...)
+		case (w == WaitsForTurn || len(b) == len(round)) && l.mayLend(b) && l.isFree(b):
+			if now = append(now, b...); w == WaitsForDisk {
+				most = lendDiskTime
+			}
 		default:
 			l.queue(b)
 		}
@@ -117,13 +119,8 @@ type callQueue struct {
 	full chan struct{}
 }
 
-// isFree reports whether connections have a few pieces of work each, and no queued call of the same set and kind is in progress.
+// isFree reports whether no queued call of the set and kind of work is in progress.
 func (l *loop) isFree(b []*sock) bool {
-	for _, k := range b {
-		if k.c.work.Pieces > piecesFew {
-			return false
-		}
-	}
 	w := &b[0].c.work
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +146,7 @@ func (l *loop) queue(b []*sock) {
 	go l.callQueued(of, q, slices.Clone(b))
 }
 
-// callQueued does the work of a queue until it is empty.
+// callQueued does the work of a queue until it is empty, or the loop may do the rest itself.
 //
 // Clients that wait for each answer ask again right after a call has answered them.
 // A call that began before that would contain only the work that arrived during the last call, half of all clients, and with half the work
@@ -174,6 +171,11 @@ func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
 		select {
 		case <-q.full:
 		default:
+		}
+		if len(list) > 0 && l.mayLend(list) {
+			l.again = append(l.again, list...)
+			list = nil
+			l.wakeLocked()
 		}
 		if len(list) == 0 {
 			delete(l.calls, of)
@@ -203,6 +205,10 @@ func (l *loop) finish(list []*sock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inbox = append(l.inbox, list...)
+	l.wakeLocked()
+}
+
+func (l *loop) wakeLocked() {
 	if l.asleep {
 		l.asleep = false
 		l.ringLocked()
@@ -213,8 +219,8 @@ func (l *loop) ringLocked() {
 	syscall.Write(l.bell[1], []byte{0}) // a full pipe wakes the loop as well
 }
 
-// collect takes over the connections whose work was done outside the loop, and reports whether any can continue. If none can and sleep is
-// set, finish will wake the loop.
+// collect takes over the connections whose work was done outside the loop, and those whose work comes back, and reports whether there are any. If
+// there are none and sleep is set, the next ones will wake the loop.
 func (l *loop) collect(sleep bool) bool {
 	if l.at == len(l.done) {
 		l.done, l.at = l.done[:0], 0
@@ -224,6 +230,13 @@ func (l *loop) collect(sleep bool) bool {
 	l.done = append(l.done, l.inbox...)
 	clear(l.inbox)
 	l.inbox = l.inbox[:0]
-	l.asleep = sleep && l.at == len(l.done)
-	return l.at < len(l.done)
+	for _, k := range l.again {
+		l.round = append(l.round, k)
+		l.pieces += k.c.work.Pieces
+	}
+	clear(l.again)
+	l.again = l.again[:0]
+	some := l.at < len(l.done) || len(l.round) > 0
+	l.asleep = sleep && !some
+	return some
 }

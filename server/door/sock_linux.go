@@ -74,7 +74,7 @@ func (k *sock) turn(resumes bool) bool {
 	}
 	if k.state == sockTurn { // only this goroutine changes it
 		if !resumes {
-			k.loop.other = k.loop.now
+			k.loop.mixed.begin(k.loop.now, quietTime)
 		}
 		if !more {
 			k.loop.s.stopped(k.loop.p, k.c)
@@ -133,7 +133,7 @@ func (k *sock) leave() {
 		return
 	}
 	l := k.loop
-	l.other = l.now
+	l.mixed.begin(l.now, quietTime)
 	l.mu.Lock()
 	k.removeLocked()
 	l.mu.Unlock()
