@@ -192,22 +192,23 @@ func TestSlowCalls(t *testing.T) {
 		for i := range conns {
 			conns[i] = r.dial()
 		}
-		together := 0
-		for tries := 0; tries < 20 && together == 0; tries++ {
+		judged, shared := false, 0
+		for tries := 0; tries < 20 && shared == 0; tries++ {
 			end := o.begun(t, r, test.set)
 			time.Sleep(test.took)
 			end()
 			ended := time.Now()
-			shared := o.sing(t, conns)
-			if test.slow && (time.Since(ended) > slowTime/2 || shared > 0 && tries < 2) { // this machine may be too busy to say
+			shared = o.sing(t, conns)
+			if time.Since(ended) > slowTime/2 || test.slow && shared > 0 && tries < 10 { // this machine may be too busy to say
+				shared = 0
 				continue
 			}
-			if together += shared; test.slow {
+			if judged = true; test.slow {
 				break
 			}
 		}
-		if slow := together == 0; slow != test.slow {
-			t.Errorf("after %v of %c: %d calls of several connections", test.took, test.set, together)
+		if judged && test.slow != (shared == 0) {
+			t.Errorf("after %v of %c: %d calls of several connections", test.took, test.set, shared)
 		}
 	}
 }
@@ -222,13 +223,21 @@ func TestBusyCalls(t *testing.T) {
 	for i := range conns {
 		conns[i] = r.dial()
 	}
-	nc := r.dial()
-	for range 20 { // this machine may be too busy to say
-		if ask(t, nc, "w\n"); o.sing(t, conns) > 0 {
+	nc, judged := r.dial(), false
+	for range 20 {
+		ask(t, nc, "w\n")
+		ended := time.Now()
+		shared := o.sing(t, conns)
+		if time.Since(ended) > slowTime/2 { // this machine may be too busy to say
+			continue
+		}
+		if judged = true; shared > 0 {
 			return
 		}
 	}
-	t.Error("a call that was only busy counts as slow")
+	if judged {
+		t.Error("a call that was only busy counts as slow")
+	}
 }
 
 // TestLoopSyncs: a loop waits for a sync itself while clients send nothing but changes, and goes on beside it if some ask for other things.
