@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"bigset"
 	"bigset/clock"
@@ -177,12 +178,15 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 		}
 		p := &door.Page{Read: &r, Tokens: b.store.Tokens(r.Set)}
 		o.Limit = p.Ask()
+		var used *fold.Chunk
+		o.Scrap = func() *fold.Chunk { return used }
+		var elements []door.Element
 		for chunk, err := range b.store.Read(ctx, r.Set, o) {
 			if err != nil {
 				yield(door.Part{}, failure(err, 0))
 				return
 			}
-			part, err := part(p, chunk)
+			part, err := part(p, chunk, elements)
 			if err != nil {
 				yield(door.Part{}, err)
 				return
@@ -190,17 +194,19 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 			if !yield(part, nil) || part.Done {
 				return
 			}
+			p.Keep()
+			used, elements = chunk, part.Elements[:0] // the consumer is done with them
 		}
 		yield(door.Part{Done: true}, nil)
 	}
 }
 
-// part makes a part from a chunk of the store.
-func part(p *door.Page, chunk *fold.Chunk) (part door.Part, err error) {
+// part makes a part from a chunk of the store, in the memory of elements.
+func part(p *door.Page, chunk *fold.Chunk, elements []door.Element) (part door.Part, err error) {
 	if err := p.Begin(&part, chunk.Clock); err != nil {
 		return part, err
 	}
-	part.Elements = make([]door.Element, 0, len(chunk.Elements))
+	part.Elements = slices.Grow(elements, len(chunk.Elements))
 	for _, e := range chunk.Elements {
 		if err := p.Add(&part, e.Name, e.Dots); err != nil || part.Done {
 			return part, err

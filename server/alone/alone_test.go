@@ -90,6 +90,7 @@ func TestPages(t *testing.T) {
 		{"pages", door.Read{Limit: 2}, []string{"a b", "c d", "e"}},
 		{"pages that end with the set", door.Read{Limit: 5}, []string{"a b c d e"}},
 		{"parts that end with a page", door.Read{Limit: 2, Batch: 2}, []string{"a b", "c d", "e"}},
+		{"parts of one element", door.Read{Limit: 2, Batch: 1}, []string{"a b", "c d", "e"}},
 		{"reverse", door.Read{Limit: 3, Reverse: true}, []string{"e d c", "b a"}},
 		{"range", door.Read{From: []byte("b"), To: []byte("d")}, []string{"b c"}},
 		{"prefix", door.Read{Prefix: []byte("c")}, []string{"c"}},

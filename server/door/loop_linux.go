@@ -36,24 +36,27 @@ type loop struct {
 	mu     sync.Mutex
 	socks  map[int32]*sock // waiting for an event, in turn, or with deferred work
 	inbox  []*sock         // whose deferred work was done outside the loop
+	again  []*sock         // whose deferred work was queued, and may be done in the loop now
 	asleep bool            // the loop must be woken
 	ended  bool
-	calls  map[callOf]*callQueue // work waiting for a call of WaitsForDisk while another call is in progress
+	calls  map[callOf]*callQueue // work outside the loop that no two calls do at the same time, and what waits for it
 
 	lent     atomic.Uint64 // number of the current call of the loop's goroutine; 0 means none
-	usual    atomic.Int64  // usual maximum duration of the call, in nanoseconds
-	slow     atomic.Int64  // until then work of WaitsRarely is done outside the loop, in nanoseconds since 1970; 0 means inside
+	until    atomic.Int64  // when the call should have ended, in nanoseconds since 1970
 	watching atomic.Bool
+	slow     spell // look-ups and changes from memory are done outside the loop
+	mixed    spell // changes that wait for the disk are done outside the loop: other clients, or the disk, would make somebody wait
 
 	// Used only by the goroutine that runs the loop.
 	events [eventsMax]syscall.EpollEvent
 	ready  []syscall.EpollEvent // events not handled yet
 	pause  time.Duration        // between two sweeps
 	swept  time.Time
-	round  []*sock // connections whose work is to be done
-	pieces int     // of the round
-	asked  bool    // the system has been asked for events since the last round
-	done   []*sock // connections whose work is done, from at on
+	now    time.Time // when the loop asked for events
+	round  []*sock   // connections whose work is to be done
+	pieces int       // of the round
+	asked  bool      // the system has been asked for events since the last round
+	done   []*sock   // connections whose work is done, from at on
 	at     int
 	spare  []*sock // memory for another round
 	lends  uint64  // number of calls so far
@@ -146,7 +149,7 @@ func (l *loop) heard() bool {
 // await waits for events. If a round is due, it only polls.
 func (l *loop) await() {
 	pause := int(l.pause / time.Millisecond)
-	if l.collect(len(l.round) == 0) || len(l.round) > 0 {
+	if l.collect(true) {
 		pause = 0
 	}
 	n, err := syscall.EpollWait(l.epoll, l.events[:], pause)
@@ -156,9 +159,9 @@ func (l *loop) await() {
 	l.ready = l.events[:max(n, 0)]
 	l.asked = true
 	l.collect(false)
-	if now := time.Now(); now.Sub(l.swept) >= l.pause {
-		l.swept = now
-		l.sweep(now)
+	if l.now = time.Now(); l.now.Sub(l.swept) >= l.pause {
+		l.swept = l.now
+		l.sweep(l.now)
 	}
 }
 

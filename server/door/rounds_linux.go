@@ -11,22 +11,14 @@ import (
 
 // A round is the work that connections have deferred since the last one. Work of one set and kind is done by one call.
 //
-//	turn ─► Execute defers ─► round ─► WaitsRarely: the loop's goroutine calls ────► done ─► Execute again, answers
+//	turn ─► Execute defers ─► round ─► little work: the loop's goroutine calls ────► done ─► Execute again, answers
 //	                               └─► other: a goroutine beside it calls ─► inbox ─┘
 //
 // A connection has at most one piece of work in a round, and is not read from until that work is answered. So a client that floods gets its
 // share of each round, and holds no more than its buffer.
 
+// The next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most gatherMost.
 const (
-	// The loop's goroutine may stay in a call for lendTime, at most twice that, before the loop continues in another goroutine.
-	lendTime = time.Millisecond
-	// slowTime is how long the loop does no such work itself after a slow call: one that took longer than lendTime, and pieceTime for each of
-	// its pieces.
-	slowTime  = 100 * time.Millisecond
-	pieceTime = 10 * time.Microsecond
-	// watchRest is after how many checks of an idle loop its watcher ends.
-	watchRest = 100
-	// The next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most gatherMost.
 	gatherPart = 2
 	gatherMost = time.Millisecond
 )
@@ -45,35 +37,42 @@ func (k *sock) defers() {
 	l.mu.Unlock()
 	l.round = append(l.round, k)
 	l.pieces += k.c.work.Pieces
+	if k.c.work.Waits != WaitsForDisk {
+		l.mixed.begin(l.now, quietTime)
+	}
 }
 
-// together does the work of a round: work that rarely waits at once, all other outside the loop. It reports false if the goroutine no
-// longer belongs to the loop.
+// together does the work of a round: what the loop's goroutine may do at once, all other outside the loop. It reports false if the goroutine
+// no longer belongs to the loop.
 func (l *loop) together() (kept bool) {
 	round := l.round
 	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
 	slices.SortStableFunc(round, func(a, b *sock) int {
 		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
 	})
-	slow := l.isSlow()
+	slow, most := l.slow.lasts(), lendTime
 	now := round[:0]
 	for rest := round; len(rest) > 0; {
 		b := rest[:callLen(rest)]
 		rest = rest[len(b):]
 		switch w := b[0].c.work.Waits; {
-		case w == WaitsForDisk:
-			l.queue(b)
 		case w == WaitsForNodes:
 			go l.beside(slices.Clone(b))
-		case slow: // so that no connection waits for another one's read
+		case w == WaitsRarely && slow: // so that no connection waits for another one's read
 			for _, k := range b {
 				go l.beside([]*sock{k})
 			}
-		default:
+		case w == WaitsRarely:
 			now = append(now, b...)
+		case (w == WaitsForTurn || len(b) == len(round)) && l.mayLend(b) && l.isFree(b):
+			if now = append(now, b...); w == WaitsForDisk {
+				most = lendDiskTime
+			}
+		default:
+			l.queue(b)
 		}
 	}
-	if len(now) > 0 && !l.lend(now) {
+	if len(now) > 0 && !l.lend(now, most) {
 		return false
 	}
 	clear(round)
@@ -113,73 +112,22 @@ func (l *loop) callAll(list []*sock) {
 	}
 }
 
-// lend does work that rarely waits. If a call takes long, the loop continues in another goroutine, and lend reports false.
-func (l *loop) lend(list []*sock) (kept bool) {
-	l.lends++
-	number, began, pieces := l.lends, time.Now(), 0
-	for _, k := range list {
-		pieces += k.c.work.Pieces
-	}
-	usual := lendTime + time.Duration(pieces)*pieceTime
-	l.usual.Store(int64(usual))
-	l.lent.Store(number)
-	if !l.watching.Load() && l.watching.CompareAndSwap(false, true) {
-		go l.watch()
-	}
-	l.callAll(list)
-	if !l.lent.CompareAndSwap(number, 0) {
-		if time.Since(began) > usual {
-			l.wasSlow()
-		}
-		l.finish(list)
-		return false
-	}
-	l.done = append(l.done, list...)
-	return true
-}
-
-// wasSlow makes the loop leave work of WaitsRarely to goroutines outside it for a while, for each connection separately.
-func (l *loop) wasSlow() { l.slow.Store(time.Now().Add(slowTime).UnixNano()) }
-
-func (l *loop) isSlow() bool {
-	until := l.slow.Load()
-	return until != 0 && time.Now().UnixNano() < until
-}
-
-// watch takes the loop away from its goroutine if that stays in a call too long. It ends when no calls are made.
-func (l *loop) watch() {
-	last, rests := uint64(0), 0
-	for {
-		time.Sleep(lendTime)
-		n := l.lent.Load()
-		if n != 0 && n == last && l.lent.CompareAndSwap(n, 0) {
-			if l.usual.Load() < int64(2*lendTime) {
-				l.wasSlow() // before it has ended: it has few pieces
-			}
-			go l.run()
-		}
-		if last, rests = n, rests+1; n != 0 {
-			rests = 0
-		}
-		if rests < watchRest {
-			continue
-		}
-		l.watching.Store(false)
-		if l.lent.Load() == 0 || !l.watching.CompareAndSwap(false, true) {
-			return
-		}
-	}
-}
-
-// callQueue holds work for a call of WaitsForDisk while another call of the same work is in progress, or has just ended. The loop's lock
-// guards it.
+// callQueue holds work for a call while another call of the same set and kind is in progress, or has just ended. The loop's lock guards it.
 type callQueue struct {
 	list []*sock
 	want int // the next call begins at once with this many
 	full chan struct{}
 }
 
-// queue does work that waits for the disk, outside the loop. Work that arrives during a call is done by the next one.
+// isFree reports whether no queued call of the set and kind of work is in progress.
+func (l *loop) isFree(b []*sock) bool {
+	w := &b[0].c.work
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[callOf{w.Kind, string(w.Set)}] == nil
+}
+
+// queue does work outside the loop. Work that arrives during a call is done by the next one.
 func (l *loop) queue(b []*sock) {
 	of := callOf{b[0].c.work.Kind, string(b[0].c.work.Set)}
 	l.mu.Lock()
@@ -198,13 +146,15 @@ func (l *loop) queue(b []*sock) {
 	go l.callQueued(of, q, slices.Clone(b))
 }
 
-// callQueued does the work of a queue until it is empty. Clients that wait for each answer ask again right after a call has answered them.
+// callQueued does the work of a queue until it is empty, or the loop may do the rest itself.
+//
+// Clients that wait for each answer ask again right after a call has answered them.
 // A call that began before that would contain only the work that arrived during the last call, half of all clients, and with half the work
-// for each sync the rate would be half. So the next call waits until as many ask as before, but at most for a part of the time of the last
-// call.
+// for each sync the rate would be half. So the next call that waits for the disk begins when as many ask as before, but after at most a part of
+// the time of the last call.
 func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
 	for len(list) > 0 {
-		n := callLen(list)
+		n, syncs := callLen(list), list[0].c.work.Waits == WaitsForDisk
 		began := time.Now()
 		l.beside(list[:n])
 		took := time.Since(began)
@@ -213,12 +163,19 @@ func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
 		q.list = append(slices.Clone(rest), q.list...)
 		q.want = n + len(q.list)
 		l.mu.Unlock()
-		q.gather(min(took/gatherPart, gatherMost))
+		if syncs {
+			q.gather(min(took/gatherPart, gatherMost))
+		}
 		l.mu.Lock()
 		list, q.list, q.want = q.list, nil, math.MaxInt
 		select {
 		case <-q.full:
 		default:
+		}
+		if len(list) > 0 && l.mayLend(list) {
+			l.again = append(l.again, list...)
+			list = nil
+			l.wakeLocked()
 		}
 		if len(list) == 0 {
 			delete(l.calls, of)
@@ -248,6 +205,10 @@ func (l *loop) finish(list []*sock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inbox = append(l.inbox, list...)
+	l.wakeLocked()
+}
+
+func (l *loop) wakeLocked() {
 	if l.asleep {
 		l.asleep = false
 		l.ringLocked()
@@ -258,8 +219,8 @@ func (l *loop) ringLocked() {
 	syscall.Write(l.bell[1], []byte{0}) // a full pipe wakes the loop as well
 }
 
-// collect takes over the connections whose work was done outside the loop, and reports whether any can continue. If none can and sleep is
-// set, finish will wake the loop.
+// collect takes over the connections whose work was done outside the loop, and those whose work comes back, and reports whether there are any. If
+// there are none and sleep is set, the next ones will wake the loop.
 func (l *loop) collect(sleep bool) bool {
 	if l.at == len(l.done) {
 		l.done, l.at = l.done[:0], 0
@@ -269,6 +230,13 @@ func (l *loop) collect(sleep bool) bool {
 	l.done = append(l.done, l.inbox...)
 	clear(l.inbox)
 	l.inbox = l.inbox[:0]
-	l.asleep = sleep && l.at == len(l.done)
-	return l.at < len(l.done)
+	for _, k := range l.again {
+		l.round = append(l.round, k)
+		l.pieces += k.c.work.Pieces
+	}
+	clear(l.again)
+	l.again = l.again[:0]
+	some := l.at < len(l.done) || len(l.round) > 0
+	l.asleep = sleep && !some
+	return some
 }

@@ -73,6 +73,9 @@ func (k *sock) turn(resumes bool) bool {
 		k.c.awaitMore()
 	}
 	if k.state == sockTurn { // only this goroutine changes it
+		if !resumes {
+			k.loop.mixed.begin(k.loop.now, quietTime)
+		}
 		if !more {
 			k.loop.s.stopped(k.loop.p, k.c)
 			return true
@@ -130,6 +133,7 @@ func (k *sock) leave() {
 		return
 	}
 	l := k.loop
+	l.mixed.begin(l.now, quietTime)
 	l.mu.Lock()
 	k.removeLocked()
 	l.mu.Unlock()

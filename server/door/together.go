@@ -19,7 +19,10 @@ type Waits uint8
 const (
 	// WaitsRarely is work that is nearly always done from memory. The loop does it itself; if it takes long, the loop continues without it.
 	WaitsRarely Waits = iota
-	// WaitsForDisk is work that waits for the disk: what arrives during a call is done by the next one.
+	// WaitsForTurn is work from memory whose calls follow each other: what arrives during a call is done by the next one. The loop does a little of
+	// it itself.
+	WaitsForTurn
+	// WaitsForDisk is work that waits for the disk, and otherwise WaitsForTurn.
 	WaitsForDisk
 	// WaitsForNodes is work that may wait for other nodes, any of which may be slow: its call does not wait for an earlier one.
 	WaitsForNodes

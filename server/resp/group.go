@@ -134,10 +134,6 @@ const (
 	kindChange
 )
 
-// changesInLoop is how many changes of a client an event loop makes itself, if they don't wait for a sync: handing them to another goroutine
-// would take longer.
-const changesInLoop = 4
-
 // finishGroup executes the group and answers its requests, or defers it to be done with requests of other connections to the set. In that
 // case it reports false, and Execute returns.
 func (c *conn) finishGroup(ctx context.Context) (done bool) {
@@ -148,8 +144,8 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 	c.s.counters.elements.Add(uint64(g.len()))
 	w := door.Work{Set: g.key, Kind: kindAsk, Pieces: g.len(), Bytes: g.bytes, Waits: door.WaitsRarely}
 	if !g.asks {
-		w.Kind = kindChange
-		if c.s.opt.Durability == "always" || g.len() > changesInLoop {
+		w.Kind, w.Waits = kindChange, door.WaitsForTurn
+		if c.s.opt.Durability == "always" {
 			w.Waits = door.WaitsForDisk
 		}
 	}

@@ -104,13 +104,19 @@ func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
 			s.at++
 			continue
 		}
-		s.at = len(s.page)
-		if !s.end { // elements in between are not read
-			if err := s.read(ctx, bytes.Clone(e), false); err != nil {
-				return false, err
-			}
+		if err := s.leap(ctx, e); err != nil {
+			return false, err
 		}
 	}
+}
+
+// leap moves from a page whose last element is before e to the first element that is not: elements in between are not read.
+func (s *stream) leap(ctx context.Context, e []byte) error {
+	s.at = len(s.page)
+	if s.end {
+		return nil
+	}
+	return s.read(ctx, bytes.Clone(e), false)
 }
 
 // other is a set against which elements of another one are checked.
@@ -242,7 +248,37 @@ func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want boo
 				return
 			}
 		}
+		if !want {
+			continue
+		}
+		if more, err := s.leapTo(ctx, others); !more {
+			if err != nil {
+				yield(nil, err)
+			}
+			return
+		}
 	}
+}
+
+// leapTo moves from a page that is used up to the first element that each of the others may still contain. It reports false if none can.
+func (s *stream) leapTo(ctx context.Context, others []other) (more bool, err error) {
+	var to []byte
+	for i := range others {
+		if others[i].stream == nil {
+			continue
+		}
+		head, ok, err := others[i].stream.head(ctx)
+		if err != nil || !ok {
+			return false, err
+		}
+		if bytes.Compare(head, to) > 0 {
+			to = head
+		}
+	}
+	if len(s.page) == 0 || bytes.Compare(to, s.page[len(s.page)-1]) <= 0 {
+		return true, nil
+	}
+	return true, s.leap(ctx, to)
 }
 
 // union yields the elements that some set contains, in order. Keys must be checked.

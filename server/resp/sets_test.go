@@ -325,7 +325,7 @@ func TestMerge(t *testing.T) {
 	}
 	add("large", 0, 14_000, 1, "%05d")
 	add("odd", 1, 14_000, 2, "%05d")
-	add("late", 11_000, 20_000, 1, "%05d")
+	add("late", 11_000, 26_000, 1, "%05d") // the others leap to its first element
 	add("small", 0, 30_000, 1700, "%05d")
 	add("page", 0, 4000, 1, "%05d") // exactly one page
 	add("twice", 0, 8000, 1, "%05d")
