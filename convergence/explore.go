@@ -151,7 +151,7 @@ func (f *Failure) rests() (s string) {
 	if f.alone {
 		s += "no other declaration accepts it\n"
 	}
-	if f.alone && !f.quiet {
+	if late := f.Violation.Kind == Lost || f.Violation.Kind == Diverged; late && f.alone && !f.quiet {
 		s += "if replicas work in goroutines of their own, let the kit wait for them: Quieter, or package bubble\n"
 	}
 	return s

@@ -216,6 +216,7 @@ func Example() {
 	// resurrected at step 42: replica A: "a" is shown by add 0-1-1 of step 16, which was removed or replaced
 	// shrunk from 60 to 5 steps
 	// it rests on: Spec AddWins{}; a delivered message takes effect at once, even if earlier ones are missing
+	// no other declaration accepts it
 	//
 	// convergence script 1
 	// system log-set
