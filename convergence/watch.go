@@ -30,13 +30,14 @@ func (w *world) call() {
 }
 
 // patience counts the ticks of a limit. A tick that comes late is not counted: a process that was stopped, or that got no processor,
-// has not hung.
+// has not hung. Where most ticks are late, they count after all, but only one for each tenth of them.
 type patience struct {
 	*time.Ticker
 	each time.Duration // between ticks
 	last time.Time     // the last tick
-	left int           // ticks
-	all  int
+	left int           // ticks until the limit
+	all  int           // ticks of the limit
+	late int           // ticks that came late
 }
 
 func newPatience(limit time.Duration) *patience {
@@ -49,10 +50,13 @@ func newPatience(limit time.Duration) *patience {
 func (p *patience) ends(moved bool) bool {
 	now := time.Now()
 	late := now.Sub(p.last) > 2*p.each+10*time.Millisecond
+	if late {
+		p.late++
+	}
 	p.last = now
 	if moved {
 		p.left = p.all
-	} else if !late {
+	} else if !late || p.late%10 == 0 {
 		p.left--
 	}
 	return p.left <= 0

@@ -120,10 +120,12 @@ func TestStoppedIsNotHung(t *testing.T) {
 			called = true
 			fmt.Println("stop here")
 			last, ran := time.Now(), time.Duration(0)
-			for ran < limit/4 || !stopped && ran < limit/2 { // until it was stopped, and some time after that
+			for ran < limit/10 || !stopped && ran < limit { // until it was stopped, and some ticks after that
+				time.Sleep(time.Millisecond)
 				now := time.Now()
-				stopped = stopped || now.Sub(last) > limit
-				ran += min(now.Sub(last), time.Millisecond)
+				if ran += time.Millisecond; now.Sub(last) > limit {
+					stopped, ran = true, 0
+				}
 				last = now
 			}
 		}), convergence.Options{Schedules: 20, Workers: 1, StepLimit: limit})

@@ -13,7 +13,7 @@ import (
 //
 //	gather      wait a little for requests that are on their way (gather.go)
 //	takeGroup   take requests off the head of the queue, in the order of arrival
-//	into        each request adds its part to one batch. A request that is refused adds nothing
+//	takeIn      each request adds its part to one batch. A request that is refused adds nothing
 //	commit      the batch is in the log and the memtable: iterators that are opened from now on show its keys
 //	publish     Seen and Dead change in memory. Not earlier: a reader would find an element's old key dead and not yet find its new one
 //	sync        the log, if a request asked for it. Applied is called while the sync is in progress
@@ -28,7 +28,8 @@ type work interface {
 	size(prefixBytes int) (keys, bytes int)
 	// looksUp reports whether it asks for the keys that an element has, so that it must see those of others in its group.
 	looksUp(policy bigset.Policy) bool
-	// into takes it into a batch. With an error, nothing of it is in the batch.
+	// into takes it into a batch. With an error, nothing of it is in the batch, or b.spoiled is set and the batch is built again without
+	// it. So into may be called several times: it sets results, and does not add to those of the last call.
 	into(b *builder, r *request) error
 }
 
@@ -163,7 +164,8 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	}
 }
 
-// takeIn makes the batch of a group, of the requests that are not refused. Errors are left in the requests.
+// takeIn builds the batch of a group from the requests that are not refused. If one is refused after some of it was taken in, takeIn
+// builds the batch again without it. Errors are left in the requests.
 func (s *Store) takeIn(st *set, group []*request) *builder {
 	for {
 		b := s.newBuilder(st, group)

@@ -21,6 +21,8 @@ import (
 //		convergence.Run(t, bubble.In(t, system, 0), convergence.Options{})
 //	}
 //
+// If a schedule fails, the kit also tries it with a pass of ten seconds, and says if that is accepted.
+//
 // pass is how much of the bubble's time passes in each step: as long as a replica may take for what it was given, if it sleeps or
 // waits for a timer. With 0, its timers fire only while the replica itself sleeps, as in Maintain or Ask.
 //

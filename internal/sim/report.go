@@ -140,8 +140,8 @@ func (r *Report) add(k *convergence.Report) {
 	}
 }
 
-// fewSchedules of a kind say nothing about how often it reaches something: that may be concentrated in a few of them.
-const fewSchedules = 10
+// A kind with fewer schedules than fewSchedules has no floors: what it reaches may be concentrated in a few of them.
+const fewSchedules = 4
 
 // judge records what was never reached, and what was reached less often than it should be.
 func (r *Report) judge() {

@@ -58,7 +58,7 @@ func AppendAccessTokens(dst []byte, list []tokens.Entry) []byte {
 	return tokens.Append(dst, shown)
 }
 
-// DecodeAccessTokens inverts AppendTokens.
+// DecodeAccessTokens inverts AppendAccessTokens.
 func DecodeAccessTokens(b []byte) ([]tokens.Entry, error) {
 	list, err := tokens.Decode(b)
 	if errors.Is(err, tokens.ErrEntry) {
@@ -72,7 +72,7 @@ func AppendAccessToken(dst []byte, e tokens.Entry) []byte {
 	return tokens.Append(dst, []tokens.Entry{e})
 }
 
-// DecodeAccessToken inverts AppendToken.
+// DecodeAccessToken inverts AppendAccessToken.
 func DecodeAccessToken(b []byte) (e tokens.Entry, err error) {
 	list, err := DecodeAccessTokens(b)
 	if err == nil && len(list) != 1 {
