@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"reflect"
 	"testing"
 
 	"bigset"
@@ -21,6 +22,17 @@ func TestSwapAfterView(t *testing.T) {
 		{"read", func(t *testing.T, p *pair) (bool, bool) { return shows(p, t, bigset.ReadOptions{}, first, last) }},
 		{"reverse", func(t *testing.T, p *pair) (bool, bool) {
 			return shows(p, t, bigset.ReadOptions{Reverse: true}, first, last)
+		}},
+		{"digests", func(t *testing.T, p *pair) (bool, bool) {
+			x := bigset.ElementRange{Within: p.model.Set("s").Seen.Clock(), Mean: 1}
+			during, err := p.store.Replica().ElementDigests(bg, []byte("s"), x)
+			must(t, err, "digests")
+			after, err := p.store.Replica().ElementDigests(bg, []byte("s"), x)
+			must(t, err, "digests")
+			if !reflect.DeepEqual(during, after) {
+				t.Errorf("%d parts in the middle of it, %d afterwards", len(during.Parts), len(after.Parts))
+			}
+			return false, false
 		}},
 		{"portion", func(t *testing.T, p *pair) (bool, bool) { return exports(p, t, first, last) }},
 	} {
