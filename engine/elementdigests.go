@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
@@ -58,8 +56,8 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 	e := st.readers.enter()
 	defer st.readers.leave(e)
 	st.viewing.RLock()
-	dead := st.view().dead
-	it, err := s.db.OpenSet(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	var dead *clock.Clock
+	it, err := s.openAfter(st, b, func() { dead = st.view().dead })
 	st.viewing.RUnlock()
 	if err != nil {
 		return err

@@ -277,6 +277,10 @@ func (s *Store) TrimSets() error { return s.sets.trim() }
 // WhileTrimmed makes TrimSets call f when it has taken a set out of memory and not yet out of the drop filter.
 func (s *Store) WhileTrimmed(f func()) { s.sets.trimmed = f }
 
+// WhenViewed makes readers call f when they have taken a view and not yet opened its iterator. They hold locks: f lets another goroutine
+// write.
+func (s *Store) WhenViewed(f func()) { s.viewed = f }
+
 // Durable reports whether all that was applied is known to be on disk.
 func (s *Store) Durable() bool { return s.db.Durable() >= s.db.Applied() }
 

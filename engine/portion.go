@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -44,8 +42,8 @@ func (s *Store) exportPortion(ctx context.Context, st *set, b keyscheme.Bounds, 
 	e := st.readers.enter()
 	defer st.readers.leave(e)
 	st.viewing.RLock()
-	_, state := st.state()
-	it, err := s.db.OpenSet(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	var state bigset.State
+	it, err := s.openAfter(st, b, func() { _, state = st.state() })
 	st.viewing.RUnlock()
 	if err != nil {
 		return nil, err

@@ -257,8 +257,7 @@ func (r *reader) open() (err error) {
 	if r.runs = r.st.runs.Load(); r.runs != nil {
 		r.finder = r.runs.find()
 	}
-	r.view = r.st.view()
-	r.it, err = r.s.db.OpenSet(r.st.prefix, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
+	r.it, err = r.s.openAfter(r.st, r.bounds, func() { r.view = r.st.view() })
 	if err != nil {
 		r.it = nil
 		r.leave()
@@ -273,6 +272,17 @@ func (r *reader) open() (err error) {
 	r.skip.begin(r, known)
 	r.keepApart()
 	return nil
+}
+
+// openAfter calls take, which takes Seen and Dead of a set, and opens an iterator that shows all keys which that Dead
+// does not contain, except those that died since and that the drop filter hides. So the caller has registered with
+// st.readers before, and holds viewing.
+func (s *Store) openAfter(st *set, b keyscheme.Bounds, take func()) (*pebble.Iterator, error) {
+	return s.db.OpenSetAfter(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper}, func() {
+		if take(); s.viewed != nil {
+			s.viewed()
+		}
+	})
 }
 
 // keepApart allocates the memory after the buffer into which the iterator copies each key, so that no other

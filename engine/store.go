@@ -46,6 +46,7 @@ type Store struct {
 	damages    lsm.Damages
 	counters   counters
 	syncTime   syncTime
+	viewed     func()   // called between a view and the opening of its iterator; nil except in tests
 	recounted  sync.Map // prefixes of sets whose unresolved keys were counted again, see recountOnce
 }
 

@@ -10,6 +10,7 @@
 //   - After a write of the log failed, nothing more is acknowledged (DB.Fail). Reads go on.
 //   - On a full disk writes return errors, and nothing is taken back. An existing store opens on one, for reading (holdfs.go).
 //   - An iterator of OpenSet shows a set as it was before a swap or as it is after it, never in between.
+//     No swap takes effect between what OpenSetAfter calls and the opening of its iterator.
 //
 // From the open to the close:
 //

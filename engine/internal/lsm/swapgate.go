@@ -50,14 +50,21 @@ func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
 
 // OpenSet opens an iterator that shows a set as it was before a swap or as it is after it.
 func (d *DB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
-	return d.swaps.open(d.pebble, set, o)
+	return d.OpenSetAfter(set, o, func() {})
+}
+
+// OpenSetAfter calls first and then opens an iterator as OpenSet does. No swap takes effect between the two: if one does, first is
+// called again. So if first takes a set's Dead, the iterator shows all keys that this Dead does not contain: a rewriter that leaves
+// out a key takes its own Dead before its swap begins, and a Dead that was taken after that contains the key's dot.
+func (d *DB) OpenSetAfter(set keyscheme.Prefix, o *pebble.IterOptions, first func()) (*pebble.Iterator, error) {
+	return d.swaps.open(d.pebble, set, o, first)
 }
 
 // OpenSetTables is OpenSet of an iterator that need not show what is in memtables.
 func (d *DB) OpenSetTables(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	tables := *o
 	tables.OnlyReadGuaranteedDurable = true
-	return d.swaps.open(d.pebble, set, &tables)
+	return d.OpenSet(set, &tables)
 }
 
 // swapping runs a swap. Writers of the span are held.
@@ -82,22 +89,24 @@ func (g *swapGate) set(old *pebble.Iterator, span keyscheme.Bounds) {
 	g.mu.Unlock()
 }
 
-// open opens an iterator that shows a set as it was before a swap or as it is after it.
-func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+// open calls first and opens an iterator, with no swap between the two. A swap that begins or ends in between makes it start again.
+func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions, first func()) (it *pebble.Iterator, err error) {
 	for {
 		turn := g.turn.Load()
+		first()
 		if turn&1 == 1 {
-			if it, err := g.clone(set, o); it != nil || err != nil {
-				return it, err
-			}
+			it, err = g.clone(set, o)
 		}
-		it, err := db.NewIter(o)
+		if it == nil && err == nil {
+			it, err = db.NewIter(o)
+		}
 		if err != nil || g.turn.Load() == turn {
 			return it, err
 		}
 		if err := it.Close(); err != nil {
 			return nil, err
 		}
+		it = nil
 	}
 }
 
