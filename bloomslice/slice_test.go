@@ -189,7 +189,7 @@ func TestFalsePositives(t *testing.T) {
 // TestModel goes through random lives of a slice: marks, checks, passes that store, evictions, reopenings from what is stored, and
 // two replicas that send each other pages and layers. No key that was added is ever denied, and the replicas end with equal bits.
 func TestModel(t *testing.T) {
-	for seed := range uint64(tier.Pick(8, 20, 60)) {
+	for seed := range uint64(tier.Pick(8, 12, 60)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		o := options(10001, 0.01)
 		disks := []*disk{newDisk(), newDisk()}

@@ -13,13 +13,13 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestAccusesNone runs sets that do what they declare: nothing must be found. Each turn has schedules of its own. At a push a fifth of
-// the sets get 2,000 schedules, by turns, the others 60: five consecutive turns run 2,000 of each.
+// TestAccusesNone runs sets that do what they declare: nothing must be found. Each turn has schedules of its own. At a push a tenth of
+// the sets get 2,000 schedules, by turns, the others 40: ten consecutive turns run 2,000 of each.
 func TestAccusesNone(t *testing.T) {
 	all, turn := textbook.Correct(), tier.Turn(t)
 	for i, sys := range all {
-		schedules := tier.Pick(8, 60, 100_000)
-		if (turn+i)%5 == 0 {
+		schedules := tier.Pick(8, 40, 100_000)
+		if (turn+i)%10 == 0 {
 			schedules = tier.Pick(60, 2000, 100_000)
 		}
 		t.Run(sys.Name, func(t *testing.T) {
