@@ -48,11 +48,16 @@ func (l *loop) lend(list []*sock, most time.Duration) (kept bool) {
 	switch took := time.Since(began); {
 	case most == lendDiskTime:
 		l.mixed.begin(time.Now(), quietTime)
-	case took > lendTime+time.Duration(pieces)*pieceTime && threadNow() != before:
+	case isSlow(took, pieces, before, threadNow()):
 		l.slow.begin(time.Now(), slowTime)
 	}
 	l.finish(list)
 	return false
+}
+
+// isSlow reports whether a call of some pieces took long because it waited, and not because it worked or waited for a processor.
+func isSlow(took time.Duration, pieces int, before, after thread) bool {
+	return took > lendTime+time.Duration(pieces)*pieceTime && after != before
 }
 
 // thread is a thread of the system, and how often it has waited. A goroutine that has only waited for a processor finds the same.
