@@ -133,15 +133,16 @@ func (c ClusterConfig) validate() error {
 
 // The names of the systems in rows of a cluster.
 const (
-	systemLocal   = "local"   // a store in this process
-	systemReplica = "quorum"  // three stores in this process, with a coordinator
-	systemAlone   = "alone"   // one node, a process
-	systemCluster = "cluster" // three nodes, three processes
-	systemTLS     = "tls"     // three nodes whose connections are encrypted
-	systemWire    = "wire"    // requests without content
-	systemFloor   = "floor"   // three local applies, and three requests without content
-	systemDisk    = "disk"    // a file that is written and synced
-	systemLimit   = "limit"   // the configured bound on copies
+	systemLocal   = "local"    // a store in this process
+	systemReplica = "quorum"   // three stores in this process, with a coordinator
+	systemAlone   = "alone"    // one node, a process
+	systemCluster = "cluster"  // three nodes, three processes
+	systemTLS     = "tls"      // three nodes whose connections are encrypted
+	systemWire    = "wire"     // requests without content
+	systemWireTLS = "wire-tls" // the same over encrypted connections
+	systemFloor   = "floor"    // three local applies, and three requests without content
+	systemDisk    = "disk"     // a file that is written and synced
+	systemLimit   = "limit"    // the configured bound on copies
 )
 
 // lab is one run.

@@ -16,7 +16,7 @@ var clusterPoints = []bloomdPoint{
 	{bloomdMode{"bulk", 1000, true}, 4, 2, true},
 }
 
-// filters measures bloomd's protocol on a node of the cluster and on a node without one. The CPU time is that of the nodes.
+// filters measures bloomd's protocol on a node of each cluster and on a node without one. The CPU time is that of the nodes.
 func (l *lab) filters() error {
 	if l.bloomd == nil {
 		if err := l.connectFilters(); err != nil {
@@ -34,11 +34,11 @@ func (l *lab) filters() error {
 	return nil
 }
 
-// connectFilters connects to both. If a cluster does not serve filters, a note says so.
+// connectFilters connects to all. If a cluster does not serve filters, a note says so.
 func (l *lab) connectFilters() error {
 	c := BloomdConfig{Passes: l.c.Rounds, Span: l.c.Span, Keys: l.c.Keys, Progress: l.c.Progress}.withDefaults()
 	l.bloomd = &bloomdRunner{ctx: l.ctx, cfg: c, run: strconv.FormatInt(time.Now().UnixNano(), 36), began: time.Now(), repeated: map[string]int{}}
-	for _, name := range []string{systemAlone, systemCluster} {
+	for _, name := range []string{systemAlone, systemCluster, systemTLS} {
 		ps, err := l.started(name)
 		if err != nil {
 			return err

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"bigset"
 	"bigset/client"
 	"bigset/keyscheme"
+	"bigset/server/certs"
 	"bigset/server/coord"
 	"bigset/server/wire"
 )
@@ -27,13 +30,40 @@ const (
 	callersMany = 64
 )
 
-// transport measures calls and streams between two ends in this process, over loopback.
+// transport measures calls and streams between two ends in this process, over loopback, plain and encrypted.
 func (l *lab) transport() error {
+	config, err := l.encryption()
+	if err != nil {
+		return err
+	}
+	return l.inTurns(
+		func() error { return l.transportOver(systemWire, nil) },
+		func() error { return l.transportOver(systemWireTLS, config) })
+}
+
+// encryption holds the TLS configurations of both ends of a connection.
+type encryption struct{ server, client *tls.Config }
+
+func (l *lab) encryption() (*encryption, error) {
+	ca := filepath.Join(l.root, fmt.Sprintf("wire-ca-%d", l.round))
+	node, bench := ca+"-node", ca+"-client"
+	if err := certs.MakeCA(ca, certs.CAOptions{Cluster: clusterName}); err != nil {
+		return nil, err
+	}
+	_, err := certs.Issue(node, certs.IssueOptions{CA: ca, Role: certs.RoleNode, Name: "a", Hosts: []string{"127.0.0.1"}})
+	_, err1 := certs.Issue(bench, certs.IssueOptions{CA: ca, Role: certs.RoleClient, Name: "bench"})
+	server, err2 := certs.ServerConfig(node)
+	client, err3 := certs.ClientConfig(bench)
+	return &encryption{server, client}, errors.Join(err, err1, err2, err3)
+}
+
+// transportOver measures connections that are encrypted as given; nil means plain.
+func (l *lab) transportOver(system string, with *encryption) error {
 	parts := 4000
 	if l.c.Short {
 		parts = 20
 	}
-	return l.wired(parts, func(newLink func() *wire.Link) error {
+	return l.wired(parts, with, func(newLink func() *wire.Link) error {
 		link := newLink()
 		body := make([]byte, callBytes)
 		over := func(link *wire.Link) (func() error, error) {
@@ -44,15 +74,15 @@ func (l *lab) transport() error {
 		}
 		call := func(int) (func() error, error) { return over(link) }
 		return errors.Join(
-			l.load("transport/1", systemWire, nil, 1, call),
-			l.load("transport/64", systemWire, nil, callersMany, call),
-			l.load("transport/64-connections", systemWire, nil, callersMany, func(int) (func() error, error) { return over(newLink()) }),
-			l.stream(link, parts))
+			l.load("transport/1", system, nil, 1, call),
+			l.load("transport/64", system, nil, callersMany, call),
+			l.load("transport/64-connections", system, nil, callersMany, func(int) (func() error, error) { return over(newLink()) }),
+			l.stream(link, system, parts))
 	})
 }
 
 // wired calls f with a function that makes links to a server, which echoes calls and answers streams with that many parts.
-func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
+func (l *lab) wired(parts int, with *encryption, f func(newLink func() *wire.Link) error) error {
 	part := make([]byte, partBytes)
 	s := wire.NewServer(wire.ServerOptions{Handler: func(_ context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if r.Verb != verbStream {
@@ -69,15 +99,17 @@ func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
 	if err != nil {
 		return err
 	}
+	dial := (&net.Dialer{}).DialContext
+	if with != nil {
+		ln, dial = tls.NewListener(ln, with.server), (&tls.Dialer{Config: with.client}).DialContext
+	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.Serve(ctx, ln) })
 	var links []*wire.Link
 	err = f(func() *wire.Link {
 		links = append(links, wire.NewLink(wire.LinkOptions{Requests: 1,
-			Dial: func(ctx context.Context) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
-			},
+			Dial:   func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", ln.Addr().String()) },
 			Client: func() wire.ClientOptions { return wire.ClientOptions{} },
 		}))
 		return links[len(links)-1]
@@ -93,7 +125,7 @@ func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
 }
 
 // stream measures a stream of parts.
-func (l *lab) stream(link *wire.Link, parts int) error {
+func (l *lab) stream(link *wire.Link, of string, parts int) error {
 	p := &phase{ctx: l.ctx, hist: newHistogram()}
 	began, cpu, got := time.Now(), cpuNow(), 0
 	for part, err := range link.Stream(l.ctx, wire.Call{Verb: verbStream, Priority: wire.PriorityRead}) {
@@ -107,7 +139,7 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 	var f Figures
 	p.figures(&f, took, cpuNow()-cpu)
 	f.MBPerSecond = new(float64(got) / 1e6 / took.Seconds())
-	l.took("transport/stream", systemWire, partBytes, f, nil)
+	l.took("transport/stream", of, partBytes, f, nil)
 	return system.Expect("bytes streamed", got, parts*partBytes)
 }
 
@@ -191,6 +223,7 @@ func (l *lab) adding() error {
 		if local := fmt.Sprintf("add/%d", s.callers); workload == local {
 			list = append(list,
 				func() error { return l.addLocally(workload, systemLocal, 1, s.callers) },
+				func() error { return l.addCoordinated(workload, s.callers) },
 				func() error { return l.addLocally(workload, "applies", 3, s.callers) })
 		}
 		if err := l.inTurns(list...); err != nil {
@@ -277,6 +310,21 @@ func (l *lab) addLocally(workload, name string, stores, n int) error {
 				}
 				return <-synced
 			}, nil
+		})
+	})
+}
+
+// addCoordinated measures adds through a coordinator to three stores in this process, two of which have synced an add before it ends.
+func (l *lab) addCoordinated(workload string, n int) error {
+	return l.replicated(quorumReplicas, system.Options{Sync: true, Warm: !l.c.Short}, func(list []*replica) error {
+		return l.coordinated(list, func(co *coord.Coordinator) error {
+			return l.load(workload, systemReplica, nil, n, func(int) (func() error, error) {
+				return func() error {
+					ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: l.element()}}
+					_, err := co.Write(l.ctx, coord.Write{Set: []byte(system.SetName), Ops: ops, Quorum: coord.Quorum{W: 2, DW: 2}})
+					return err
+				}, nil
+			})
 		})
 	})
 }
