@@ -454,6 +454,33 @@ func TestClone(t *testing.T) {
 	}
 }
 
+// A member whose epoch is far ahead raises no other's: they serve on, and say which node to mend.
+func TestEpochFarAhead(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	bad := w.members[2]
+	bad.mu.Lock()
+	r := bad.ledger.Committed.clone()
+	r.Epoch = epochMax
+	bad.ledger.Committed = r
+	bad.mu.Unlock()
+	ctx := context.Background()
+	if _, err := w.members[1].Control(ctx, &wire.Request{Verb: verbCommit, Body: r.encode(), From: &wire.Remote{Role: wire.RoleNode, Name: "c"}}); !errors.Is(err, ErrRecord) {
+		t.Errorf("a commit of the last epoch: %v", err)
+	}
+	for _, m := range w.members[:2] {
+		m.Round(ctx)
+		s, _ := m.State(ctx)
+		if v := m.View(); !v.Serves || v.Record.Epoch != 1 || !strings.Contains(s.Waits, "c: cluster: bad record of members: epoch 9007199254740992 is too far after epoch 1") {
+			t.Errorf("%s serves %v at epoch %d, and waits for %q", s.ID, v.Serves, v.Record.Epoch, s.Waits)
+		}
+	}
+}
+
 func TestForeignMembers(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*MembershipConfig){
