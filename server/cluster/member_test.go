@@ -253,6 +253,40 @@ func TestThree(t *testing.T) {
 	}
 }
 
+// TestTwoProcesses: while a member answers, a second process of it is refused wherever the two could meet, and accepted when the first one
+// has ended. The member itself may connect again.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	a, b := w.procs[0].member, w.procs[1].member
+	g := b.greeting()
+	same := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode()}
+	g.Boot++
+	other := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode()}
+	meet := map[string]func(*wire.Remote) error{
+		"dials":     func(r *wire.Remote) error { _, _, err := a.Hello(r); return err },
+		"is dialed": func(r *wire.Remote) error { return a.found(w.peers[1], r) },
+		"was connected before": func(r *wire.Remote) error {
+			_, err := a.Handler()(ctx1(t), &wire.Request{Verb: verbState, From: r}, nil)
+			return err
+		},
+	}
+	for what, f := range meet {
+		until(t, "a second process of b "+what, func() bool { // if b has not answered for long, it is not noticed
+			err := f(other)
+			return errors.Is(err, ErrForeign) && strings.Contains(err.Error(), "two processes are started as b")
+		})
+		must(t, f(same))
+	}
+	a.links["b"].(*wire.Link).Redial()
+	b.links["a"].(*wire.Link).Redial()
+	until(t, "b is connected again", func() bool { return a.links["b"].Up() && b.links["a"].Up() })
+	w.procs[1].stop()
+	for what, f := range meet {
+		until(t, "the next process of b "+what, func() bool { return f(other) == nil })
+	}
+}
+
 // TestCopyLimit: a member whose copies are bounded is filled no faster than that.
 func TestCopyLimit(t *testing.T) {
 	t.Parallel()
