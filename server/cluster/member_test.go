@@ -395,8 +395,29 @@ func TestStoreFailed(t *testing.T) {
 	failed(0, errors.New("no room"))
 	until(t, "too few take writes", func() bool {
 		r := a.NotReady()
-		return len(r) == 1 && strings.Contains(r[0], "to be written") && says(0) != ""
+		return len(r) == 1 && r[0] == "cluster: 1 of 1 ranges have too few members that are up and take writes to be written (W is 2): slots 00000000 to ffffffff: a needs a restart, c needs a restart" &&
+			says(0) != ""
 	})
 	failed(2, nil)
 	until(t, "c is back", func() bool { return len(a.NotReady()) == 0 && says(2) == "" })
+	w.procs[2].stop()
+	w.procs[1].stop()
+	until(t, "too few to be read", func() bool {
+		r := a.NotReady()
+		return len(r) == 2 && strings.Contains(r[0], "to be read (R is 2): slots 00000000 to ffffffff: b does not answer, c does not answer") && strings.Contains(r[1], "a needs a restart, b does not answer")
+	})
+}
+
+// TestGaps: adjacent ranges for which the same members are missing are one, and no more than three are named.
+func TestGaps(t *testing.T) {
+	var g gaps
+	for i, missing := range [][]string{{"c is joining", "b does not answer"}, {"b does not answer", "c is joining"}, {"d does not answer"}, {"b is joining"}, {"c is joining"}, {"d is joining"}} {
+		if i != 3 {
+			g.add(run{first: keyscheme.Slot(i) << 28, last: keyscheme.Slot(i+1)<<28 - 1}, missing)
+		}
+	}
+	want := "slots 00000000 to 1fffffff: b does not answer, c is joining; slots 20000000 to 2fffffff: d does not answer; slots 40000000 to 4fffffff: c is joining; 1 more"
+	if got := g.String(); got != want || g.count != 5 {
+		t.Errorf("%d gaps:\n%s\nwant\n%s", g.count, got, want)
+	}
 }
