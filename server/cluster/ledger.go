@@ -3,6 +3,8 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+
+	"bigset/internal/ring"
 )
 
 // ledger contains the records that one member holds. It is a value: each change returns another one, which is made durable before anyone learns of
@@ -12,6 +14,8 @@ import (
 //   - A member that has agreed to a record agrees to no other, unless the same proposer makes it or has withdrawn the former one.
 //   - A proposer that meets another proposer that comes before it in the list withdraws its own proposal.
 //   - Only its proposer commits a record; the others learn it as committed.
+//   - A record whose epoch is far after that of the folder is not learned: one member with a wrong epoch must not raise all others to an
+//     epoch that no record can follow.
 //
 // So every member has agreed to any committed record, and the one slot of each member excludes every other record of its epoch.
 type ledger struct {
@@ -103,6 +107,9 @@ func (l ledger) commit(r *Record) (ledger, error) {
 		return l, fmt.Errorf("%w: this folder is of cluster %x, and the record of cluster %x", ErrForeign, []byte(c.Cluster), []byte(r.Cluster))
 	case l.Restore && r.Generation <= c.Generation: // a record from before the restore has no effect
 	case l.Restore:
+		if err := r.near(c, restoreMost); err != nil {
+			return l, err
+		}
 		l.Committed, l.Restore = r, false
 	case r.Generation > c.Generation:
 		return l, fmt.Errorf("%w: this folder is of generation %d of the cluster, which was restored as generation %d without it: start this node with an empty folder",
@@ -111,6 +118,9 @@ func (l ledger) commit(r *Record) (ledger, error) {
 	case r.Restored != c.Restored:
 		return l, fmt.Errorf("%w: this folder and the record are of two restores of the cluster: start this node with an empty folder, or restore all again", ErrForeign)
 	case r.Epoch > c.Epoch:
+		if err := r.near(c, ring.EpochsAhead); err != nil {
+			return l, err
+		}
 		l.Committed = r
 	case r.Epoch == c.Epoch && !r.same(c):
 		return l, fmt.Errorf("%w: two records of epoch %d", ErrRecord, r.Epoch)

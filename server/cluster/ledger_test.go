@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -208,6 +209,37 @@ func TestLedgerRefuses(t *testing.T) {
 	twin.Born++
 	if _, err := held.commit(twin); !errors.Is(err, ErrRecord) {
 		t.Errorf("another record of the same epoch: %v", err)
+	}
+	restoring := held
+	restoring.Restore = true
+	disks := map[string]Hex{"n0": {0, 1}, "n1": {1, 1}, "n2": {2, 1}}
+	for name, c := range map[string]struct {
+		l    ledger
+		r    *Record
+		most uint64
+	}{
+		"an epoch":  {held, next.clone(), 1 + ring.EpochsAhead},
+		"a restore": {restoring, birth.restored("n0", 1+restoreGap, disks, map[string]bool{"n0": true}), 1 + restoreMost},
+	} {
+		set := func(epoch uint64) {
+			c.r.Epoch = epoch
+			if c.r.Restored > 0 {
+				c.r = birth.restored("n0", epoch, disks, map[string]bool{"n0": true})
+				if _, err := c.l.propose(c.r); (err != nil) != (epoch > c.most) {
+					t.Errorf("%s %d, proposed: %v", name, epoch, err)
+				}
+			}
+		}
+		set(c.most)
+		if l, err := c.l.commit(c.r); err != nil || l.epoch() != c.most {
+			t.Errorf("%s %d: %v, epoch %d", name, c.most, err, l.epoch())
+		}
+		for _, epoch := range []uint64{c.most + 1, epochMax} { // nothing could follow the last one
+			set(epoch)
+			if l, err := c.l.commit(c.r); !errors.Is(err, ErrRecord) || !strings.Contains(fmt.Sprint(err), "start the node that holds epoch") || !sameLedger(l, c.l) {
+				t.Errorf("%s %d: %v, epoch %d", name, epoch, err, l.epoch())
+			}
+		}
 	}
 	if l := agreed.withdraw("n2"); l.Prepared == nil {
 		t.Error("n2 has taken back what n1 proposed")

@@ -232,13 +232,7 @@ func (m *Member) link(p Peer) *wire.Link {
 		Client: func() wire.ClientOptions {
 			o := m.conf.Wire
 			o.Errors = Errors
-			return wire.ClientOptions{Options: o, Role: wire.RoleNode, Name: m.conf.Node, Hello: m.greeting().encode(), Check: func(r *wire.Remote) error {
-				their, err := decodeGreeting(r.Hello)
-				if err == nil && their.Node != p.ID {
-					err = fmt.Errorf("%w: node %s answers at the address of %s: check --peers", ErrForeign, their.Node, p.ID)
-				}
-				return err
-			}}
+			return wire.ClientOptions{Options: o, Role: wire.RoleNode, Name: m.conf.Node, Hello: m.greeting().encode(), Check: func(r *wire.Remote) error { return m.found(p, r) }}
 		},
 		Events: func(e wire.LinkEvent) {
 			if e.Up {
@@ -246,6 +240,35 @@ func (m *Member) link(p Peer) *wire.Link {
 				m.membership.Wake()
 			}
 		}})
+}
+
+// found checks what answers at the address of a peer.
+func (m *Member) found(p Peer, r *wire.Remote) error {
+	their, err := decodeGreeting(r.Hello)
+	if err == nil && their.Node != p.ID {
+		err = fmt.Errorf("%w: node %s answers at the address of %s: check --peers", ErrForeign, their.Node, p.ID)
+	}
+	if err == nil {
+		err = m.twin(p.ID, their.Boot)
+	}
+	return err
+}
+
+// twin returns an error if another process than the one with this boot runs as a member.
+func (m *Member) twin(id string, boot uint64) error {
+	l := m.links[id]
+	if l == nil || !l.Up() {
+		return nil
+	}
+	r, err := l.Remote()
+	if err != nil || r == nil {
+		return nil // the connection has just ended
+	}
+	g, err := decodeGreeting(r.Hello)
+	if err != nil {
+		return err
+	}
+	return m.membership.twin(id, boot, g.Boot)
 }
 
 // Start begins to contact the other members.
@@ -435,6 +458,9 @@ func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err er
 		if err == nil {
 			err = own.refuses(&their, from.Name)
 		}
+		if err == nil {
+			err = m.twin(from.Name, their.Boot)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
@@ -470,6 +496,9 @@ func (m *Member) Handler() wire.Handler {
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		switch {
 		case Control(r.Verb):
+			if err := m.second(r.From); err != nil {
+				return nil, err
+			}
 			return m.membership.Control(ctx, r)
 		case aboutFilters(r.Verb):
 			return m.filters.control(ctx, r)
@@ -482,6 +511,15 @@ func (m *Member) Handler() wire.Handler {
 		}
 		return replicas(ctx, r, send)
 	}
+}
+
+// second returns an error if a request is of a second process of a member, which connected before this member could notice.
+func (m *Member) second(from *wire.Remote) error {
+	their, err := decodeGreeting(from.Hello)
+	if err != nil {
+		return nil // it was checked when the connection began
+	}
+	return m.twin(from.Name, their.Boot)
 }
 
 // peersGate is the gate in the form that package remote needs.

@@ -253,6 +253,40 @@ func TestThree(t *testing.T) {
 	}
 }
 
+// TestTwoProcesses: while a member answers, a second process of it is refused wherever the two could meet, and accepted when the first one
+// has ended. The member itself may connect again.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	a, b := w.procs[0].member, w.procs[1].member
+	g := b.greeting()
+	same := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode()}
+	g.Boot++
+	other := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode()}
+	meet := map[string]func(*wire.Remote) error{
+		"dials":     func(r *wire.Remote) error { _, _, err := a.Hello(r); return err },
+		"is dialed": func(r *wire.Remote) error { return a.found(w.peers[1], r) },
+		"was connected before": func(r *wire.Remote) error {
+			_, err := a.Handler()(ctx1(t), &wire.Request{Verb: verbState, From: r}, nil)
+			return err
+		},
+	}
+	for what, f := range meet {
+		until(t, "a second process of b "+what, func() bool { // if b has not answered for long, it is not noticed
+			err := f(other)
+			return errors.Is(err, ErrForeign) && strings.Contains(err.Error(), "two processes are started as b")
+		})
+		must(t, f(same))
+	}
+	a.links["b"].(*wire.Link).Redial()
+	b.links["a"].(*wire.Link).Redial()
+	until(t, "b is connected again", func() bool { return a.links["b"].Up() && b.links["a"].Up() })
+	w.procs[1].stop()
+	for what, f := range meet {
+		until(t, "the next process of b "+what, func() bool { return f(other) == nil })
+	}
+}
+
 // TestCopyLimit: a member whose copies are bounded is filled no faster than that.
 func TestCopyLimit(t *testing.T) {
 	t.Parallel()
@@ -361,8 +395,29 @@ func TestStoreFailed(t *testing.T) {
 	failed(0, errors.New("no room"))
 	until(t, "too few take writes", func() bool {
 		r := a.NotReady()
-		return len(r) == 1 && strings.Contains(r[0], "to be written") && says(0) != ""
+		return len(r) == 1 && r[0] == "cluster: 1 of 1 ranges have too few members that are up and take writes to be written (W is 2): slots 00000000 to ffffffff: a needs a restart, c needs a restart" &&
+			says(0) != ""
 	})
 	failed(2, nil)
 	until(t, "c is back", func() bool { return len(a.NotReady()) == 0 && says(2) == "" })
+	w.procs[2].stop()
+	w.procs[1].stop()
+	until(t, "too few to be read", func() bool {
+		r := a.NotReady()
+		return len(r) == 2 && strings.Contains(r[0], "to be read (R is 2): slots 00000000 to ffffffff: b does not answer, c does not answer") && strings.Contains(r[1], "a needs a restart, b does not answer")
+	})
+}
+
+// TestGaps: adjacent ranges for which the same members are missing are one, and no more than three are named.
+func TestGaps(t *testing.T) {
+	var g gaps
+	for i, missing := range [][]string{{"c is joining", "b does not answer"}, {"b does not answer", "c is joining"}, {"d does not answer"}, {"b is joining"}, {"c is joining"}, {"d is joining"}} {
+		if i != 3 {
+			g.add(run{first: keyscheme.Slot(i) << 28, last: keyscheme.Slot(i+1)<<28 - 1}, missing)
+		}
+	}
+	want := "slots 00000000 to 1fffffff: b does not answer, c is joining; slots 20000000 to 2fffffff: d does not answer; slots 40000000 to 4fffffff: c is joining; 1 more"
+	if got := g.String(); got != want || g.count != 5 {
+		t.Errorf("%d gaps:\n%s\nwant\n%s", g.count, got, want)
+	}
 }

@@ -350,8 +350,21 @@ func (m *Membership) agree(ctx context.Context, r *Record) error {
 	return m.save(ctx, l)
 }
 
-// cloneTime is how long a disk counts as alive after it was last heard.
+// cloneTime is how long a disk, or a process, counts as alive after it was last heard.
 const cloneTime = 2 * time.Second
+
+// twin returns an error if another process than the one with this boot runs as a member: the one that this member is connected to, by its
+// boot, has answered within cloneTime. A member that was restarted is refused no longer than that after the last answer of its former
+// process, and not at all once the connections to that process have ended. A boot of 0 is unknown.
+func (m *Membership) twin(id string, boot, connected uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.others[id]
+	if boot == 0 || connected == 0 || boot == connected || o.err != nil || o.state.Boot != connected || m.conf.Now().Sub(o.at) >= cloneTime {
+		return nil
+	}
+	return fmt.Errorf("%w: node %s answers already, as another process: two processes are started as %s; stop one, and give it an empty folder if it is to be another node", ErrForeign, id, id)
+}
 
 // commit takes a record that was committed elsewhere.
 func (m *Membership) commit(ctx context.Context, r *Record) error {

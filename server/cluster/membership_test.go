@@ -454,6 +454,74 @@ func TestClone(t *testing.T) {
 	}
 }
 
+// TestTwin: a second process of a member is noticed while the first one answers. A restart, another connection of the same process, and a
+// process that does not answer any more are not mistaken for one.
+func TestTwin(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 2)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	a, b := w.members[0], w.members[1].Boot()
+	ask := func() { a.askAll(context.Background()) }
+	for _, c := range []struct {
+		what            string
+		do              func()
+		boot, connected uint64
+		twin            bool
+	}{
+		{"another process", ask, b + 1, b, true},
+		{"the same process connects again", ask, b, b, false},
+		{"a process after the connections to the former one have ended", ask, b + 1, 0, false},
+		{"a process after the connections were opened again", ask, b + 1, b + 1, false},
+		{"a process after one of two connections was opened again: the new process answers", ask, b, b + 1, false},
+		{"a program that draws no number", ask, 0, b, false},
+		{"a process at the last moment of the former one", func() { ask(); w.tick(cloneTime - 1) }, b + 1, b, true},
+		{"a process after the former one was silent for long", func() { ask(); w.tick(cloneTime) }, b + 1, b, false},
+		{"a process while the former one can't be reached", func() {
+			ask()
+			w.mu.Lock()
+			w.cut[[2]int{0, 1}] = true
+			w.mu.Unlock()
+			ask()
+		}, b + 1, b, false},
+	} {
+		c.do()
+		err := a.twin("b", c.boot, c.connected)
+		if (err != nil) != c.twin || err != nil && !(errors.Is(err, ErrForeign) && strings.Contains(err.Error(), "two processes are started as b")) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
+// A member whose epoch is far ahead raises no other's: they serve on, and say which node to mend.
+func TestEpochFarAhead(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	bad := w.members[2]
+	bad.mu.Lock()
+	r := bad.ledger.Committed.clone()
+	r.Epoch = epochMax
+	bad.ledger.Committed = r
+	bad.mu.Unlock()
+	ctx := context.Background()
+	if _, err := w.members[1].Control(ctx, &wire.Request{Verb: verbCommit, Body: r.encode(), From: &wire.Remote{Role: wire.RoleNode, Name: "c"}}); !errors.Is(err, ErrRecord) {
+		t.Errorf("a commit of the last epoch: %v", err)
+	}
+	for _, m := range w.members[:2] {
+		m.Round(ctx)
+		s, _ := m.State(ctx)
+		if v := m.View(); !v.Serves || v.Record.Epoch != 1 || !strings.Contains(s.Waits, "c: cluster: bad record of members: epoch 9007199254740992 is too far after epoch 1") {
+			t.Errorf("%s serves %v at epoch %d, and waits for %q", s.ID, v.Serves, v.Record.Epoch, s.Waits)
+		}
+	}
+}
+
 func TestForeignMembers(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*MembershipConfig){

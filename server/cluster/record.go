@@ -181,6 +181,9 @@ func (r *Record) restored(proposer string, epoch uint64, disks map[string]Hex, b
 
 // restores returns an error unless a record is valid as the first of the generation after before.
 func (r *Record) restores(before *Record) error {
+	if err := r.near(before, restoreMost); err != nil {
+		return err
+	}
 	same := r.Generation == before.Generation+1 && r.Epoch > before.Epoch+restoreGap/2 && r.Restored == r.Epoch && r.Origin == "" && bytes.Equal(r.Cluster, before.Cluster) &&
 		r.Name == before.Name && r.Settings == before.Settings && len(r.Members) == len(before.Members)
 	for i := range r.Members {
@@ -192,8 +195,21 @@ func (r *Record) restores(before *Record) error {
 	return nil
 }
 
-// restoreGap is the least distance of the epoch of a restore from the epoch before it.
-const restoreGap = 1 << 32
+const (
+	// restoreGap is the least distance of the epoch of a restore from the epoch before it.
+	restoreGap = 1 << 32
+	// restoreMost is more than the distance of any epoch of a restored cluster from the epoch of a folder that it was restored from.
+	restoreMost = 4 * restoreGap
+)
+
+// near returns an error if the epoch of a record is more than most after that of another one.
+func (r *Record) near(before *Record, most uint64) error {
+	if r.Epoch <= before.Epoch+most {
+		return nil
+	}
+	return fmt.Errorf("%w: epoch %d is too far after epoch %d, which this folder holds: at most %d. Only damage or a program that errs raises an epoch so far: start the node that holds epoch %d "+
+		"with an empty folder. If this folder is that old a copy, start this node with an empty one", ErrRecord, r.Epoch, before.Epoch, most, r.Epoch)
+}
 
 // of reports whether two records are of the same generation of a cluster. Two restores of the same backups are different generations.
 func (r *Record) of(o *Record) bool { return r.Generation == o.Generation && r.Restored == o.Restored }

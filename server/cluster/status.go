@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"bigset/internal/ring"
+	"bigset/keyscheme"
 	"bigset/server/peer"
 	"bigset/server/wire"
 )
@@ -142,46 +145,89 @@ func (m *Member) Met() bool {
 	return (m.tokensMet.Load() || m.conf.Tokens == nil) && len(m.NotReady()) == 0
 }
 
-// short reports the ranges for which too few members are whole and answer.
+// short reports the ranges for which too few members are whole and answer, with the members that are missing.
 func (m *Member) short() (reasons []string) {
 	l := m.live.Load()
 	if l == nil {
 		return nil
 	}
 	need := l.view.Record.Settings
-	reads, writes := 0, 0
 	ranges := l.ranges()
 	failed := make([]bool, len(m.conf.Peers))
 	for i := range failed {
 		failed[i] = m.storeFailed(i)
 	}
+	var reads, writes gaps
 	for _, r := range ranges {
-		writable, whole := 0, 0
+		var unread, unwritten []string
 		for _, i := range r.owners {
-			if i != l.self && !m.links[m.conf.Peers[i].ID].Up() {
-				continue
+			id := m.conf.Peers[i].ID
+			away := i != l.self && !m.links[id].Up()
+			switch {
+			case away:
+				unread = append(unread, id+" does not answer")
+			case l.replicas[i].Member().State != peer.Normal:
+				unread = append(unread, id+" is joining")
 			}
-			if !failed[i] {
-				writable++
-			}
-			if l.replicas[i].Member().State == peer.Normal {
-				whole++
+			switch {
+			case away:
+				unwritten = append(unwritten, id+" does not answer")
+			case failed[i]:
+				unwritten = append(unwritten, id+" needs a restart")
 			}
 		}
-		if whole < min(need.R, len(r.owners)) && l.origin < 0 {
-			reads++
+		if len(r.owners)-len(unread) < min(need.R, len(r.owners)) && l.origin < 0 {
+			reads.add(r, unread)
 		}
-		if writable < min(need.W, len(r.owners)) {
-			writes++
+		if len(r.owners)-len(unwritten) < min(need.W, len(r.owners)) {
+			writes.add(r, unwritten)
 		}
 	}
-	if reads > 0 {
-		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and whole to be read", reads, len(ranges)))
+	if reads.count > 0 {
+		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and whole to be read (R is %d): %s", reads.count, len(ranges), need.R, &reads))
 	}
-	if writes > 0 {
-		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and take writes to be written", writes, len(ranges)))
+	if writes.count > 0 {
+		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and take writes to be written (W is %d): %s", writes.count, len(ranges), need.W, &writes))
 	}
 	return reasons
+}
+
+// gaps collects ranges that too few members serve.
+type gaps struct {
+	count int
+	parts []gap // adjacent ranges for which the same members are missing
+}
+
+type gap struct {
+	first, last keyscheme.Slot
+	missing     string
+}
+
+// add adds a range that comes after all others.
+func (g *gaps) add(r run, missing []string) {
+	g.count++
+	slices.Sort(missing)
+	text := strings.Join(missing, ", ")
+	if n := len(g.parts); n > 0 && g.parts[n-1].missing == text && g.parts[n-1].last+1 == r.first {
+		g.parts[n-1].last = r.last
+		return
+	}
+	g.parts = append(g.parts, gap{r.first, r.last, text})
+}
+
+// gapsMost is how many gaps a reason names.
+const gapsMost = 3
+
+// String names the first gaps.
+func (g *gaps) String() string {
+	var list []string
+	for _, p := range g.parts[:min(gapsMost, len(g.parts))] {
+		list = append(list, fmt.Sprintf("slots %08x to %08x: %s", uint32(p.first), uint32(p.last), p.missing))
+	}
+	if more := len(g.parts) - gapsMost; more > 0 {
+		list = append(list, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(list, "; ")
 }
 
 // storeFailed reports whether the store of a member takes no writes until the node restarts.
