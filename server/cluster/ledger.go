@@ -112,8 +112,7 @@ func (l ledger) commit(r *Record) (ledger, error) {
 		}
 		l.Committed, l.Restore = r, false
 	case r.Generation > c.Generation:
-		return l, fmt.Errorf("%w: this folder is of generation %d of the cluster, which was restored as generation %d without it: start this node with an empty folder",
-			ErrForeign, c.Generation, r.Generation)
+		return l, newerGeneration(c, r)
 	case r.Generation < c.Generation: // from a member that has not heard of the restore
 	case r.Restored != c.Restored:
 		return l, fmt.Errorf("%w: this folder and the record are of two restores of the cluster: start this node with an empty folder, or restore all again", ErrForeign)
@@ -129,4 +128,10 @@ func (l ledger) commit(r *Record) (ledger, error) {
 		l.Prepared = nil
 	}
 	return l, nil
+}
+
+// newerGeneration is the error of a folder with the record was that meets a record of a later generation.
+func newerGeneration(was, r *Record) error {
+	return fmt.Errorf("%w: this folder is of generation %d of the cluster, which was restored as generation %d without it: start this node with an empty folder",
+		ErrForeign, was.Generation, r.Generation)
 }

@@ -337,17 +337,42 @@ func (m *Membership) agree(ctx context.Context, r *Record) error {
 			return fmt.Errorf("%w: node %s holds generation %d of the cluster, and its folder was not restored: run `bigset cluster restore` there too, or start it with an empty folder",
 				ErrForeign, m.conf.Node, c.Generation)
 		}
-		l.Committed = nil // a disk that is not a member holds nothing that could contradict
+	}
+	l, err := m.meets(ctx, l, r)
+	if err != nil {
+		return err
 	}
 	if m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node) { // this member yields
 		l = l.withdraw(m.conf.Node)
 		m.yielded = true
 	}
-	l, err := l.propose(r)
-	if err != nil {
+	if l, err = l.propose(r); err != nil {
 		return err
 	}
 	return m.save(ctx, l)
+}
+
+// meets returns the ledger with which this disk takes a record. A disk that no record names, and that holds neither sets nor filters, may join
+// whatever its folder belonged to before. If it holds some they are not the cluster's: they were written outside, or were given up by a restore,
+// and the other members would take them over for good.
+func (m *Membership) meets(ctx context.Context, l ledger, r *Record) (ledger, error) {
+	c, own := l.Committed, m.conf.Disk.Identity()
+	switch {
+	case l.Restore, c != nil && (r.Generation <= c.Generation || c.names(m.conf.Node, own)):
+		return l, nil
+	case c == nil && (r.names(m.conf.Node, own) || l.Prepared != nil && string(l.Prepared.Cluster) == string(r.Cluster)): // it has taken part in the birth
+		return l, nil
+	}
+	switch has, err := m.conf.Disk.HasData(ctx); {
+	case err != nil:
+		return l, err
+	case has && c == nil:
+		return l, fmt.Errorf("%w: this folder holds sets or filters that were written outside the cluster: start this node with an empty folder, and import them", ErrForeign)
+	case has:
+		return l, newerGeneration(c, r)
+	}
+	l.Committed = nil // nothing here contradicts the record
+	return l, nil
 }
 
 // cloneTime is how long a disk, or a process, counts as alive after it was last heard.
@@ -387,8 +412,9 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 			m.look()
 		}
 	}
-	if c := own.Committed; c != nil && !own.Restore && r.Generation > c.Generation && !c.names(m.conf.Node, m.conf.Disk.Identity()) {
-		own.Committed = nil // a disk that was not a member
+	own, err := m.meets(ctx, own, r)
+	if err != nil {
+		return err
 	}
 	l, err := own.commit(r)
 	if err != nil {

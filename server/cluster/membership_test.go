@@ -284,6 +284,60 @@ func TestBirthFromData(t *testing.T) {
 	}
 }
 
+// TestStrangeData has a folder with sets of its own start in the place of a member: it is refused, by itself and by the others, and becomes no
+// member when all of them start again. A folder that took part in the birth, and has not heard of its end, is no stranger.
+func TestStrangeData(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.disks[2].data = true
+	w.before = func(_, j int, v wire.Verb) { // c ends before it hears that it is born
+		if j == 2 && v == verbCommit {
+			w.mu.Lock()
+			w.members[2] = nil
+			w.mu.Unlock()
+		}
+	}
+	w.startAll()
+	w.rounds(3)
+	w.before = nil
+	own := w.disks[2]
+	w.disks[2] = newDisk("x1")
+	w.disks[2].data = true
+	w.tick(3 * time.Second)
+	for range 2 {
+		if _, err := w.start(2); err != nil {
+			t.Fatal(err)
+		}
+		w.rounds(3)
+		s, _ := w.members[2].State(context.Background())
+		if s.Committed != nil || !strings.Contains(s.Waits, "written outside the cluster") {
+			t.Errorf("a strange folder waits for %q, and has the record %v", s.Waits, s.Committed)
+		}
+		r := w.members[0].View().Record.clone()
+		r.Epoch, r.Proposer = r.Epoch+1, "a"
+		if err := w.members[2].agree(context.Background(), r); !errors.Is(err, ErrForeign) {
+			t.Errorf("a strange folder agrees to epoch %d: %v", r.Epoch, err)
+		}
+		for i := range 3 {
+			w.stop(i)
+		}
+		for i := range 2 {
+			if _, err := w.start(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.disks[2] = own.clone("c, after a cut") // it is named by no record
+	w.disks[2].data = true
+	w.tick(3 * time.Second)
+	if _, err := w.start(2); err != nil {
+		t.Fatal(err)
+	}
+	if waits := w.rounds(6); waits != "" || !w.members[2].View().Serves {
+		t.Errorf("the member that was born waits for %q", waits)
+	}
+}
+
 // A disk that is another one, or that may lack something, joins under a new epoch to which all others agreed first.
 func TestRejoin(t *testing.T) {
 	t.Parallel()

@@ -189,8 +189,26 @@ func TestRestoreTogether(t *testing.T) {
 	if s, _ := w.members[2].State(context.Background()); !strings.Contains(s.Waits, "restored as generation 2 without it") {
 		t.Errorf("a folder of the former generation waits for %q", s.Waits)
 	}
+	w.stop(2)
+	w.disks[2] = old.clone("copy of c") // another disk, with what the restore has given up
+	w.disks[2].data = true
+	if _, err := w.start(2); err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(3)
+	if s, _ := w.members[2].State(context.Background()); w.members[2].View().Serves || !strings.Contains(s.Waits, "restored as generation 2 without it") {
+		t.Errorf("a copy of a folder of the former generation waits for %q", s.Waits)
+	}
 	if v := w.members[0].View(); v.Record.Epoch != r.Epoch {
 		t.Errorf("the others are at epoch %d", v.Record.Epoch)
+	}
+	w.stop(2)
+	w.disks[2] = old.clone("emptied c")
+	if _, err := w.start(2); err != nil {
+		t.Fatal(err)
+	}
+	if waits := w.rounds(4); waits != "" {
+		t.Errorf("a folder of the former generation without data waits for %q", waits)
 	}
 }
 

@@ -36,7 +36,8 @@ type ServerOptions struct {
 	Nodes, Clients Budget
 	// PerClient bounds the requests in progress on one connection of a client; default 1,024 requests and 128 MiB.
 	PerClient Budget
-	// GreetingMax bounds the connections that have not introduced themselves yet; default 256.
+	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and close those that have had
+	// their turn longest.
 	GreetingMax int
 	// Foreign is the answer to a client that speaks another protocol; default ForeignLine.
 	Foreign string
@@ -83,28 +84,27 @@ type Server struct {
 	opt            ServerOptions
 	nodes, clients use
 	work           chan work // to idle goroutines
+	greeting       *greeting
 
-	mu       sync.Mutex
-	closed   bool
-	greeting int
-	conns    map[*serverConn]struct{}
-	served   sync.WaitGroup // connections
-	running  atomic.Int64   // requests
+	mu      sync.Mutex
+	closed  bool
+	conns   map[*serverConn]struct{}
+	served  sync.WaitGroup // connections
+	running atomic.Int64   // requests
 }
 
 // NewServer returns a server.
 func NewServer(o ServerOptions) *Server {
 	o = o.withDefaults()
-	return &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), conns: map[*serverConn]struct{}{}}
+	return &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), greeting: newGreeting(o.GreetingMax), conns: map[*serverConn]struct{}{}}
 }
 
 // ServeConn answers the requests of one connection until the connection ends, and closes it. It returns why the connection was refused or
 // failed, or nil if either side closed it.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
-	c, r, err := s.greet(ctx, nc)
-	if err != nil {
-		err = errors.Join(err, nc.Close())
-		if silent(err) {
+	c, r, err := s.admit(ctx, nc)
+	if c == nil {
+		if closed := nc.Close(); err == nil || ctx.Err() != nil || silent(errors.Join(err, closed)) {
 			return nil
 		}
 		s.opt.Log.Warn("wire: connection refused", "from", nc.RemoteAddr().String(), "cause", err)
@@ -133,23 +133,32 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	return err
 }
 
+// admit waits until a connection may introduce itself, and registers or refuses it. The error is nil, and so is the connection, if it was
+// closed to make room for others.
+func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Reader, error) {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, nil, ErrClosed
+	}
+	e, err := s.greeting.enter(ctx, nc)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, r, err := s.greet(ctx, nc)
+	out, due := s.greeting.leave(e)
+	if due > 0 {
+		s.opt.Log.Warn("wire: connections that did not introduce themselves were closed for others", "closed", due)
+	}
+	if out && c == nil {
+		err = nil
+	}
+	return c, r, err
+}
+
 // greet registers a connection or refuses it.
 func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Reader, error) {
-	s.mu.Lock()
-	if s.closed || s.greeting >= s.opt.GreetingMax {
-		defer s.mu.Unlock()
-		if s.closed {
-			return nil, nil, ErrClosed
-		}
-		return nil, nil, fmt.Errorf("%w: %d connections are about to introduce themselves", ErrBusy, s.greeting)
-	}
-	s.greeting++
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.greeting--
-		s.mu.Unlock()
-	}()
 	if err := nc.SetDeadline(deadlineOf(s.opt.HelloTime)); err != nil {
 		return nil, nil, err
 	}
