@@ -123,8 +123,7 @@ func TestBackendDrop(t *testing.T) {
 	for _, r := range l.replicas {
 		all = append(all, &spent{r, applied})
 	}
-	odd, err := newLive(l.view, all, l.near, time.Now)
-	must(t, err)
+	odd := newLive(l.view, l.ownership, all, l.near, time.Now)
 	m.live.Store(odd)
 	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); err != nil || left != 1 || !applied.Load() {
 		t.Errorf("a drop of what was seen leaves %d, %v", left, err)
@@ -201,8 +200,9 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 		for i := range tt.joining {
 			all[i] = &joiner{all[i]}
 		}
-		odd, err := newLive(l.view, all, l.near, time.Now)
+		apart, err := newOwnership(l.view.Record)
 		must(t, err)
+		odd := newLive(l.view, apart, all, l.near, time.Now)
 		if tt.birth { // the third member, which owns nothing, had data before
 			odd.origin = 2
 			for i := range odd.owners {

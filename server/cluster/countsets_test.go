@@ -41,8 +41,9 @@ func TestCountSetsElsewhere(t *testing.T) {
 	must(t, err)
 	l := m.live.Load()
 	defer m.live.Store(l)
-	odd, err := newLive(l.view, l.replicas, func(member int) int { return member }, time.Now) // the first is the nearest
+	apart, err := newOwnership(l.view.Record)
 	must(t, err)
+	odd := newLive(l.view, apart, l.replicas, func(member int) int { return member }, time.Now) // the first is the nearest
 	for i := range odd.owners {
 		odd.owners[i] = []int{0, 1}
 	}

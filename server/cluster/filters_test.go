@@ -619,8 +619,7 @@ func TestMarkAcrossEpochs(t *testing.T) {
 	for _, r := range l.replicas {
 		all = append(all, &moved{r, met})
 	}
-	odd, err := newLive(l.view, all, l.near, time.Now)
-	must(t, err)
+	odd := newLive(l.view, l.ownership, all, l.near, time.Now)
 	odd.epoch = l.epoch - 1
 	m.live.Store(odd)
 	keys := keysOf("k%d", 200)

@@ -115,6 +115,7 @@ type Member struct {
 	co         *coord.Coordinator
 	filters    *Filters
 	live       atomic.Pointer[live] // nil while requests can't be routed
+	ownership  *ownership           // of the cluster; only changed uses it, one call at a time
 	stats      peerStats
 	tokensMet  atomic.Bool // tokens have been compared with those of the others once
 	followers  follow.Kept // the positions of followers of sets
@@ -320,14 +321,17 @@ func (m *Member) changed(v View) {
 	if l := m.live.Load(); l != nil && l.epoch == v.Epoch() {
 		return // only its own state has changed, which the replica reports in its answers
 	}
-	m.gate.turn(v.Epoch())
-	l, err := newLive(v, m.replicas(v), m.near, m.run.Now)
-	if err != nil { // the settings were checked
-		m.conf.Log.Error("cluster: no map", "cause", err)
-		m.gate.turn(0)
-		return
+	if m.ownership == nil || m.ownership.cluster != string(v.Record.Cluster) {
+		var err error
+		if m.ownership, err = newOwnership(v.Record); err != nil { // the settings were checked
+			m.conf.Log.Error("cluster: no map", "cause", err)
+			m.live.Store(nil)
+			m.gate.turn(0)
+			return
+		}
 	}
-	m.live.Store(l)
+	m.gate.turn(v.Epoch())
+	m.live.Store(newLive(v, m.ownership, m.replicas(v), m.near, m.run.Now))
 }
 
 // say adds to what this member reports about itself.

@@ -350,7 +350,7 @@ func TestAllLack(t *testing.T) {
 // TestMemberSeats: the owners of a slot have its seats, each another one; a member that is no owner has none, but where it had data before the
 // others: then it fills from the first owner's.
 func TestMemberSeats(t *testing.T) {
-	l := &live{bits: 1, owners: [][]int{{2, 0, 1}, {1, 3, 0}}, origin: -1}
+	l := &live{ownership: &ownership{bits: 1, owners: [][]int{{2, 0, 1}, {1, 3, 0}}}, origin: -1}
 	for self, want := range map[int][2]int{0: {1, 2}, 1: {2, 0}, 2: {0, -1}, 3: {-1, 1}} {
 		l.self = self
 		for bucket, seat := range want {

@@ -23,20 +23,57 @@ type replica interface {
 
 // live contains the routes of requests under one epoch. It is immutable except for the cached order in which members are asked.
 type live struct {
-	view     View
-	epoch    uint64
-	self     int
-	bits     int                  // slots are divided into 1 << bits buckets
-	owners   [][]int              // of each bucket, in the order of the map: positions in the record
+	view  View
+	epoch uint64
+	self  int
+	*ownership
 	replicas []replica            // by position in the record: the local one is gated
 	origin   int                  // the only member that answers reads, or -1
 	near     func(member int) int // how far a member is: the nearest are asked first
 	now      func() time.Time
 	pairs    []coord.Share // what this member compares with others
 
-	classes [][]int                   // the distinct lists of owners
-	class   []int                     // of each bucket: its list
-	placed  atomic.Pointer[placedAll] // the current placements
+	placed atomic.Pointer[placedAll] // the current placements
+}
+
+// ownership says which members own which range. All epochs of a cluster have the same ranges, because a member's disk does not affect them, and
+// the plan of many buckets takes seconds.
+type ownership struct {
+	cluster string  // its ID
+	bits    int     // slots are divided into 1 << bits buckets
+	owners  [][]int // of each bucket, in the order of the map: positions in the record
+	classes [][]int // the distinct lists of owners
+	class   []int   // of each bucket: its list
+}
+
+// newOwnership computes the ranges of the cluster of a record.
+func newOwnership(r *Record) (*ownership, error) {
+	a := &ownership{cluster: string(r.Cluster)}
+	var nodes []ring.Node
+	for _, e := range r.Members {
+		nodes = append(nodes, ring.Node{Member: ring.Member{Node: e.ID}})
+	}
+	m, err := ring.Static(ring.ID(r.Cluster), r.Settings, nodes, nil)
+	if err != nil {
+		return nil, err
+	}
+	for 1<<a.bits < r.Settings.Buckets {
+		a.bits++
+	}
+	for b := range r.Settings.Buckets {
+		var owners []int
+		for _, o := range m.Lookup(ring.Slot(b << (32 - a.bits))).Owners {
+			owners = append(owners, r.entry(o.Node))
+		}
+		a.owners = append(a.owners, owners)
+		class := slices.IndexFunc(a.classes, func(c []int) bool { return slices.Equal(c, owners) })
+		if class < 0 {
+			class = len(a.classes)
+			a.classes = append(a.classes, owners)
+		}
+		a.class = append(a.class, class)
+	}
+	return a, nil
 }
 
 // placedAll contains the placements of all lists of owners at one moment, as far as they have been needed. Requests on many slices need
@@ -50,39 +87,14 @@ type placedAll struct {
 // placedTime is how long a placement is used: a change in which members are near takes effect that much later.
 const placedTime = 20 * time.Millisecond
 
-// newLive computes which member holds which range.
-func newLive(v View, replicas []replica, near func(int) int, now func() time.Time) (*live, error) {
-	r := v.Record
-	l := &live{view: v, epoch: v.Epoch(), self: v.Self, replicas: replicas, origin: -1, near: near, now: now}
-	if r.Origin != "" {
+// newLive returns the routes of a view over the ranges of its cluster.
+func newLive(v View, a *ownership, replicas []replica, near func(int) int, now func() time.Time) *live {
+	l := &live{view: v, epoch: v.Epoch(), self: v.Self, ownership: a, replicas: replicas, origin: -1, near: near, now: now}
+	if r := v.Record; r.Origin != "" {
 		l.origin = r.entry(r.Origin)
 	}
-	var nodes []ring.Node
-	for _, e := range r.Members { // a member's disk does not affect its ranges
-		nodes = append(nodes, ring.Node{Member: ring.Member{Node: e.ID}})
-	}
-	m, err := ring.Static(ring.ID(r.Cluster), r.Settings, nodes, nil)
-	if err != nil {
-		return nil, err
-	}
-	for 1<<l.bits < r.Settings.Buckets {
-		l.bits++
-	}
-	for b := range r.Settings.Buckets {
-		var owners []int
-		for _, o := range m.Lookup(ring.Slot(b << (32 - l.bits))).Owners {
-			owners = append(owners, r.entry(o.Node))
-		}
-		l.owners = append(l.owners, owners)
-		class := slices.IndexFunc(l.classes, func(c []int) bool { return slices.Equal(c, owners) })
-		if class < 0 {
-			class = len(l.classes)
-			l.classes = append(l.classes, owners)
-		}
-		l.class = append(l.class, class)
-	}
 	l.pairs = l.shares()
-	return l, nil
+	return l
 }
 
 // moment returns the current placements.
