@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -217,7 +216,7 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 	if err != nil {
 		return nil, err
 	}
-	hints, err := coord.OSFolder(filepath.Join(n.config.DataDir, "hints"))
+	hints, err := coord.OSFolder(hintsFolder(n.config.DataDir))
 	if err != nil {
 		return nil, err
 	}
