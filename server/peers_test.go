@@ -1,11 +1,13 @@
 package server
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"bigset/server/certs"
 	"bigset/server/cluster"
 )
 
@@ -40,5 +42,26 @@ func TestClusterMetrics(t *testing.T) {
 		if n := strings.Count(b.String(), "# TYPE bigset_"+family+" "); n != 1 {
 			t.Errorf("%s stands in %d places", family, n)
 		}
+	}
+}
+
+// TestNodeOfCertificate: a node of a cluster takes its name from its certificate, unless it is given.
+func TestNodeOfCertificate(t *testing.T) {
+	dir := t.TempDir()
+	ca, b := filepath.Join(dir, "ca"), filepath.Join(dir, "b")
+	err := certs.MakeCA(ca, certs.CAOptions{Cluster: "test"})
+	if err == nil {
+		_, err = certs.Issue(b, certs.IssueOptions{CA: ca, Role: certs.RoleNode, Name: "b"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Peers{Peers: "a=10.0.0.1:8690,b=10.0.0.2:8690", TLS: b}
+	if err := p.check(); err != nil || p.Node != "b" || p.Listen != "10.0.0.2:8690" {
+		t.Errorf("node %q listens at %q: %v", p.Node, p.Listen, err)
+	}
+	p = Peers{Peers: "a=127.0.0.1:8690", Insecure: true}
+	if err := p.check(); err == nil || !strings.Contains(err.Error(), "--peers without --node") {
+		t.Errorf("without a certificate: %v", err)
 	}
 }
