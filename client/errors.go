@@ -19,6 +19,9 @@ import (
 var (
 	// ErrUnavailable: no node could do the request, and nothing has happened.
 	ErrUnavailable = door.ErrUnavailable
+	// ErrMembersAway: what was asked of a filter takes all members of the cluster, and some are away. It wraps ErrUnavailable, and no call is
+	// repeated for it.
+	ErrMembersAway = door.ErrMembersAway
 	// ErrUnknown: it is unknown whether a change was done. The error is an *UnknownError.
 	ErrUnknown = door.ErrUnknown
 	// ErrQuorum: the request asks for more replicas than exist.
@@ -126,7 +129,7 @@ func unreached(err error) bool {
 
 // hopeless reports whether an error says that the node would give the same answer later.
 func hopeless(err error) bool {
-	return errors.Is(err, wire.ErrRefused) || errors.Is(err, wire.ErrForeign)
+	return errors.Is(err, wire.ErrRefused) || errors.Is(err, wire.ErrForeign) || errors.Is(err, door.ErrMembersAway)
 }
 
 // verdicts are the errors that follow from the request alone, whatever has happened before. Every node returns them, and also for the first

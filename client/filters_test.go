@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -234,5 +235,38 @@ func TestMarkInParts(t *testing.T) {
 		if err := tt.do(); !errors.Is(err, tt.want) || errors.Is(err, client.ErrUnknown) != tt.unknown {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestMembersAway: what takes all members fails as soon as each node was asked once, with the reason. Other failures are asked again.
+func TestMembersAway(t *testing.T) {
+	t.Parallel()
+	asked, pauses := 0, 0
+	away := errors.New("")
+	node := direct{func(context.Context, *wire.Request, func([]byte) error) ([]byte, error) {
+		asked++
+		return nil, fmt.Errorf("%w: to create a filter takes all members: c can't be reached", away)
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := client.Over(node, node).Hasty(func() {
+		if pauses++; pauses == 3 {
+			cancel()
+		}
+	})
+	f := c.Filter([]byte("f"))
+	away = client.ErrMembersAway
+	_, created := f.Create(ctx, client.FilterCreate{})
+	for what, err := range map[string]error{"create": created, "drop": f.Drop(ctx), "clear": f.Clear(ctx)} {
+		if !errors.Is(err, client.ErrMembersAway) || !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) || !strings.Contains(err.Error(), "c can't be reached") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if asked != 6 || pauses > 0 {
+		t.Errorf("%d requests and %d pauses for three calls to two nodes", asked, pauses)
+	}
+	away = client.ErrUnavailable
+	if err := f.Drop(ctx); err == nil || pauses != 3 {
+		t.Errorf("another failure: %v after %d pauses", err, pauses)
 	}
 }

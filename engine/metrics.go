@@ -17,7 +17,9 @@ type Metric struct {
 	Kind  MetricKind
 	Label string // with Of, what distinguishes figures of one name: "level" or "le"; empty if the name has one figure
 	Of    string
-	Value float64
+	// SubLabel and SubOf are a second pair of this kind; they are empty if the figure has at most one.
+	SubLabel, SubOf string
+	Value           float64
 }
 
 // Family returns the name without the suffix of a latency's figures.

@@ -55,7 +55,11 @@ func (n *Node) eachFigure(f func(name, label, of string, value float64)) error {
 		return err
 	}
 	for m := range figures {
-		f(m.Name, m.Label, m.Of, m.Value)
+		label, of := m.Label, m.Of
+		if m.SubLabel != "" {
+			label, of = label+","+m.SubLabel, of+","+m.SubOf
+		}
+		f(m.Name, label, of, m.Value)
 	}
 	return nil
 }

@@ -25,7 +25,10 @@ func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 			fmt.Fprintf(&b, "# HELP bigset_%s %s\n# TYPE bigset_%s %s\n", m.Family(), m.Help, m.Family(), m.Kind)
 		}
 		label := ""
-		if m.Label != "" {
+		switch {
+		case m.SubLabel != "":
+			label = fmt.Sprintf("{%s=%q,%s=%q}", m.Label, m.Of, m.SubLabel, m.SubOf)
+		case m.Label != "":
 			label = fmt.Sprintf("{%s=%q}", m.Label, m.Of)
 		}
 		fmt.Fprintf(&b, "bigset_%s%s %v\n", m.Name, label, m.Value)

@@ -6,9 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,6 +68,13 @@ func (p *Peers) check() error {
 		peers, err := p.list()
 		if err != nil {
 			return err
+		}
+		if p.Node == "" && p.TLS != "" {
+			folder, err := certs.Load(p.TLS, certs.RoleNode, certs.FolderOptions{})
+			if err != nil {
+				return fmt.Errorf("%w: --tls: %w", ErrConfig, err)
+			}
+			p.Node = folder.Identity().Name
 		}
 		if p.Node == "" {
 			return fmt.Errorf("%w: --peers without --node: which of them is this one?", ErrConfig)
@@ -217,7 +225,7 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 	if err != nil {
 		return nil, err
 	}
-	hints, err := coord.OSFolder(filepath.Join(n.config.DataDir, "hints"))
+	hints, err := coord.OSFolder(hintsFolder(n.config.DataDir))
 	if err != nil {
 		return nil, err
 	}
@@ -326,46 +334,74 @@ func (f *clusterFilters) MayCreate(name []byte, o bigset.FilterOptions, filters 
 	return f.n.refused(name, f.Filters.MayCreate(name, o, filters))
 }
 
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // clusterMetrics are the figures of a member.
 func clusterMetrics(s cluster.Status) (list []engine.Metric) {
-	bit := func(b bool) uint64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	list = append(list, gauge("cluster_epoch", "epoch of the cluster's record", s.Epoch),
 		gauge("cluster_serves", "whether this member serves", bit(s.Serves)),
 		gauge("cluster_sets_whole", "whether this member answers reads of sets", bit(s.Sets)),
 		gauge("cluster_filters_whole", "whether this member answers reads of filters", bit(s.Filters)),
-		gauge("cluster_copied_bytes", "bytes of the copy into this member that goes on", s.Copied),
+		gauge("cluster_copied_bytes", "while this member is filled: bytes that were copied so far", s.Copied),
+		engine.Metric{Name: "cluster_copied_ratio", Help: "while this member is filled: how far it has come, from 0 to 1", Kind: engine.Gauge, Value: s.Portion},
 		gauge("cluster_copy_limit_bytes_per_second", "bytes a second that copies into this member take at most, 0 is no bound", uint64(s.CopyLimit)))
+	for _, kind := range slices.Sorted(maps.Keys(s.Events)) {
+		m := counter("cluster_events", "events of the background work, by kind", s.Events[kind])
+		m.Label, m.Of = "event", kind
+		list = append(list, m)
+	}
+	return append(append(list, peerMetrics(s)...), verbMetrics(s)...)
+}
+
+// peerMetrics are the figures of each other member.
+func peerMetrics(s cluster.Status) (list []engine.Metric) {
 	for _, f := range []struct {
 		name, help string
-		counter    bool
-		value      func(*cluster.MemberStatus) uint64
+		kind       engine.MetricKind
+		value      func(*cluster.MemberStatus) float64
 	}{
-		{"cluster_peer_up", "whether a member answers, by member", false, func(p *cluster.MemberStatus) uint64 { return bit(p.Up) }},
-		{"cluster_peer_hints", "hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.Hints) }},
-		{"cluster_peer_hint_bytes", "bytes of hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintBytes) }},
-		{"cluster_peer_hint_age_seconds", "age of the oldest hint that waits for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintSeconds) }},
+		{"cluster_peer_up", "whether a member answers, by member", engine.Gauge, func(p *cluster.MemberStatus) float64 { return float64(bit(p.Up)) }},
+		{"cluster_peer_hints", "hints that wait for a member", engine.Gauge, func(p *cluster.MemberStatus) float64 { return float64(p.Hints) }},
+		{"cluster_peer_hint_bytes", "bytes of hints that wait for a member", engine.Gauge, func(p *cluster.MemberStatus) float64 { return float64(p.HintBytes) }},
+		{"cluster_peer_hint_age_seconds", "age of the oldest hint that waits for a member", engine.Gauge, func(p *cluster.MemberStatus) float64 { return float64(p.HintSeconds) }},
 		{"cluster_peer_compared_timestamp_seconds", "since when all that this member and another one hold has been compared, in seconds since 1970: 0 is never, or the other one compares",
-			false, func(p *cluster.MemberStatus) uint64 { return uint64(max(0, p.Compared.Unix())) }},
-		{"cluster_peer_calls", "calls to a member", true, func(p *cluster.MemberStatus) uint64 { return p.Calls }},
-		{"cluster_peer_calls_failed", "calls to a member that did not reach it, or whose answer was lost", true, func(p *cluster.MemberStatus) uint64 { return p.Failed }},
-		{"cluster_peer_calls_busy", "calls to a member that it had no room for", true, func(p *cluster.MemberStatus) uint64 { return p.Busy }},
+			engine.Gauge, func(p *cluster.MemberStatus) float64 { return float64(max(0, p.Compared.Unix())) }},
+		{"cluster_peer_latency_seconds", "recent average time of a call to a member", engine.Gauge, func(p *cluster.MemberStatus) float64 { return p.Milliseconds / 1000 }},
+		{"cluster_peer_calls", "calls to a member", engine.Counter, func(p *cluster.MemberStatus) float64 { return float64(p.Calls) }},
+		{"cluster_peer_calls_failed", "calls to a member that did not reach it, or whose answer was lost", engine.Counter, func(p *cluster.MemberStatus) float64 { return float64(p.Failed) }},
+		{"cluster_peer_calls_busy", "calls to a member that it had no room for", engine.Counter, func(p *cluster.MemberStatus) float64 { return float64(p.Busy) }},
+	} {
+		for i := range s.Members {
+			if p := &s.Members[i]; p.ID != s.Node {
+				list = append(list, engine.Metric{Name: f.name, Help: f.help, Kind: f.kind, Label: "peer", Of: p.ID, Value: f.value(p)})
+			}
+		}
+	}
+	return list
+}
+
+// verbMetrics are the figures of each other member by verb.
+func verbMetrics(s cluster.Status) (list []engine.Metric) {
+	for _, f := range []struct {
+		name, help string
+		value      func(*cluster.VerbCount) float64
+	}{
+		{"cluster_peer_verb_calls", "calls to a member, by verb", func(v *cluster.VerbCount) float64 { return float64(v.Calls) }},
+		{"cluster_peer_verb_failed", "of these, the calls that did not reach it, or whose answer was lost", func(v *cluster.VerbCount) float64 { return float64(v.Failed) }},
+		{"cluster_peer_verb_busy", "of these, the calls that it had no room for", func(v *cluster.VerbCount) float64 { return float64(v.Busy) }},
+		{"cluster_peer_verb_seconds", "total time of the other calls to a member, by verb", func(v *cluster.VerbCount) float64 { return v.Seconds }},
 	} {
 		for i := range s.Members {
 			p := &s.Members[i]
-			if p.ID == s.Node {
-				continue
+			for k := range p.Verbs {
+				v := &p.Verbs[k]
+				list = append(list, engine.Metric{Name: f.name, Help: f.help, Kind: engine.Counter, Label: "peer", Of: p.ID, SubLabel: "verb", SubOf: v.Verb, Value: f.value(v)})
 			}
-			m := gauge(f.name, f.help, f.value(p))
-			if f.counter {
-				m = counter(f.name, f.help, f.value(p))
-			}
-			m.Label, m.Of = "peer", p.ID
-			list = append(list, m)
 		}
 	}
 	return list

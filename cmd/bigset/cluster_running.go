@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/client"
 	"bigset/server/api"
 	"bigset/server/certs"
 	"bigset/server/cluster"
@@ -53,7 +55,12 @@ func statusOf(ctx context.Context, address, certificates string) (s cluster.Stat
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return s, nil
+	case !slices.ContainsFunc(advices, func(a advice) bool { return errors.Is(err, a.cause) }): // it does not answer, or not as a node does
+		err = fmt.Errorf("cluster status of %s: %w: %w", address, client.ErrUnavailable, err)
+	default:
 		err = fmt.Errorf("cluster status of %s: %w", address, err)
 	}
 	return s, err
@@ -64,8 +71,9 @@ func (a *app) clusterStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a node knows of its cluster",
-		Long: `Ask one node for its members: who answers, under which epoch, who answers reads of sets and of filters, and what waits for whom. The
-exit status is 1 where a member does not answer or is joining.`,
+		Long: `Ask one node for its members: who answers, under which epoch, who answers reads of sets and of filters, what waits for whom and since
+when, and how long ago all data of this node and that member was last compared (the member that comes first in --peers does that for both). The exit status is 1
+where a member does not answer or is joining. --json also has the calls to each member by verb, with their times.`,
 		Example: `  bigset cluster status --addr 127.0.0.1:8691
   bigset cluster status --addr 10.0.0.1:8690 --tls ~/certs --json`,
 		Args: takes(0, 0),
@@ -84,7 +92,7 @@ exit status is 1 where a member does not answer or is joining.`,
 		if a.json {
 			err = a.object(s)
 		} else {
-			err = a.clusterTable(&s)
+			err = a.clusterTable(&s, time.Now())
 		}
 		for i := range s.Members {
 			if m := &s.Members[i]; !m.Up || !m.Sets || !m.Filters {
@@ -96,11 +104,11 @@ exit status is 1 where a member does not answer or is joining.`,
 	return cmd
 }
 
-func (a *app) clusterTable(s *cluster.Status) error {
+func (a *app) clusterTable(s *cluster.Status, now time.Time) error {
 	t := s.Settings
 	fmt.Fprintf(a.out, "cluster %s, generation %d, epoch %d: N %d, R %d, W %d, DW %d, %d buckets; asked of %s\n", s.Cluster, s.Generation, s.Epoch, t.N, t.R, t.W, t.DW, t.Buckets, s.Node)
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tEPOCH\tHINTS FOR IT\tCALLS\tFAILED\tMS\t")
+	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tEPOCH\tHINTS FOR IT\tOLDEST\tCOMPARED\tCALLS\tFAILED\tMS\t")
 	for i := range s.Members {
 		m := &s.Members[i]
 		state := "whole"
@@ -114,17 +122,44 @@ func (a *app) clusterTable(s *cluster.Status) error {
 		case !m.Filters:
 			state = "joining, for filters"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.2f\t\n", m.ID, m.Address, state, m.Epoch, m.Hints, m.Calls, m.Failed, m.Milliseconds)
+		if c := m.Copied; c != nil {
+			state += fmt.Sprintf(", %.0f %%", 100*c.Portion)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%.2f\t\n", m.ID, m.Address, state, m.Epoch, m.Hints, age(time.Duration(m.HintSeconds)*time.Second), age(since(now, m.Compared)),
+			m.Calls, m.Failed, m.Milliseconds)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for i := range s.Members {
-		if m := &s.Members[i]; m.Waits != "" {
+		m := &s.Members[i]
+		if m.Why != "" {
+			fmt.Fprintf(a.out, "%s does not answer: %s\n", m.ID, m.Why)
+		}
+		if m.Waits != "" {
 			fmt.Fprintf(a.out, "%s waits for %s\n", m.ID, m.Waits)
+		}
+		if c := m.Copied; c != nil {
+			fmt.Fprintf(a.out, "%s is being filled: %.1f MB were copied, %.0f %% of its ranges\n", m.ID, float64(c.Bytes)/1e6, 100*c.Portion)
 		}
 	}
 	return nil
+}
+
+// since returns how long ago something was, or 0 if it never was.
+func since(now, then time.Time) time.Duration {
+	if then.IsZero() {
+		return 0
+	}
+	return now.Sub(then)
+}
+
+// age returns a time in whole seconds for a table, "-" for none.
+func age(d time.Duration) string {
+	if d < time.Second/2 {
+		return "-"
+	}
+	return d.Round(time.Second).String()
 }
 
 // trial is a set of nodes on this machine, each a process.

@@ -17,6 +17,7 @@ import (
 	"bigset/engine"
 	"bigset/engine/filters"
 	"bigset/keyscheme"
+	"bigset/server"
 )
 
 // TestEveryCommandHasHelp wants of every command one line, an example that names it, and help on standard output.
@@ -95,7 +96,7 @@ func TestVerifyPrintsProblems(t *testing.T) {
 			`{"ok":false,"sets":1,"keys":2,"live_keys":0,"dead_keys":0,"open_keys":0,"live_dots":0,"elements":0,"filters":3,"filter_slices":4,"filter_pages":5,"filter_bytes":2048,"problems":4}` + "\n"},
 	} {
 		a, out, errs := testApp(c.json)
-		if code := a.report(a.verified(rep, true)); code != exitAbsent || errs.Len() > 0 {
+		if code := a.report(a.verified(rep, &server.Kept{})); code != exitAbsent || errs.Len() > 0 {
 			t.Errorf("got status %d, %q", code, errs)
 		}
 		a.out.Flush()

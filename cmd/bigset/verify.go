@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"bigset"
 	"bigset/bench"
 	"bigset/engine"
+	"bigset/server"
 )
 
 func (a *app) verify() *cobra.Command {
@@ -20,7 +23,8 @@ func (a *app) verify() *cobra.Command {
 		Long: `Prove a store, or one set of it, right: every key can be read and is in order, every key's dot is in the clock, no dot has
 two keys, and every live dot has one, so that nothing acknowledged is missing and nothing removed is back. Of a bloom filter
 every page can be read and lies within a layer, and the directory lists it. Without SET it counts filters, their slices, and
-the pages that are stored, with their bytes. It reads everything once; with --online in small pieces and no faster than
+the pages that are stored, with their bytes. It also reads what the folder keeps for its node: the record of its cluster, the
+list of the cluster's filters, access tokens, and hints for other members, and prints what of these exists. It reads everything once; with --online in small pieces and no faster than
 --rate, as a scrub that leaves the disk to others.
 Exit status 1 says that something is wrong, and what is printed says what, with the names of the sets and filters. What can't
 be read is damaged: "bigset stats", "bigset filter list" and a server name it from then on, until a verify finds all right.
@@ -49,7 +53,18 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
 				if set != nil && rep.Sets == 0 {
 					return fmt.Errorf("%w: %q", bigset.ErrNotFound, set)
 				}
-				return a.verified(&rep, set == nil)
+				if set != nil {
+					return a.verified(&rep, nil)
+				}
+				kept, err := server.VerifyKept(a.dir, s)
+				if err != nil {
+					return err
+				}
+				for _, p := range kept.Problems {
+					rep.Problems = append(rep.Problems, engine.Problem{What: p})
+				}
+				rep.ProblemCount += len(kept.Problems)
+				return a.verified(&rep, &kept)
 			})
 			if errors.Is(err, bigset.ErrCorrupt) { // too damaged to be read to the end
 				return errors.Join(a.damage(err), errNotVerified)
@@ -86,7 +101,32 @@ type verification struct {
 	LiveDots       uint64 `json:"live_dots"`
 	Elements       uint64 `json:"elements"`
 	*verifiedFilters
+	*verifiedNode
 	Problems int `json:"problems"`
+}
+
+// verifiedNode is the part of a verification about what the folder keeps for its node.
+type verifiedNode struct {
+	Cluster    string         `json:"cluster,omitempty"`
+	Generation uint64         `json:"cluster_generation,omitempty"`
+	Epoch      uint64         `json:"cluster_epoch,omitempty"`
+	Filters    int            `json:"cluster_filters,omitempty"`
+	Tokens     int            `json:"access_tokens,omitempty"`
+	Hints      map[string]int `json:"hints,omitempty"` // by the member that they are for
+}
+
+// text describes what exists, for the end of a line.
+func (v *verifiedNode) text() (text string) {
+	if v.Cluster != "" {
+		text += fmt.Sprintf("; cluster %s, generation %d, epoch %d, %s in its list", v.Cluster, v.Generation, v.Epoch, count(uint64(v.Filters), "filter"))
+	}
+	if v.Tokens > 0 {
+		text += "; " + count(uint64(v.Tokens), "access token")
+	}
+	for _, node := range slices.Sorted(maps.Keys(v.Hints)) {
+		text += fmt.Sprintf("; %s for %s", count(uint64(v.Hints[node]), "hint"), node)
+	}
+	return text
 }
 
 // verifiedFilters is the part of a store's verification about filters.
@@ -97,7 +137,8 @@ type verifiedFilters struct {
 	Bytes   uint64 `json:"filter_bytes"`
 }
 
-func (a *app) verified(r *engine.VerifyReport, whole bool) error {
+// verified prints a report, of a whole store with what it keeps for its node, or of one set.
+func (a *app) verified(r *engine.VerifyReport, kept *server.Kept) error {
 	for _, p := range r.Problems {
 		if err := a.problem(p); err != nil {
 			return err
@@ -108,14 +149,20 @@ func (a *app) verified(r *engine.VerifyReport, whole bool) error {
 		verdict = fmt.Sprintf("not verified, %s", count(uint64(r.ProblemCount), "problem"))
 	}
 	var filters *verifiedFilters
+	var node *verifiedNode
 	text := ""
-	if whole {
+	if kept != nil {
 		filters = &verifiedFilters{r.Filters, r.FilterSlices, r.FilterPages, r.FilterBytes}
 		text = fmt.Sprintf("; %s, %s, %s, %s", count(uint64(r.Filters), "filter"), count(uint64(r.FilterSlices), "slice"),
 			count(r.FilterPages, "page"), size(r.FilterBytes))
+		node = &verifiedNode{Tokens: kept.Tokens, Hints: kept.Hints}
+		if c := kept.Record; c != nil {
+			node.Cluster, node.Generation, node.Epoch, node.Filters = c.Name, c.Generation, c.Epoch, kept.Filters
+		}
+		text += node.text()
 	}
 	err := a.answer(
-		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.UnresolvedKeys, r.LiveDots, r.Elements, filters, r.ProblemCount},
+		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.UnresolvedKeys, r.LiveDots, r.Elements, filters, node, r.ProblemCount},
 		"%s: %s, %s, %s, %s of them dead%s", verdict, count(uint64(r.Sets), "set"), count(r.Elements, "element"),
 		count(r.Keys, "key"), bench.Thousands(r.DeadKeys), text)
 	if err == nil && !r.OK() {

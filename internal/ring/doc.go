@@ -31,5 +31,14 @@
 // where copies go: Quota is the default. Map.Replace gives a member's place to its next incarnation. Decide is one turn of a
 // cluster's manager. Array is the table of a client that knows only masks.
 //
+// # What is not here
+//
+// Some parts of a map for very many nodes are left out, because a cluster of fixed members needs none of them: an option that bounds
+// the number of nodes with which a node shares buckets, pages for maps of 10^6 buckets and more (a page's name is one byte), and an event
+// for a zone that has more copies than its share because no other place exists (M7 allows that).
+//
+// MoveRules and Frozen are rules for a manager that moves ranges under load. Decide does not apply them: the manager has sizes, times and
+// complete copies, which a map does not have, and leaves out the moves that they forbid.
+//
 // Maps, assignments and tallies that are shared are never changed. A View and a Tally belong to one goroutine at a time.
 package ring

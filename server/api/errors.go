@@ -20,7 +20,7 @@ var kinds = []error{
 	keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion, keyscheme.ErrTokenForm, keyscheme.ErrTokenDomain, keyscheme.ErrTokenSet,
 	keyscheme.ErrTokenElement, keyscheme.ErrTokenSeal, keyscheme.ErrTokenTooLarge,
 	context.Canceled, context.DeadlineExceeded, bigset.ErrNoFilter, bigset.ErrFilterOpen, bloomslice.ErrOptions,
-	tokens.ErrNotFound, tokens.ErrFull, tokens.ErrEntry, tokens.ErrUnlearned,
+	tokens.ErrNotFound, tokens.ErrFull, tokens.ErrEntry, tokens.ErrUnlearned, door.ErrMembersAway,
 }
 
 // textBytesMax bounds the text of an error on the wire.

@@ -37,6 +37,8 @@ type State struct {
 	Filters bool   `json:"filters"`
 	Waits   string `json:"waits,omitempty"`  // what it waits for; empty if it serves
 	Failed  bool   `json:"failed,omitempty"` // whether its store takes no writes until the node restarts; then it waits for the restart
+	// Copied is how far the member is filled; nil if it is not being filled now.
+	Copied *Copied `json:"copied,omitempty"`
 	// Listed says whether the member knows all filters whose creation was acknowledged. Filtered is the sum of its catalogue.
 	Listed   bool   `json:"listed"`
 	Filtered uint64 `json:"filtered,string"`

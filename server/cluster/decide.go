@@ -123,7 +123,7 @@ func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error)
 
 // takesAll is the error of a change while members are away.
 func (f *Filters) takesAll(do string, away ...string) error {
-	return fmt.Errorf("%w: to %s a filter takes all members: %s can't be reached", door.ErrUnavailable, do, strings.Join(away, ", "))
+	return fmt.Errorf("%w: to %s a filter takes all members: %s can't be reached", door.ErrMembersAway, do, strings.Join(away, ", "))
 }
 
 // decideHere decides on a change. It runs on the first member, one decision at a time.
@@ -394,7 +394,7 @@ func (f *Filters) askFigures(ctx context.Context, names []Hex, absolute bool) ([
 			}
 		}
 		if absolute && len(q.Asked) < len(f.m.conf.Peers) {
-			return nil, fmt.Errorf("%w: exact figures take all members, and only %s can be reached", door.ErrUnavailable, strings.Join(q.Asked, ", "))
+			return nil, fmt.Errorf("%w: exact figures take all members, and only %s can be reached", door.ErrMembersAway, strings.Join(q.Asked, ", "))
 		}
 		here, err := f.answer(q)
 		if err != nil {

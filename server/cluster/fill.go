@@ -6,12 +6,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"bigset/handoff"
 	"bigset/server/coord"
 	"bigset/server/peer"
 	"bigset/server/transfer"
 )
+
+// errUnlisted is the error of a fill while it is not known yet which filters exist.
+var errUnlisted = errors.New("cluster: it is not known yet which filters exist")
+
+// lostError is the error of a fill that can't succeed: disks are lost that together may have been the only ones with acknowledged data.
+type lostError struct {
+	nodes []string // whose disks are new
+	err   error
+}
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("more disks are lost than the cluster survives by itself: %s joined with new ones. Stop all nodes, run `bigset cluster restore` on those that have data, and start all again", strings.Join(e.nodes, " and "))
+}
+
+func (e *lostError) Unwrap() error { return e.err }
 
 // fill copies into this member what it may lack. It copies each range from enough owners that every write acknowledged before this member
 // joined was at one of them. The owners have adopted the epoch before, so no such write is still on its way.
@@ -21,37 +37,81 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errors.New("cluster: the epoch has changed")
 	}
 	if listed, _ := m.filters.list.state(); !listed { // dropped filters must not come back, and filters made without a cluster must be adopted before they are copied
-		return errors.New("cluster: it is not known yet which filters exist")
+		return errUnlisted
 	}
 	e := v.Record.Members[v.Self]
+	f := filling{show: &m.copied}
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
-		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters),
-		Report: func(r transfer.Report) { m.copied.Store(&r) }})
+		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters), Report: f.report})
 	if err != nil {
 		return err
 	}
 	defer m.copied.Store(nil)
 	for _, r := range l.runs() {
-		if err := m.fillRun(l, mover, r, !v.Sets); err != nil {
+		_, needed := l.sources(r)
+		f.all += float64(needed) * r.slots()
+	}
+	for _, r := range l.runs() {
+		if err := m.fillRun(l, mover, &f, r, !v.Sets); err != nil {
 			return fmt.Errorf("slots %08x to %08x: %w", uint32(r.first), uint32(r.last), err)
 		}
 	}
 	return nil
 }
 
-// fillRun fills one range.
-func (m *Member) fillRun(l *live, mover *transfer.Mover, r run, sets bool) error {
-	sources, needed := r.owners, len(r.owners)-min(l.view.Record.Settings.W, len(r.owners))+1
+// sources returns the members that a range may be copied from, and from how many of them it is copied.
+func (l *live) sources(r run) (members []int, needed int) {
 	if l.origin >= 0 {
-		sources, needed = []int{l.origin}, 1
+		return []int{l.origin}, 1
 	}
+	return r.owners, len(r.owners) - min(l.view.Record.Settings.W, len(r.owners)) + 1
+}
+
+// Copied is how far a member has come that copies what it may lack.
+type Copied struct {
+	Bytes uint64 `json:"bytes"` // received since the member began or began again
+	// Portion is between 0 and 1: of the slots that are copied. Sets are the first half of a range, filters the second half.
+	Portion float64 `json:"portion"`
+}
+
+// filling is how far a fill has come. One goroutine uses it.
+type filling struct {
+	all, done float64 // slots that are copied, from each source
+	bytes     uint64  // of the copies that have ended
+	now       run     // the range that is copied
+	show      *atomic.Pointer[Copied]
+}
+
+// report shows a step of the current copy.
+func (f *filling) report(r transfer.Report) {
+	part := float64(max(r.Slot, f.now.first)-f.now.first) / 2 // the first steps have no slot
+	if r.Filter != nil {
+		part += f.now.slots() / 2
+	}
+	f.show.Store(&Copied{f.bytes + r.Bytes, (f.done + part) / f.all})
+}
+
+// copied counts the current copy, which has ended.
+func (f *filling) copied(r transfer.Report, whole bool) {
+	f.bytes += r.Bytes
+	if whole {
+		f.done += f.now.slots()
+	}
+}
+
+// fillRun fills one range.
+func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, sets bool) error {
+	sources, needed := l.sources(r)
+	f.now = r
 	var errs []error
 	var got []int
 	for _, i := range l.ordered(sources) {
 		if i == l.self || len(got) == needed {
 			continue
 		}
-		if _, err := mover.Copy(m.life, l.replicas[i], handoff.Range{First: r.first, Last: r.last}); err != nil {
+		report, err := mover.Copy(m.life, l.replicas[i], handoff.Range{First: r.first, Last: r.last})
+		f.copied(report, err == nil)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.conf.Peers[i].ID, err))
 			continue
 		}
@@ -81,10 +141,11 @@ func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error 
 			continue
 		}
 		e := l.view.Record.Members[i]
-		// This is a new disk that has not been filled: the old contents are gone, and a power cut does not explain that. If the cluster was
-		// restored with that disk, the loss is accepted.
-		if !slices.Contains(got, i) && e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != l.view.Record.Restored {
-			return cause
+		if !slices.Contains(got, i) && l.view.Record.lost(i) {
+			if !errors.Is(cause, peer.ErrJoining) {
+				return cause
+			}
+			return l.view.Record.lostWith(i, l.self, cause)
 		}
 		if sets {
 			if _, err := coord.Exchange(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {

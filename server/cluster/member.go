@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +126,7 @@ type Member struct {
 	cancel context.CancelFunc
 	ended  tasks
 	run    coord.Runner
-	copied atomic.Pointer[transfer.Report] // of the copy into this member in progress
+	copied atomic.Pointer[Copied] // nil while nothing is copied into this member
 }
 
 // NewMember returns a member, which serves nothing before Start.
@@ -235,12 +237,29 @@ func (m *Member) link(p Peer) *wire.Link {
 			o.Errors = Errors
 			return wire.ClientOptions{Options: o, Role: wire.RoleNode, Name: m.conf.Node, Hello: m.greeting().encode(), Check: func(r *wire.Remote) error { return m.found(p, r) }}
 		},
-		Events: func(e wire.LinkEvent) {
-			if e.Up {
-				m.conf.Log.Info("cluster: connected", "node", p.ID)
-				m.membership.Wake()
-			}
-		}})
+		Events: m.linkEvents(p.ID)})
+}
+
+// notConnectedTime is how often the log says why a member is not connected.
+const notConnectedTime = time.Minute
+
+// linkEvents returns a function that logs the changes of the connections to a member.
+func (m *Member) linkEvents(id string) func(wire.LinkEvent) {
+	var mu sync.Mutex
+	var logged time.Time
+	return func(e wire.LinkEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch now := m.run.Now(); {
+		case e.Up:
+			logged = time.Time{}
+			m.conf.Log.Info("cluster: connected", "node", id)
+			m.membership.Wake()
+		case e.Err != nil && !m.links[id].Up() && now.Sub(logged) >= notConnectedTime:
+			logged = now
+			m.conf.Log.Info("cluster: not connected", "node", id, "cause", e.Err)
+		}
+	}
 }
 
 // found checks what answers at the address of a peer.
@@ -337,7 +356,7 @@ func (m *Member) changed(v View) {
 // say adds to what this member reports about itself.
 func (m *Member) say(s *State) {
 	s.Listed, s.Filtered = m.filters.list.state()
-	s.Tokens = m.tokensText()
+	s.Tokens, s.Copied = m.tokensText(), m.copied.Load()
 	s.Listed = s.Listed && m.membership.view.Serves // the caller, which asks for the state, holds the lock
 }
 
@@ -424,8 +443,10 @@ type greeting struct {
 	Peers    []string      `json:"peers"`
 	Settings ring.Settings `json:"settings"`
 	Cluster  Hex           `json:"cluster,omitempty"`
-	Identity Hex           `json:"identity"`
-	Boot     uint64        `json:"boot"`
+	// Generation is that of the cluster that the folder holds; 0 before birth, and in versions that do not report it.
+	Generation uint64 `json:"generation,omitempty"`
+	Identity   Hex    `json:"identity"`
+	Boot       uint64 `json:"boot"`
 }
 
 func (g greeting) encode() []byte {
@@ -448,7 +469,7 @@ func (m *Member) greeting() greeting {
 	if m.membership != nil {
 		g.Peers, g.Settings, g.Boot = m.membership.conf.ids(), m.membership.conf.Settings, m.membership.boot
 		if r := m.membership.View().Record; r != nil {
-			g.Cluster = r.Cluster
+			g.Cluster, g.Generation = r.Cluster, r.Generation
 		}
 	}
 	return g
@@ -472,7 +493,14 @@ func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err er
 			l.Wake() // a member that reaches this one can be reached
 		}
 	}
-	return own.encode(), xxhash.Sum64(append(append([]byte(own.Name+"/"+own.Node+"/"), own.Identity...), own.Cluster...)), nil
+	return own.encode(), own.address(), nil
+}
+
+// address returns the number that requests to this disk must carry, in this cluster and its generation. Only the member that computes it
+// interprets it, so it may change with the version.
+func (g *greeting) address() uint64 {
+	b := append(append([]byte(g.Name+"/"+g.Node+"/"), g.Identity...), g.Cluster...)
+	return xxhash.Sum64(binary.BigEndian.AppendUint64(b, g.Generation))
 }
 
 // refuses returns why another node is not a member of this cluster, with the difference.
@@ -547,7 +575,7 @@ func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyschem
 
 // Errors encodes errors between members.
 var Errors = peer.Errors{More: []peer.CodedError{{Code: 1000, Err: ErrConfig}, {Code: 1001, Err: ErrRecord}, {Code: 1002, Err: ErrForeign},
-	{Code: 1003, Err: door.ErrUnavailable}, {Code: 1004, Err: door.ErrUnknown}}}
+	{Code: 1003, Err: door.ErrUnavailable}, {Code: 1004, Err: door.ErrUnknown}, {Code: 1005, Err: door.ErrMembersAway}}}
 
 // Filters returns the filters of the cluster.
 func (m *Member) Filters() *Filters { return m.filters }

@@ -253,6 +253,25 @@ func TestThree(t *testing.T) {
 	}
 }
 
+// TestAddress: a member in another cluster, generation or incarnation has another address, and the same member has the same one in its next process.
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	own := greeting{Name: "test", Node: "a", Cluster: Hex("c1"), Generation: 1, Identity: Hex("d1"), Boot: 1}
+	for what, change := range map[string]func(*greeting){
+		"name": func(g *greeting) { g.Name = "other" }, "node": func(g *greeting) { g.Node = "b" }, "cluster": func(g *greeting) { g.Cluster = Hex("c2") },
+		"generation": func(g *greeting) { g.Generation = 2 }, "disk": func(g *greeting) { g.Identity = Hex("d2") },
+	} {
+		g := own
+		if change(&g); g.address() == own.address() {
+			t.Errorf("another %s has the same address", what)
+		}
+	}
+	next := own
+	if next.Boot++; next.address() != own.address() {
+		t.Error("the next process has another address")
+	}
+}
+
 // TestTwoProcesses: while a member answers, a second process of it is refused wherever the two could meet, and accepted when the first one
 // has ended. The member itself may connect again.
 func TestTwoProcesses(t *testing.T) {
@@ -300,8 +319,19 @@ func TestCopyLimit(t *testing.T) {
 	status := w.start(2).member.Status
 	until(t, "the first bytes of a copy", func() bool { return status().Copied > 0 })
 	time.Sleep(100 * time.Millisecond) // without a bound it would be done
-	if s := status(); s.Sets || s.Copied == 0 || s.CopyLimit != 1 {
+	if s := status(); s.Sets || s.Copied == 0 || s.CopyLimit != 1 || s.Portion >= 1 {
 		t.Errorf("%+v", s)
+	}
+	until(t, "the others know how far c is filled", func() bool {
+		c := w.procs[0].member.Status().Members[2].Copied
+		return c != nil && c.Bytes > 0 && c.Portion < 1
+	})
+	calls := map[string]VerbCount{}
+	for _, v := range status().Members[0].Verbs {
+		calls[v.Verb] = v
+	}
+	if v := calls["member_state"]; v.Calls == 0 || v.Seconds == 0 {
+		t.Errorf("calls of c to a by verb: %+v", calls)
 	}
 }
 

@@ -81,7 +81,7 @@ func (c *MembershipConfig) ids() (ids []string) {
 
 // Check returns an error if a configuration is invalid.
 func (c *MembershipConfig) Check() error {
-	seen := map[string]bool{}
+	seen, at := map[string]bool{}, map[string]string{}
 	for _, p := range c.Peers {
 		if err := checkID(p.ID); err != nil {
 			return err
@@ -90,6 +90,10 @@ func (c *MembershipConfig) Check() error {
 			return fmt.Errorf("%w: node %s is named twice", ErrConfig, p.ID)
 		}
 		seen[p.ID] = true
+		if other := at[p.Address]; other != "" && p.Address != "" {
+			return fmt.Errorf("%w: nodes %s and %s have one address, %s", ErrConfig, other, p.ID, p.Address)
+		}
+		at[p.Address] = p.ID
 	}
 	if len(c.Peers) > membersMax {
 		return fmt.Errorf("%w: %d members, at most %d", ErrConfig, len(c.Peers), membersMax)
@@ -145,7 +149,8 @@ type Membership struct {
 		mu      sync.Mutex
 		ended   tasks
 		running bool
-		epoch   uint64
+		lost    string // why fills can't succeed without a person
+		cause   string // of the last failure that was logged; one fill at a time uses it
 	}
 }
 

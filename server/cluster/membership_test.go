@@ -576,6 +576,28 @@ func TestEpochFarAhead(t *testing.T) {
 	}
 }
 
+// TestMissing: a member that refuses this one is named with its reason, and one that is only away without.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	m, err := w.start(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.others["b"] = other{err: fmt.Errorf("%w: its settings differ", ErrForeign)}
+	m.others["c"] = other{err: wire.ErrNotSent}
+	if got, want := m.missing(nil), "b, c can't be reached; b: cluster: not of this cluster: its settings differ"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := m.missing(map[string]State{"b": {}, "c": {}}); got != "" {
+		t.Errorf("nobody is missing: %q", got)
+	}
+	twice := MembershipConfig{Node: "a", Peers: []Peer{{"a", "h:1"}, {"b", "h:2"}, {"c", "h:1"}}}
+	if err := twice.Check(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "nodes a and c have one address") {
+		t.Errorf("two nodes at one address: %v", err)
+	}
+}
+
 func TestForeignMembers(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*MembershipConfig){

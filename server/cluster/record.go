@@ -214,6 +214,24 @@ func (r *Record) near(before *Record, most uint64) error {
 // of reports whether two records are of the same generation of a cluster. Two restores of the same backups are different generations.
 func (r *Record) of(o *Record) bool { return r.Generation == o.Generation && r.Restored == o.Restored }
 
+// lost reports whether a member joined last with a new disk: the old contents are gone, and a power cut does not explain that. If the
+// cluster was restored with that disk, the loss is accepted.
+func (r *Record) lost(member int) bool {
+	e := &r.Members[member]
+	return e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != r.Restored
+}
+
+// lostWith returns the error of a member that can't be filled because another one has a new disk.
+func (r *Record) lostWith(other, self int, cause error) error {
+	err := &lostError{err: cause}
+	for _, i := range []int{min(other, self), max(other, self)} {
+		if r.lost(i) {
+			err.nodes = append(err.nodes, r.Members[i].ID)
+		}
+	}
+	return err
+}
+
 // names reports whether a disk is the member that the record names.
 func (r *Record) names(id string, identity []byte) bool {
 	i := r.entry(id)

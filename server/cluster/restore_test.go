@@ -100,7 +100,11 @@ func TestRestoreOne(t *testing.T) {
 	for i := range 3 {
 		w.start(i)
 	}
-	time.Sleep(500 * time.Millisecond)
+	until(t, "a sentence that says what to do", func() bool {
+		s := w.procs[0].member.Status()
+		return strings.Contains(s.Waits, "a and c joined with new ones") && strings.Contains(s.Waits, "bigset cluster restore")
+	})
+	time.Sleep(200 * time.Millisecond)
 	if w.whole() {
 		t.Fatal("the loss of two disks was accepted without anybody's word")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -57,7 +58,11 @@ func (m *Membership) Round(ctx context.Context) {
 	}
 	m.mu.Lock()
 	if waits != m.waits && waits != "" {
-		m.conf.Log.Info("cluster: waiting", "for", waits)
+		level := slog.LevelInfo
+		if err != nil {
+			level = slog.LevelWarn
+		}
+		m.conf.Log.Log(ctx, level, "cluster: waiting", "for", waits)
 	}
 	m.waits = waits
 	m.mu.Unlock()
@@ -108,15 +113,24 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 	return states
 }
 
-// missing returns the IDs of the members that have not answered.
+// missing says which members have not answered, and why if a person has to do something about it.
 func (m *Membership) missing(states map[string]State) string {
-	var ids []string
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ids, reasons []string
 	for _, p := range m.conf.Peers {
-		if _, ok := states[p.ID]; !ok && p.ID != m.conf.Node {
-			ids = append(ids, p.ID)
+		if _, ok := states[p.ID]; ok || p.ID == m.conf.Node {
+			continue
 		}
+		if err := m.others[p.ID].err; errors.Is(err, ErrForeign) || errors.Is(err, ErrRecord) {
+			reasons = append(reasons, p.ID+": "+err.Error())
+		}
+		ids = append(ids, p.ID)
 	}
-	return strings.Join(ids, ", ")
+	if len(ids) == 0 {
+		return ""
+	}
+	return strings.Join(append([]string{strings.Join(ids, ", ") + " can't be reached"}, reasons...), "; ")
 }
 
 // step acts on the states of the others, and returns what this member waits for.
@@ -154,14 +168,14 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 	switch {
 	case l.Restore:
 		if gone := m.missing(states); gone != "" {
-			return "the restore of the cluster, for which all members are needed: " + gone + " can't be reached", nil
+			return "the restore of the cluster, for which all members are needed: " + gone, nil
 		}
 		if next, waits, err = m.restore(ctx, states); next == nil {
 			return waits, err
 		}
 	case l.Committed == nil:
 		if gone := m.missing(states); gone != "" {
-			return "the birth of the cluster, for which all members are needed: " + gone + " can't be reached", nil
+			return "the birth of the cluster, for which all members are needed: " + gone, nil
 		}
 		if m.conf.Peers[0].ID != m.conf.Node {
 			return "the birth of the cluster, by " + m.conf.Peers[0].ID, nil
@@ -172,11 +186,10 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 	case !v.Serves:
 		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), lacks.sets, lacks.filters)
 		if gone := m.missing(states); gone != "" {
-			return "a new epoch, to which all members have to agree: " + gone + " can't be reached", nil
+			return "a new epoch, to which all members have to agree: " + gone, nil
 		}
 	case !v.Sets || !v.Filters:
-		m.fill(v)
-		return "its copy of what it may lack", nil
+		return "its copy of what it may lack" + m.fill(v), nil
 	case l.Committed.Origin == m.conf.Node:
 		for _, p := range m.conf.Peers {
 			if s, ok := states[p.ID]; p.ID != m.conf.Node && (!ok || !s.Sets || !s.Filters || s.Committed.Epoch != l.epoch()) {
@@ -293,32 +306,43 @@ func (m *Membership) birth(ctx context.Context, states map[string]State) (*Recor
 	return r, nil
 }
 
-// fill starts to fill this member, unless a fill is in progress.
-func (m *Membership) fill(v View) {
+// fill starts to fill this member, unless a fill is in progress. It returns why fills can't succeed without a person, or "".
+func (m *Membership) fill(v View) (lost string) {
 	f := &m.filler
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.running || m.conf.Fill == nil {
-		return
+		return f.lost
 	}
 	f.running = true
 	f.ended.Go(func() {
+		ctx, lost := context.Background(), ""
 		defer func() {
 			f.mu.Lock()
-			f.running = false
+			f.running, f.lost = false, lost
 			f.mu.Unlock()
 			m.Wake()
 		}()
-		ctx := context.Background()
 		err := m.conf.Fill(ctx, v)
 		if err == nil {
 			err = m.certify(ctx, v)
 		}
-		if err != nil {
-			m.conf.Log.Warn("cluster: this member could not be filled, it is tried again", "epoch", v.Record.Epoch, "cause", err)
-			pause(m.conf.Runner, 100*time.Millisecond)
+		if err == nil {
+			f.cause = ""
+			return
 		}
+		level := slog.LevelWarn
+		if errors.Is(err, errUnlisted) || err.Error() == f.cause { // in the normal course, or logged before
+			level = slog.LevelDebug
+		}
+		f.cause = err.Error()
+		m.conf.Log.Log(ctx, level, "cluster: this member could not be filled, it is tried again", "epoch", v.Record.Epoch, "cause", err)
+		if l := (*lostError)(nil); errors.As(err, &l) {
+			lost = ": " + l.Error()
+		}
+		pause(m.conf.Runner, 100*time.Millisecond)
 	})
+	return f.lost
 }
 
 // certify records that this member has been filled under a view.

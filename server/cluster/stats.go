@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/remote"
 	"bigset/server/wire"
 )
 
@@ -34,6 +37,45 @@ type VerbStats struct {
 	Nanoseconds         atomic.Uint64 // of calls that were answered
 }
 
+// VerbCount counts the calls of a verb to a member.
+type VerbCount struct {
+	Verb    string  `json:"verb"`
+	Calls   uint64  `json:"calls"`
+	Failed  uint64  `json:"failed"`
+	Busy    uint64  `json:"busy"`
+	Seconds float64 `json:"seconds"` // of the calls that were answered, all together
+}
+
+// counts returns the counts of the verbs that were called, in their order.
+func (p *PeerStats) counts() (list []VerbCount) {
+	for v := range p.Verbs {
+		s := &p.Verbs[v]
+		c := VerbCount{verbName(wire.Verb(v)), s.Calls.Load(), s.Failed.Load(), s.Busy.Load(), float64(s.Nanoseconds.Load()) / 1e9}
+		if c.Calls == 0 {
+			continue
+		}
+		if n := len(list) - 1; n >= 0 && list[n].Verb == c.Verb {
+			last := &list[n]
+			last.Calls, last.Failed, last.Busy, last.Seconds = last.Calls+c.Calls, last.Failed+c.Failed, last.Busy+c.Busy, last.Seconds+c.Seconds
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// verbNames are the names of this package's verbs in figures.
+var verbNames = map[wire.Verb]string{
+	verbState: "member_state", verbPropose: "propose", verbWithdraw: "withdraw", verbCommit: "commit",
+	verbEntries: "filter_entries", verbReady: "filter_ready", verbDecide: "filter_decide", verbChanged: "filter_changed", verbOrder: "filter_order", verbFigures: "filter_figures",
+	verbTokens: "tokens", verbCountSets: "count_sets", verbPosition: "position",
+}
+
+// verbName returns the name of a verb between members in figures.
+func verbName(v wire.Verb) string {
+	return cmp.Or(verbNames[v], remote.Name(v), fmt.Sprintf("verb_%d", v))
+}
+
 func (s *peerStats) of(node string) *PeerStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,6 +97,17 @@ func (s *peerStats) event(e coord.Event) {
 		s.events = map[coord.EventKind]uint64{}
 	}
 	s.events[e.Kind] += uint64(max(1, e.Count))
+}
+
+// counted returns how often each kind of event has occurred.
+func (s *peerStats) counted() map[string]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]uint64{}
+	for kind, n := range s.events {
+		all[string(kind)] = n
+	}
+	return all
 }
 
 // latency returns the recent latency of calls to a member in doubling steps: members within one step count as equally near.

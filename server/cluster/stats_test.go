@@ -2,10 +2,17 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"bigset"
+	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/remote"
+	"bigset/server/transfer"
 	"bigset/server/wire"
 )
 
@@ -27,4 +34,66 @@ func TestStatsOfOlderMember(t *testing.T) {
 	if v.Calls.Load() != 2 || v.Failed.Load() != 1 {
 		t.Errorf("%d calls, %d failed after a failure", v.Calls.Load(), v.Failed.Load())
 	}
+}
+
+// TestVerbCounts: calls are counted by verb, with the time of those that were answered. A change counts as one verb, whatever its durability.
+func TestVerbCounts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	c := &counted{s: &PeerStats{}, now: func() time.Time { return now }}
+	call := func(v wire.Verb, err error) {
+		began := now
+		now = now.Add(time.Second / 4)
+		c.observe(v, began, err)
+	}
+	call(remote.VerbApply, nil)
+	call(remote.VerbApply+wire.Verb(bigset.Sync), nil)
+	call(remote.VerbApply+wire.Verb(bigset.Sync), wire.ErrBusy)
+	call(remote.VerbRead, wire.ErrLost)
+	call(verbState, nil)
+	call(7, nil)
+	want := []VerbCount{{"verb_7", 1, 0, 0, 0.25}, {"apply", 3, 0, 1, 0.5}, {"read", 1, 1, 0, 0}, {"member_state", 1, 0, 0, 0.25}}
+	if got := c.s.counts(); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	named := map[string]int{}
+	own := []wire.Verb{verbState, verbPropose, verbWithdraw, verbCommit, verbEntries, verbReady, verbDecide, verbChanged, verbOrder, verbFigures, verbTokens, verbCountSets, verbPosition}
+	for _, v := range append(remote.Verbs(), own...) {
+		named[verbName(v)]++
+	}
+	for name, n := range named {
+		if most := map[string]int{"apply": 3, "apply_facts": 3, "apply_many": 3}[name]; strings.HasPrefix(name, "verb_") || n != max(1, most) {
+			t.Errorf("%d verbs are called %s", n, name)
+		}
+	}
+	var s peerStats
+	s.event(coord.Event{Kind: coord.EventRepaired, Count: 3})
+	s.event(coord.Event{Kind: coord.EventRepaired})
+	if got := fmt.Sprint(s.counted()); got != "map[repaired:4]" {
+		t.Errorf("events: %s", got)
+	}
+}
+
+// TestFillingProgress: a fill copies each range from as many members as it takes, sets before filters, in the order of slots.
+func TestFillingProgress(t *testing.T) {
+	t.Parallel()
+	var shown atomic.Pointer[Copied]
+	f := filling{show: &shown, all: 2*100 + 2*300, now: run{first: 100, last: 199}}
+	at := func(bytes uint64, portion float64) {
+		t.Helper()
+		if got := *shown.Load(); got != (Copied{bytes, portion}) {
+			t.Errorf("%+v, want %d bytes, %v", got, bytes, portion)
+		}
+	}
+	f.report(transfer.Report{})
+	at(0, 0)
+	f.report(transfer.Report{Slot: 120, Bytes: 1000})
+	at(1000, 10./800)
+	f.report(transfer.Report{Slot: 180, Filter: []byte("f"), Bytes: 1500})
+	at(1500, 90./800)
+	f.copied(transfer.Report{Bytes: 2000}, true)
+	f.copied(transfer.Report{Bytes: 10}, false) // from a member that went away
+	f.now = run{first: 200, last: 499}
+	f.report(transfer.Report{Slot: 200, Bytes: 5})
+	at(2015, 100./800)
 }

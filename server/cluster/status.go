@@ -31,17 +31,20 @@ type Status struct {
 	Listed     bool           `json:"listed"`  // whether this member knows which filters exist
 	Named      int            `json:"named"`   // number of filters
 	Waits      string         `json:"waits,omitempty"`
-	Copied     uint64         `json:"copied_bytes,omitempty"`          // of the copy into this member in progress
+	Copied     uint64         `json:"copied_bytes,omitempty"`          // while this member is filled: received so far
+	Portion    float64        `json:"copied_portion,omitempty"`        // while this member is filled: as Copied.Portion
 	CopyLimit  int64          `json:"copy_bytes_per_second,omitempty"` // bound on the rate of copies into this member; 0 means none
 	Members    []MemberStatus `json:"members"`
+	// Events counts events of the background work at this member by kind, such as hint-overflow: those of coord.EventKind.
+	Events map[string]uint64 `json:"events,omitempty"`
 }
 
 // MemberStatus is what a member knows about one member.
 type MemberStatus struct {
 	ID          string `json:"id"`
 	Address     string `json:"address"`
-	Up          bool   `json:"up"` // it answers
-	Why         string `json:"why,omitempty"`
+	Up          bool   `json:"up"`            // it answers
+	Why         string `json:"why,omitempty"` // why it does not answer
 	Epoch       uint64 `json:"epoch"`
 	Sets        bool   `json:"sets"`
 	Filters     bool   `json:"filters"`
@@ -52,11 +55,13 @@ type MemberStatus struct {
 	HintSeconds int64  `json:"hint_seconds"` // age of the oldest hint
 	// Compared is the time since which all data that this member and that one both hold has been compared. It is zero before the first
 	// complete comparison. Of two members, only the one that comes first in the record compares, and the other reports the zero time.
-	Compared     time.Time `json:"compared,omitzero"`
-	Calls        uint64    `json:"calls"`
-	Failed       uint64    `json:"failed"`
-	Busy         uint64    `json:"busy"`
-	Milliseconds float64   `json:"milliseconds"` // recent latency of a call
+	Compared     time.Time   `json:"compared,omitzero"`
+	Calls        uint64      `json:"calls"`
+	Failed       uint64      `json:"failed"`
+	Busy         uint64      `json:"busy"`
+	Milliseconds float64     `json:"milliseconds"`     // recent latency of a call
+	Verbs        []VerbCount `json:"verbs,omitempty"`  // the calls by verb
+	Copied       *Copied     `json:"copied,omitempty"` // how far that member is filled; nil if it is not being filled now
 }
 
 // Status returns what this member knows.
@@ -70,13 +75,14 @@ func (m *Member) Status() Status {
 	s.Listed, _ = m.filters.list.state()
 	s.Named = len(m.filters.list.activeNames())
 	if c := m.copied.Load(); c != nil {
-		s.Copied = c.Bytes
+		s.Copied, s.Portion = c.Bytes, c.Portion
 	}
+	s.Events = m.stats.counted()
 	compared := m.co.Compared()
 	for _, p := range m.conf.Peers {
 		e := MemberStatus{ID: p.ID, Address: p.Address}
 		if p.ID == m.conf.Node {
-			e.Up, e.Epoch, e.Sets, e.Filters, e.Waits = true, s.Epoch, s.Sets, s.Filters, s.Waits
+			e.Up, e.Epoch, e.Sets, e.Filters, e.Waits, e.Copied = true, s.Epoch, s.Sets, s.Filters, s.Waits, m.copied.Load()
 			if err := m.disk.Failed(); err != nil {
 				e.StoreFailed, e.Waits = true, restart(err)
 			}
@@ -88,11 +94,14 @@ func (m *Member) Status() Status {
 		} else if _, err := l.Remote(); err != nil {
 			e.Why = err.Error()
 		}
-		if o, ok := m.membership.other(p.ID); ok && e.Up {
+		switch o, err := m.membership.other(p.ID); {
+		case err != nil && e.Up:
+			e.Why = err.Error()
+		case e.Up:
 			if o.Committed != nil {
 				e.Epoch = o.Committed.Epoch
 			}
-			e.Sets, e.Filters, e.Waits, e.StoreFailed = o.Sets, o.Filters, o.Waits, o.Failed
+			e.Sets, e.Filters, e.Waits, e.StoreFailed, e.Copied = o.Sets, o.Filters, o.Waits, o.Failed, o.Copied
 		}
 		e.Compared = compared[p.ID]
 		waits := m.hints.Backlog(p.ID)
@@ -101,10 +110,9 @@ func (m *Member) Status() Status {
 			e.HintSeconds = max(0, int64(time.Since(waits.Oldest)/time.Second))
 		}
 		st := m.stats.of(p.ID)
-		for i := range st.Verbs {
-			e.Calls += st.Verbs[i].Calls.Load()
-			e.Failed += st.Verbs[i].Failed.Load()
-			e.Busy += st.Verbs[i].Busy.Load()
+		e.Verbs = st.counts()
+		for _, v := range e.Verbs {
+			e.Calls, e.Failed, e.Busy = e.Calls+v.Calls, e.Failed+v.Failed, e.Busy+v.Busy
 		}
 		e.Milliseconds = float64(st.average.Load()) / float64(time.Millisecond)
 		s.Members = append(s.Members, e)
@@ -112,12 +120,12 @@ func (m *Member) Status() Status {
 	return s
 }
 
-// other returns the last report of another member.
-func (m *Membership) other(id string) (State, bool) {
+// other returns the last report of another member, which is empty before the first, or why the last question for one failed.
+func (m *Membership) other(id string) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o, ok := m.others[id]
-	return o.state, ok && o.err == nil
+	o := m.others[id]
+	return o.state, o.err
 }
 
 // NotReady returns why clients should not be sent to this member.
@@ -235,8 +243,8 @@ func (m *Member) storeFailed(i int) bool {
 	if m.conf.Peers[i].ID == m.conf.Node {
 		return m.disk.Failed() != nil
 	}
-	o, ok := m.membership.other(m.conf.Peers[i].ID)
-	return ok && o.Failed
+	o, err := m.membership.other(m.conf.Peers[i].ID)
+	return err == nil && o.Failed
 }
 
 // status answers VerbStatus.

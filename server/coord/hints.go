@@ -82,6 +82,16 @@ type hint struct {
 // OpenHints opens the hints in a folder of their own. The remains of the last writes before a crash are read up to the first incomplete
 // record.
 func OpenHints(f Folder, o HintOptions) (*Hints, error) {
+	h := newHints(f, o)
+	if err := h.read(h.replayed); err != nil {
+		return nil, err
+	}
+	h.sweep()
+	return h, nil
+}
+
+// newHints returns hints that have read nothing yet.
+func newHints(f Folder, o HintOptions) *Hints {
 	o.BytesMax = cmp.Or(o.BytesMax, 256<<20)
 	o.NodeBytesMax = cmp.Or(o.NodeBytesMax, o.BytesMax)
 	o.NodeCountMax = cmp.Or(o.NodeCountMax, 1<<20)
@@ -97,14 +107,16 @@ func OpenHints(f Folder, o HintOptions) (*Hints, error) {
 	h.index = btree.NewG(16, func(a, b *hint) bool {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id)) < 0
 	})
-	if err := h.load(); err != nil {
-		return nil, fmt.Errorf("coord: open hints: %w", err)
-	}
-	return h, nil
+	return h
 }
 
-// load reads all files.
-func (h *Hints) load() error {
+// read reads all files and calls each with their records, in order.
+func (h *Hints) read(each func(s *segment, at int64, payload []byte)) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("coord: read hints: %w", err)
+		}
+	}()
 	names, err := h.folder.List()
 	if err != nil {
 		return err
@@ -120,7 +132,7 @@ func (h *Hints) load() error {
 		s := &segment{seq: seq}
 		h.segments = append(h.segments, s)
 		h.nextSeq = seq + 1
-		s.size, err = scan(h.folder, segmentName(seq), func(at int64, payload []byte) { h.replayed(s, at, payload) })
+		s.size, err = scan(h.folder, segmentName(seq), func(at int64, payload []byte) { each(s, at, payload) })
 		if errors.Is(err, errSegmentVersion) { // it is never written nor removed
 			h.segments = h.segments[:len(h.segments)-1]
 			h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w", segmentName(seq), err)})
@@ -136,11 +148,10 @@ func (h *Hints) load() error {
 			return err
 		}
 	}
-	h.sweep()
 	return nil
 }
 
-// replayed takes a record that load has read.
+// replayed takes a record that was read.
 func (h *Hints) replayed(s *segment, at int64, payload []byte) {
 	body := payload[1:]
 	id, n := binary.Uvarint(body)

@@ -57,7 +57,8 @@ type Options struct {
 type About struct {
 	// NotReady returns why clients should not be sent to the node, and Warnings what an operator should act on.
 	NotReady, Warnings func() []string
-	// Figures calls f for each figure of the node. The label and its value are empty for a figure without a label.
+	// Figures calls f for each figure of the node. The label and its value are empty for a figure without a label; two labels, and their
+	// values, are separated by a comma.
 	Figures func(f func(name, label, of string, value float64)) error
 	// Members returns what the node knows about its cluster, for JSON; nil without a cluster.
 	Members func() any

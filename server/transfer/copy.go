@@ -10,6 +10,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/handoff"
+	"bigset/keyscheme"
 	"bigset/server/peer"
 )
 
@@ -161,7 +162,7 @@ func (c *Copy) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c.report.Set = set
+	c.report.Set, c.report.Slot = set, keyscheme.SetSlot(set)
 	if whole {
 		err = c.finish(ctx, set)
 	} else if after != nil || c.isAhead(set) {

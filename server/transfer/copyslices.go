@@ -111,7 +111,7 @@ func (c *Copy) pullNext() {
 	s.pull = newPull(c.from.(SliceSender), c.m.to.(SliceReceiver), s.next[0].SliceSpec)
 	s.pull.is, s.pull.pace = c.is, c.m.pace.take
 	s.pull.most = max(1, min(bigset.PagesMax, c.m.opt.ChunkBytes/bloomslice.PageBytes))
-	c.report.Set, c.report.Filter = nil, s.pull.spec.Name
+	c.report.Set, c.report.Filter, c.report.Slot = nil, s.pull.spec.Name, s.next[0].Slot()
 }
 
 // pullStep does a part of the current slice. A slice that is damaged or can't be joined is skipped, and the others are copied.

@@ -100,20 +100,21 @@ func wait(ctx context.Context, d time.Duration) error {
 // Report says how far a copy has come since it was started or resumed.
 type Report struct {
 	From     peer.Member
-	Set      []byte        // current
-	Sets     uint64        // done
-	Owed     int           // sets whose chunks have arrived but that are not complete
-	Elements uint64        // keys that arrived
-	Keys     uint64        // keys among them that were new here
-	Dead     uint64        // dots that were not dead here before
-	Filter   []byte        // whose slice is current, after the sets
-	Slices   uint64        // slices of bloom filters that are done
-	Pages    uint64        // pages of slices that differed here
-	Dropped  uint64        // slices that the sender reports as dropped
-	Requests uint64        // requests of clients whose outcome the sender knows and now is known here
-	Bytes    uint64        // of keys, clocks, sums and pages, as sent
-	Restarts int           // because the sender came back in another incarnation
-	Elapsed  time.Duration // since the start
+	Slot     keyscheme.Slot // of the current set or slice: first all sets are copied in the order of slots, then all slices
+	Set      []byte         // current
+	Sets     uint64         // done
+	Owed     int            // sets whose chunks have arrived but that are not complete
+	Elements uint64         // keys that arrived
+	Keys     uint64         // keys among them that were new here
+	Dead     uint64         // dots that were not dead here before
+	Filter   []byte         // whose slice is current, after the sets
+	Slices   uint64         // slices of bloom filters that are done
+	Pages    uint64         // pages of slices that differed here
+	Dropped  uint64         // slices that the sender reports as dropped
+	Requests uint64         // requests of clients whose outcome the sender knows and now is known here
+	Bytes    uint64         // of keys, clocks, sums and pages, as sent
+	Restarts int            // because the sender came back in another incarnation
+	Elapsed  time.Duration  // since the start
 }
 
 // MBPerSecond is the rate so far, in millions of bytes as sent.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -112,6 +113,9 @@ func (o *Options) greet(nc net.Conn, r *bufio.Reader, own hello) (their hello, v
 		return hello{}, 0, err
 	}
 	if version, err = o.speaks(r); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+			err = fmt.Errorf("%w: it closed the connection at once: it may want TLS (give --tls), or be starting", err)
+		}
 		return hello{}, 0, err
 	}
 	s := segments{r: r}

@@ -53,6 +53,25 @@ func Verbs() (all []wire.Verb) {
 	return all
 }
 
+// names are the names of verbs in figures. A change with its durability has the name of the verb before it.
+var names = map[wire.Verb]string{
+	VerbWrite: "write", VerbKnows: "knows", VerbApply: "apply", VerbApplyFacts: "apply_facts", VerbHeal: "heal", VerbLost: "lost", VerbElementDigests: "element_digests",
+	VerbState: "set_state", VerbLocate: "locate", VerbRead: "read", VerbLookup: "lookup", VerbDotStatus: "dot_status", VerbExport: "export", VerbDigests: "digests",
+	VerbRangeDigests: "range_digests", VerbCountParts: "count_parts", VerbRequests: "requests", VerbWriteAhead: "write_ahead", VerbApplyMany: "apply_many",
+	VerbMark: "mark", VerbApplyMarks: "apply_marks", VerbCheck: "check", VerbDropGeneration: "drop_generation", VerbSliceDigests: "slice_digests", VerbPageSums: "page_sums",
+	VerbPages: "pages", VerbMergePages: "merge_pages", VerbFlushSlice: "flush_slice", VerbMarkMany: "mark_many", VerbCheckMany: "check_many", VerbApplyMarksMany: "apply_marks_many",
+}
+
+// Name returns the name of a verb of replicas in figures, or "" for another verb. Verbs that differ in the durability have one name.
+func Name(v wire.Verb) string {
+	for ; fits(v, nil); v-- {
+		if name := names[v]; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // fits reports whether a request matches its verb or, for a nil request, whether the verb is a replica's.
 func fits(v wire.Verb, m peer.Message) (ok bool) {
 	switch v {

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/server/certs"
+	"bigset/server/cluster"
+)
+
+// TestClusterMetrics: what a member knows of the others is in /metrics: by member, by member and verb, and its events. A member is no peer of itself.
+func TestClusterMetrics(t *testing.T) {
+	s := cluster.Status{Node: "a", Epoch: 7, Serves: true, Copied: 300, Portion: 0.25, Events: map[string]uint64{"repaired": 5, "hint-overflow": 2}, Members: []cluster.MemberStatus{
+		{ID: "a"},
+		{ID: "b", Up: true, Milliseconds: 1.5, Verbs: []cluster.VerbCount{{Verb: "apply", Calls: 9, Failed: 2, Busy: 1, Seconds: 0.5}, {Verb: "read", Calls: 1}}, Calls: 10, Failed: 2, Busy: 1},
+		{ID: "c", Hints: 3, HintBytes: 400, HintSeconds: 60, Compared: time.Unix(1000, 0), Verbs: []cluster.VerbCount{{Verb: "apply", Calls: 4, Seconds: 2}}},
+	}}
+	var b strings.Builder
+	if err := WriteMetrics(&b, slices.Values(clusterMetrics(s))); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"bigset_cluster_epoch 7", "bigset_cluster_serves 1", "bigset_cluster_copied_bytes 300", "bigset_cluster_copied_ratio 0.25",
+		`bigset_cluster_events{event="hint-overflow"} 2`, `bigset_cluster_events{event="repaired"} 5`,
+		`bigset_cluster_peer_up{peer="b"} 1`, `bigset_cluster_peer_up{peer="c"} 0`, `bigset_cluster_peer_latency_seconds{peer="b"} 0.0015`,
+		`bigset_cluster_peer_hints{peer="c"} 3`, `bigset_cluster_peer_hint_age_seconds{peer="c"} 60`, `bigset_cluster_peer_compared_timestamp_seconds{peer="c"} 1000`,
+		`bigset_cluster_peer_compared_timestamp_seconds{peer="b"} 0`, `bigset_cluster_peer_calls{peer="b"} 10`,
+		`bigset_cluster_peer_verb_calls{peer="b",verb="apply"} 9`, `bigset_cluster_peer_verb_calls{peer="b",verb="read"} 1`, `bigset_cluster_peer_verb_calls{peer="c",verb="apply"} 4`,
+		`bigset_cluster_peer_verb_failed{peer="b",verb="apply"} 2`, `bigset_cluster_peer_verb_busy{peer="b",verb="apply"} 1`, `bigset_cluster_peer_verb_seconds{peer="c",verb="apply"} 2`,
+	} {
+		if !strings.Contains(b.String(), "\n"+want+"\n") {
+			t.Errorf("no line %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), `peer="a"`) {
+		t.Error("a member is a peer of itself")
+	}
+	for _, family := range []string{"cluster_events", "cluster_peer_up", "cluster_peer_verb_calls", "cluster_peer_verb_seconds"} {
+		if n := strings.Count(b.String(), "# TYPE bigset_"+family+" "); n != 1 {
+			t.Errorf("%s stands in %d places", family, n)
+		}
+	}
+}
+
+// TestNodeOfCertificate: a node of a cluster takes its name from its certificate, unless it is given.
+func TestNodeOfCertificate(t *testing.T) {
+	dir := t.TempDir()
+	ca, b := filepath.Join(dir, "ca"), filepath.Join(dir, "b")
+	err := certs.MakeCA(ca, certs.CAOptions{Cluster: "test"})
+	if err == nil {
+		_, err = certs.Issue(b, certs.IssueOptions{CA: ca, Role: certs.RoleNode, Name: "b"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Peers{Peers: "a=10.0.0.1:8690,b=10.0.0.2:8690", TLS: b}
+	if err := p.check(); err != nil || p.Node != "b" || p.Listen != "10.0.0.2:8690" {
+		t.Errorf("node %q listens at %q: %v", p.Node, p.Listen, err)
+	}
+	p = Peers{Peers: "a=127.0.0.1:8690", Insecure: true}
+	if err := p.check(); err == nil || !strings.Contains(err.Error(), "--peers without --node") {
+		t.Errorf("without a certificate: %v", err)
+	}
+}
