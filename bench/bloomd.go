@@ -179,7 +179,7 @@ func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error)
 		if e != nil {
 			return nil, e
 		}
-		defer func() { err = errors.Join(err, t.leave()) }()
+		defer func() { err = errors.Join(err, r.leave(t)) }()
 		r.targets = append(r.targets, t)
 	}
 	report := &BloomdReport{Machine: ThisMachine(), Config: c, Repeated: map[string]int{}}
@@ -263,35 +263,67 @@ func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, erro
 	return t, nil
 }
 
-// ask sends one command and expects an answer of one line.
-func (t *bloomdTarget) ask(want, format string, args ...any) error {
-	command := fmt.Sprintf(format, args...)
+// ask sends one command and returns its answer of one line.
+func (t *bloomdTarget) ask(command string) (string, error) {
 	if err := t.conn.SetDeadline(time.Now().Add(bloomdWait)); err != nil {
-		return err
+		return "", err
 	}
 	if _, err := io.WriteString(t.conn, command+"\n"); err != nil {
-		return err
+		return "", err
 	}
 	line, err := t.answers.ReadString('\n')
 	if err != nil {
-		return fmt.Errorf("%s: %w", command, err)
+		return "", fmt.Errorf("%s: %w", command, err)
 	}
-	return system.Expect("answer to "+command, strings.TrimRight(line, "\r\n"), want)
+	return strings.TrimRight(line, "\r\n"), nil
 }
 
-// leave removes what is left on the server.
-func (t *bloomdTarget) leave() (err error) {
+// change sends a create or a drop. Both take all nodes of a cluster, and its answer is bloomdFault while one of them does not answer in time.
+// Asking again is safe, so change does that for as long as it would wait for an answer. The answer already then says that an earlier try was
+// done after all.
+func (r *bloomdRunner) change(t *bloomdTarget, command, already string) error {
+	again := false
+	for began := time.Now(); ; again = true {
+		line, err := t.ask(command)
+		switch {
+		case err != nil:
+			return err
+		case again && line == already:
+			return nil
+		case line != bloomdFault || time.Since(began) > bloomdWait || r.ctx.Err() != nil:
+			return system.Expect("answer to "+command, line, "Done")
+		}
+		time.Sleep(bloomdPause)
+	}
+}
+
+// The answers of bloomd's protocol to a change that could not be made, and to one that was made before.
+const (
+	bloomdFault  = "Internal Error"
+	bloomdExists = "Exists"
+	bloomdAbsent = "Filter does not exist"
+)
+
+// bloomdPause is the time after which a change is tried again.
+const bloomdPause = 20 * time.Millisecond
+
+// leave removes what is left on a server.
+func (r *bloomdRunner) leave(t *bloomdTarget) (err error) {
 	if t.full != "" {
-		err = t.ask("Done", "drop %s", t.full)
+		err = r.drop(t, t.full)
 	}
 	return errors.Join(err, t.conn.Close())
+}
+
+func (r *bloomdRunner) drop(t *bloomdTarget, filter string) error {
+	return r.change(t, "drop "+filter, bloomdAbsent)
 }
 
 // create makes a filter with a new name.
 func (r *bloomdRunner) create(t *bloomdTarget) (string, error) {
 	r.filters++
 	name := fmt.Sprintf("bench-%s-%06d", r.run, r.filters)
-	return name, t.ask("Done", "create %s capacity=%d prob=%g", name, r.cfg.Keys, r.cfg.Probability)
+	return name, r.change(t, fmt.Sprintf("create %s capacity=%d prob=%g", name, r.cfg.Keys, r.cfg.Probability), bloomdExists)
 }
 
 // point runs one load on one server. own is the CPU time of the loader for a request, in µs.
@@ -302,7 +334,7 @@ func (r *bloomdRunner) point(t *bloomdTarget, p bloomdPoint) (f Figures, hist hi
 			return f, nil, 0, err
 		}
 		f, hist, own, err = r.load(t, p, newBloomdLoad(p.mode, name, r.cfg.Keys))
-		return f, hist, own, errors.Join(err, t.ask("Done", "drop %s", name))
+		return f, hist, own, errors.Join(err, r.drop(t, name))
 	}
 	if t.full == "" {
 		if err := r.fill(t); err != nil {

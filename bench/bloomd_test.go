@@ -19,11 +19,13 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// plainBloomd answers as bloomd does, from maps. deny is a key that it says is not there, silent one that it gives no answer to.
+// plainBloomd answers as bloomd does, from maps. deny is a key that it says is not there, silent one that it gives no answer to. It reports the
+// first changes as failed, as many as faults says, and makes some of them all the same.
 type plainBloomd struct {
 	mu           sync.Mutex
 	filters      map[string]map[string]bool
 	created      int
+	faults       int
 	deny, silent string
 }
 
@@ -58,16 +60,25 @@ func (s *plainBloomd) answer(words []string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	command, filter := words[0], s.filters[words[1]]
+	answer := "Done\n"
+	if (command == "create" || command == "drop") && s.faults > 0 {
+		answer = "Internal Error\n"
+		if s.faults--; s.faults%2 == 0 {
+			return answer
+		}
+	}
 	switch {
+	case command == "create" && filter != nil:
+		return "Exists\n"
 	case command == "create":
 		s.filters[words[1]] = map[string]bool{}
 		s.created++
-		return "Done\n"
+		return answer
 	case filter == nil:
 		return "Filter does not exist\n"
 	case command == "drop":
 		delete(s.filters, words[1])
-		return "Done\n"
+		return answer
 	}
 	var answers []string
 	for _, key := range words[2:] {
@@ -143,6 +154,38 @@ func TestRunBloomdWrong(t *testing.T) {
 		if len(s.filters) != 0 {
 			t.Errorf("%d filters are left", len(s.filters))
 		}
+	}
+}
+
+// TestBloomdFaults: a create or a drop that fails is tried again, and one that was done although it was reported as failed counts as done.
+func TestBloomdFaults(t *testing.T) {
+	for _, faults := range []int{1, 2} {
+		s := &plainBloomd{}
+		r := &bloomdRunner{ctx: t.Context(), cfg: BloomdConfig{}.withDefaults(), run: "x"}
+		server, err := r.connect("a", BloomdServer{Addr: servePlain(t, s)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.faults = faults
+		name, err := r.create(server)
+		if err != nil || s.filters[name] == nil || s.created != 1 {
+			t.Errorf("%d faults: %v, created %d", faults, err, s.created)
+		}
+		server.full, s.faults = name, faults
+		if err := r.leave(server); err != nil || len(s.filters) != 0 {
+			t.Errorf("%d faults: %v, %d filters are left", faults, err, len(s.filters))
+		}
+	}
+	// Without a fault, a filter that exists already is a wrong answer.
+	s := &plainBloomd{}
+	r := &bloomdRunner{ctx: t.Context(), cfg: BloomdConfig{}.withDefaults(), run: "x"}
+	server, err := r.connect("a", BloomdServer{Addr: servePlain(t, s)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.filters["bench-x-000001"] = map[string]bool{}
+	if _, err := r.create(server); !errors.Is(err, system.ErrWrong) {
+		t.Errorf("a filter that exists is created: %v", err)
 	}
 }
 

@@ -151,8 +151,7 @@ type lab struct {
 	c     ClusterConfig
 	nodes map[string]*processes // by system
 	next  atomic.Uint64         // number of the next element to add
-	notes []string
-	last  map[string]Figures // of this round, by workload and system
+	last  map[string]Figures    // of this round, by workload and system
 
 	arounds []Around
 
@@ -187,7 +186,7 @@ func RunCluster(ctx context.Context, c ClusterConfig) (_ *ClusterReport, err err
 	if l.bloomd != nil {
 		l.rows.Take(&l.bloomd.rows)
 	}
-	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.Rows(), Arounds: l.arounds, Notes: l.notes}, err
+	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.Rows(), Arounds: l.arounds}, err
 }
 
 // run runs the parts with loads in rounds, and then the parts that are measured once.

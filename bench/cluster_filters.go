@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
-
-	"bigset/bench/system"
 )
 
 // clusterPoints are the loads on filters: pipelined check, and multi and bulk of 1,000 keys; those of bulk are new.
@@ -23,9 +20,6 @@ func (l *lab) filters() error {
 			return err
 		}
 	}
-	if len(l.bloomd.targets) < 2 {
-		return nil
-	}
 	for i, p := range clusterPoints {
 		if err := l.bloomd.measure(p, l.round, i); err != nil {
 			return fmt.Errorf("%s: %w", p.name(), err)
@@ -34,7 +28,7 @@ func (l *lab) filters() error {
 	return nil
 }
 
-// connectFilters connects to all. If a cluster does not serve filters, a note says so.
+// connectFilters connects to all.
 func (l *lab) connectFilters() error {
 	c := BloomdConfig{Passes: l.c.Rounds, Span: l.c.Span, Keys: l.c.Keys, Progress: l.c.Progress}.withDefaults()
 	l.bloomd = &bloomdRunner{ctx: l.ctx, cfg: c, run: strconv.FormatInt(time.Now().UnixNano(), 36), began: time.Now(), repeated: map[string]int{}}
@@ -49,13 +43,6 @@ func (l *lab) connectFilters() error {
 		}
 		t.cpu = ps.cpu
 		t.profile = func(workload string) func() error { return l.profile(workload, name, ps) }
-		if err := errors.Join(t.ask("Done", "create bench-probe capacity=20000"), t.ask("Done", "drop bench-probe")); err != nil {
-			if !errors.Is(err, system.ErrWrong) {
-				return err
-			}
-			l.notes = append(l.notes, fmt.Sprintf("filters are not served by the %s: %v", name, err))
-			continue
-		}
 		l.bloomd.targets = append(l.bloomd.targets, t)
 	}
 	return nil

@@ -229,14 +229,14 @@ func (ps *processes) status(ctx context.Context, p *process) (s cluster.Status, 
 	return s, err
 }
 
-// whole reports whether a member serves, and it and all others are complete.
+// whole reports whether a member serves, it and all others are complete, and it knows which filters exist.
 func whole(s *cluster.Status) bool {
 	for i := range s.Members {
 		if m := &s.Members[i]; !m.Up || m.Hints > 0 || !m.Sets || !m.Filters || m.Epoch != s.Epoch {
 			return false
 		}
 	}
-	return s.Serves && s.Sets && s.Filters
+	return s.Serves && s.Sets && s.Filters && s.Listed
 }
 
 // client returns a client of one node.

@@ -82,7 +82,7 @@ func (r *ClusterReport) page() *report.Page {
 
 // judged is the section of all goals.
 func (r *ClusterReport) judged() report.Section {
-	s := report.Section{Title: "Goals", Text: strings.Join(r.Notes, "\n\n")}
+	s := report.Section{Title: "Goals"}
 	for _, part := range r.parts() {
 		for _, v := range judge(goals()[part], r.Results, "") {
 			word := report.Fail

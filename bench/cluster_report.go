@@ -16,7 +16,6 @@ type ClusterReport struct {
 	Config  ClusterConfig `json:"config"`
 	Results []Row         `json:"results"`
 	Arounds []Around      `json:"around_faults,omitempty"`
-	Notes   []string      `json:"notes,omitempty"` // what could not be measured
 }
 
 // WriteJSON writes the report as one JSON object.
@@ -57,9 +56,6 @@ func (r *ClusterReport) WriteTable(w io.Writer) error {
 		writeLine(b, line, widths)
 	}
 	_, _ = fmt.Fprintln(b)
-	for _, note := range r.Notes {
-		_, _ = fmt.Fprintf(b, "  -> %s\n", note)
-	}
 	for _, part := range r.parts() {
 		for _, v := range judge(goals()[part], r.Results, "") {
 			if v.State == run.NoFigure {

@@ -13,6 +13,7 @@ import (
 
 	"bigset/bench/report"
 	"bigset/bench/system"
+	"bigset/server/cluster"
 )
 
 // TestClusterBack holds the time until a p99 is back to operations that were made up: slow ones until 700 ms after a fault, and one more than two seconds later.
@@ -62,6 +63,28 @@ func TestClusterFigures(t *testing.T) {
 	}
 }
 
+// TestClusterWhole: a cluster is loaded only when each node serves, is complete, reaches the others, and knows which filters exist, without which it creates none.
+func TestClusterWhole(t *testing.T) {
+	t.Parallel()
+	good := func() *cluster.Status {
+		return &cluster.Status{Epoch: 2, Serves: true, Sets: true, Filters: true, Listed: true, Members: []cluster.MemberStatus{{Up: true, Epoch: 2, Sets: true, Filters: true}}}
+	}
+	if !whole(good()) {
+		t.Error("a node that is ready is not whole")
+	}
+	for what, change := range map[string]func(s *cluster.Status){
+		"does not serve": func(s *cluster.Status) { s.Serves = false }, "copies sets": func(s *cluster.Status) { s.Sets = false },
+		"copies filters": func(s *cluster.Status) { s.Filters = false }, "knows no filters": func(s *cluster.Status) { s.Listed = false },
+		"does not reach a node": func(s *cluster.Status) { s.Members[0].Up = false }, "has hints": func(s *cluster.Status) { s.Members[0].Hints = 1 },
+		"is ahead of a node": func(s *cluster.Status) { s.Epoch = 3 },
+	} {
+		s := good()
+		if change(s); whole(s) {
+			t.Errorf("a node that %s is whole", what)
+		}
+	}
+}
+
 // TestClusterPage draws what clients met around a fault: gaps where nothing was answered, the errors, and the marks.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
@@ -83,7 +106,7 @@ func TestClusterPage(t *testing.T) {
 	if charts := a.charts(); len(charts) != 3 || !math.IsNaN(charts[1].Lines[0].Y[2]) || a.P99[2] != 0 {
 		t.Errorf("%+v", charts)
 	}
-	r := &ClusterReport{Config: ClusterConfig{Parts: clusterPartNames(), Rounds: 2}, Arounds: l.arounds, Notes: []string{"something is missing"}, Results: []Row{
+	r := &ClusterReport{Config: ClusterConfig{Parts: clusterPartNames(), Rounds: 2}, Arounds: l.arounds, Results: []Row{
 		{Workload: "kill/after", System: systemCluster, Figures: Figures{OpsPerSecond: 3000, Errors: new(uint64(0))}},
 		{Workload: "bloomd/check-64-16", System: systemCluster, Figures: Figures{OpsPerSecond: 3000}, Rounds: []Figures{{OpsPerSecond: 2000}, {OpsPerSecond: 4000}}},
 	}}
@@ -99,7 +122,7 @@ func TestClusterPage(t *testing.T) {
 		t.Errorf("verdicts %+v", v)
 	}
 	var page bytes.Buffer
-	if err := r.WritePage(&page); err != nil || !strings.Contains(page.String(), "something is missing") {
+	if err := r.WritePage(&page); err != nil || !strings.Contains(page.String(), "kill/after cluster") {
 		t.Errorf("%d bytes, %v", page.Len(), err)
 	}
 }

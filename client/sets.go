@@ -94,8 +94,8 @@ func op(kind keyscheme.Op, element []byte, seen []Token) Op {
 	return o
 }
 
-// An id drawn by the client is the time in milliseconds, big-endian, and random bytes. A store keeps records of requests in the order of their ids. It takes a record that comes
-// after all others in a third of the time of one that comes anywhere among them.
+// An id drawn by the client is the time in milliseconds, big-endian, and random bytes. A store keeps the records of a set's requests in the
+// order of their ids. It takes a record that comes after all others in a third of the time of one that comes anywhere among them.
 const (
 	requestBytes     = 16
 	requestTimeBytes = 6
@@ -103,8 +103,8 @@ const (
 
 // newRequestID returns an id that no other request has.
 func newRequestID(now time.Time) []byte {
-	id := binary.BigEndian.AppendUint64(make([]byte, 0, requestBytes+8-requestTimeBytes), uint64(now.UnixMilli()))[8-requestTimeBytes:]
-	id = id[:requestBytes]
+	id := make([]byte, requestBytes)
+	binary.BigEndian.PutUint64(id, uint64(now.UnixMilli())<<(8*(8-requestTimeBytes)))
 	_, _ = rand.Read(id[requestTimeBytes:]) // never fails
 	return id
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +120,31 @@ func TestDocHasKinds(t *testing.T) {
 	for _, kind := range convergence.Kinds() {
 		if !strings.Contains(table, "`"+kind+" ") && !strings.Contains(table, "`"+kind+"`") {
 			t.Errorf("%s is not there", kind)
+		}
+	}
+}
+
+// TestDocHasVerdicts: the table in the document has a line for each kind of violation.
+func TestDocHasVerdicts(t *testing.T) {
+	source, err := os.ReadFile("spec.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../docs/convergence.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kinds, _ := strings.Cut(string(source), "// Kinds of violations.")
+	kinds, _, _ = strings.Cut(kinds, "\n)")
+	_, table, _ := strings.Cut(string(doc), "## What a verdict means")
+	table, _, _ = strings.Cut(table, "\n## ")
+	all := regexp.MustCompile(`= "([a-z-]+)"`).FindAllStringSubmatch(kinds, -1)
+	if len(all) < 14 {
+		t.Fatalf("kinds of violations %q", all)
+	}
+	for _, kind := range all {
+		if !strings.Contains(table, "\n| `"+kind[1]+"` |") {
+			t.Errorf("%s has no line", kind[1])
 		}
 	}
 }

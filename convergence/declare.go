@@ -182,22 +182,22 @@ func failsAgain(sys System, s *Script, o *Options) bool {
 	return v != nil
 }
 
-// zeroTime says what the zero fields of a specification by time stand for.
+// zeroTime returns in words what the zero fields of a specification by time stand for, or "" if it has none.
 func zeroTime(spec Spec) string {
-	var tie Tie
-	var time Time
+	var by Tie
+	var at Time
 	switch s := spec.(type) {
 	case LastWriterWins:
-		tie, time = s.Tie, s.Time
+		by, at = s.Tie, s.Time
 	case LWWMap:
-		tie, time = s.Tie, s.Time
+		by, at = s.Tie, s.Time
 	default:
 		return ""
 	}
-	if tie != 0 && time != 0 {
+	if by != 0 && at != 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%v, %v)", tie, time)
+	return fmt.Sprintf(" (%v, %v)", by, at)
 }
 
 // specName writes a specification as it is declared, without its zero fields.

@@ -29,8 +29,11 @@ func (w *world) call() {
 	}
 }
 
-// patience counts the ticks of a limit. A tick that comes late is not counted: a process that was stopped, or that got no processor,
-// has not hung. Where most ticks are late, they count after all, but only one for each tenth of them.
+// lateTicks is how many late ticks count as one.
+const lateTicks = 10
+
+// patience counts the ticks of a limit. Only one of lateTicks late ticks counts: a process that was stopped, or that got no processor,
+// has not hung. So if every tick is late, the limit takes lateTicks times as many.
 type patience struct {
 	*time.Ticker
 	each time.Duration // between ticks
@@ -56,7 +59,7 @@ func (p *patience) ends(moved bool) bool {
 	p.last = now
 	if moved {
 		p.left = p.all
-	} else if !late || p.late%10 == 0 {
+	} else if !late || p.late%lateTicks == 0 {
 		p.left--
 	}
 	return p.left <= 0

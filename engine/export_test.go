@@ -355,6 +355,18 @@ func (s *Store) HoldingWriters(name []byte, f func() error) error {
 	return s.holding(st, f)
 }
 
+// Queued returns how many requests to a set wait for its writers.
+func (s *Store) Queued(name []byte) (int, error) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return 0, err
+	}
+	defer s.sets.release(st)
+	st.queueMu.Lock()
+	defer st.queueMu.Unlock()
+	return len(st.queue), nil
+}
+
 // CheckSpace asks the disk for its free space now.
 func (s *Store) CheckSpace() { s.db.CheckSpace() }
 

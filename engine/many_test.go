@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/fold"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
@@ -245,7 +247,7 @@ func TestWriteAll(t *testing.T) {
 	}
 }
 
-// TestEventDots: an operation that finds more dots of its element than an event may name is refused, and with it all of its request. Nothing of that is done. Requests
+// TestEventDots: an operation that finds more dots of its element than an event may name is refused, and with it all of its request. None of it is done. Requests
 // that are in one batch with it are done.
 func TestEventDots(t *testing.T) {
 	t.Parallel()
@@ -291,4 +293,77 @@ func TestEventDots(t *testing.T) {
 	}
 	_, err = s.Add(bg, name, [][]byte{[]byte("z")}, bigset.WriteOptions{})
 	must(t, err, "add")
+}
+
+// TestBuiltAgain: a group whose batch is built again, because a request is refused late, does what every other request asks for once, and reports it once.
+func TestBuiltAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	now := time.UnixMilli(1_000_000_000)
+	p.opt.Now = func() time.Time { return now }
+	p.opt.RequestAge = time.Minute
+	p.open(t)
+	defer p.close(t)
+	p.store.BoundEvents(3)
+	name, replica := []byte("s"), p.store.Replica()
+	facts := func(n uint64) (bigset.FactsResult, error) {
+		return replica.ApplyFacts(bg, bigset.Facts{Set: name, Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: n})}, Dead: dotsOf("y", n, n)}, bigset.ApplyOptions{Durability: bigset.NoSync})
+	}
+	_, err := facts(1)
+	must(t, err, "facts")
+	for range 4 {
+		_, err := p.store.Write(bg, name, []bigset.Op{addOp("many")}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
+		must(t, err, "add")
+	}
+	p.asked(t, "old", bigset.NoSync, addOp("b"))
+	must(t, p.store.RunnerTick(bg), "tick") // finds the record
+	now = now.Add(time.Hour)                // and by now it may be forgotten
+
+	var wrote bigset.Result
+	var learned bigset.FactsResult
+	var kept int
+	var errs [4]error
+	var all sync.WaitGroup
+	must(t, p.store.HoldingWriters(name, func() error {
+		for i, do := range []func() error{
+			func() (err error) {
+				wrote, err = p.store.Write(bg, name, []bigset.Op{addOp("c")}, bigset.WriteOptions{Request: []byte("new")})
+				return err
+			},
+			func() (err error) { learned, err = facts(2); return err },
+			func() (err error) {
+				events := []keyscheme.RequestItem{{Op: keyscheme.OpAdd, Sum: keyscheme.ElementSum([]byte("a")), Context: clock.Of()}}
+				kept, err = replica.KeepRequests(bg, []bigset.KeptRequest{{Set: name, ID: []byte("copied"), Actor: "x", First: 1, Events: events}}, bigset.NoSync)
+				return err
+			},
+			func() error {
+				_, err := p.store.Write(bg, name, []bigset.Op{addOp("d"), rmOp("many")}, bigset.WriteOptions{})
+				return err
+			},
+		} {
+			all.Go(func() { errs[i] = do() })
+			for n := 0; n <= i; time.Sleep(time.Millisecond) {
+				var err error
+				if n, err = p.store.Queued(name); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}), "hold")
+	all.Wait()
+	if err := errors.Join(errs[:3]...); err != nil || !errors.Is(errs[3], bigset.ErrLimit) {
+		t.Fatalf("%v; the last is refused: %v", err, errs[3])
+	}
+	if learned != (bigset.FactsResult{Keys: 1, Dead: 1}) || kept != 1 {
+		t.Errorf("learned %+v, kept %d records; want 1 of each", learned, kept)
+	}
+	if n, err := p.store.KeptRequests(); err != nil || n != 2 {
+		t.Errorf("%d records on disk, %v, want the new one and the copied one", n, err)
+	}
+	sameResult(t, p.asked(t, "new", bigset.NoSync, addOp("c")), wrote)
+	if n := p.known(t, "s").Seen.Len(); n != 10 {
+		t.Errorf("%d events, want 10", n)
+	}
+	p.verify(t)
 }

@@ -22,9 +22,10 @@ import (
 const iteratorAgeMax = time.Second
 
 // Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is of
-// one moment of the set, the whole stream is not: every chunk is right by itself and no element comes twice. Read
-// returns bigset.ErrNotFound if the store does not know the set. The stream ends when the consumer stops, when ctx is
-// done, or when the store is closing.
+// one moment of the set, except for writes that are made just then: it may show all adds of such a write, and still
+// what the write replaces or removes. Its clock does not contain such adds. The whole stream is not of one moment: every
+// chunk is right by itself and no element comes twice. Read returns bigset.ErrNotFound if the store does not know the
+// set. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
 func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		stopped := false
@@ -226,7 +227,9 @@ func boundsOf(p keyscheme.Prefix, o bigset.ReadOptions) keyscheme.Bounds {
 	return b
 }
 
-// reader reads one set in chunks.
+// reader reads one set in chunks. The keys of a chunk may be newer than its view, never older. A key whose dot the view
+// has not seen is shown: at worst beside the dot that it replaced, which the view does not know to be dead. The other way
+// round an element would vanish whose old dot is dead in the view and whose new key the iterator does not have yet.
 type reader struct {
 	s      *Store
 	st     *set

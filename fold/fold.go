@@ -35,7 +35,7 @@ type Element struct {
 
 // Chunk is the result of folding a run of keys. It owns its memory.
 type Chunk struct {
-	// Clock is the Seen of the read, no newer than its keys: the wide context of what the read has shown.
+	// Clock is the Seen of the read, no newer than its keys: the wide context of what the read has shown. Keys may be newer.
 	Clock *clock.Clock
 	// Elements are those present, in the order of the read.
 	Elements []Element

@@ -24,7 +24,7 @@ type Config struct {
 	race     func(context.Context, bench.RaceConfig) ([]bench.Leg, error) // bench.Race; tests plant bugs in it
 	simulate func(context.Context, sim.Options) (*sim.Report, error)      // likewise sim.Run
 	tick     time.Duration                                                // 0 means the race's default
-	limit    time.Duration                                                // 0 means limitUsual, at a scale above 1 so many times it
+	limit    time.Duration                                                // 0 means limitUsual, multiplied by the scale if that is above 1
 }
 
 // limitUsual bounds the time of a demonstration, which takes about a minute.

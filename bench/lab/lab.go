@@ -27,7 +27,7 @@ type Options struct {
 	Out string
 	// OtherBuild accepts an Out of another build of the program; otherwise it is refused.
 	OtherBuild bool
-	// Every is how often the stores are sampled; 0 means a second.
+	// Every is how often the stores are sampled; 0 means a second, a negative value never: then there are no series, and Watch is not called.
 	Every time.Duration
 	// Watch is called with each sample, by a goroutine of its own; nil means no calls.
 	Watch func(*sample.Tick)
@@ -153,6 +153,9 @@ func (r *Result) one(ctx context.Context, w *spec.Workload, o Options, begun *re
 	watch := newWatcher(ctx, w, o)
 	opt := o.Run
 	opt.Observer, opt.Progress, opt.Unfinished = watch, o.Progress, begun
+	if o.Every < 0 {
+		opt.Observer = run.Nobody{}
+	}
 	opt.Keep = func(u *result.Unfinished) error {
 		return errors.Join(r.keepSeries(watch, o), r.KeepRounds(u, o.Out))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -364,5 +365,20 @@ func TestNoLoad(t *testing.T) {
 		if err := r.WritePage(&page); err != nil || strings.Contains(page.String(), "no figures.") != (len(r.Results) == 0) || strings.Contains(page.String(), "Latency over load") || !strings.Contains(page.String(), "a rate that rises") {
 			t.Errorf("%s: %v, a page of %d bytes", what, err, page.Len())
 		}
+	}
+}
+
+// TestNeverSampled: a run that is not sampled has figures, and neither ticks nor series.
+func TestNeverSampled(t *testing.T) {
+	t.Parallel()
+	ticks := 0
+	o := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Dir: t.TempDir()}, Every: -1, Watch: func(*sample.Tick) { ticks++ }}
+	r, err := lab.Run(t.Context(), []*spec.Workload{small(t, "name: plain\nabout: adds\nsize: 10\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n")}, o)
+	if err != nil || len(r.Results) != 1 || r.Results[0].OpsPerSecond <= 0 || len(r.Series) > 0 || ticks > 0 {
+		t.Fatalf("%v; %+v, %d ticks", err, r, ticks)
+	}
+	text := &bytes.Buffer{}
+	if err := errors.Join(r.WriteText(text), r.WritePage(io.Discard)); err != nil || len(r.Plots()) > 0 || !strings.Contains(text.String(), "plain") {
+		t.Errorf("%v, %d plots\n%s", err, len(r.Plots()), text.String())
 	}
 }

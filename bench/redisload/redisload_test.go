@@ -97,7 +97,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestLarge: all members that were added are there, and are as long as they should be. Nothing else is counted.
+// TestLarge: grow adds its members and no others, each of the requested length. It fails if one exists already, and look if one does not exist.
 func TestLarge(t *testing.T) {
 	addr := startRaw(t, false)
 	if err := grow(addr, "s", 1000, 100, 3); err != nil {

@@ -43,7 +43,7 @@ figures.
 	benchRun(cmd, out, errs, "the core", func() []string { return nil })
 	cmd.Args, cmd.SuggestionsMinimumDistance = benchArgument, 1
 	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
-		benchList(out), benchShow(out), benchCheck(in, out, errs), benchRunFiles(in, out, errs))
+		without(benchList(out), "dir", "strategy"), without(benchShow(out), "dir", "strategy"), without(benchCheck(in, out, errs), "dir", "strategy"), benchRunFiles(in, out, errs))
 	return cmd
 }
 
@@ -111,10 +111,7 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, help string, usual func()
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: "+help+")")
-	f.BoolVar(&c.OtherBuild, "other-build", false, otherBuildUsage)
-	f.Var((*elements)(&c.Elements), "elements", "size of the sets, such as 1000, 120k or 10M (default: each workload's own)")
-	f.IntVar(&c.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
-	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
+	sharedFlags{&c.Rounds, &c.Dir, &c.OtherBuild, (*elements)(&c.Elements), " (default: each workload's own)"}.declare(cmd)
 	f.BoolVar(&c.Sync, "sync", false, "make every write durable before the next one")
 	f.StringVar(&c.Strategy, "strategy", "", "how dead keys leave the disk: "+strategyNames()+" (default: default)")
 	f.Uint64Var(&c.Seed, "seed", 1, "runs with equal seeds do the same operations")

@@ -32,9 +32,6 @@ type benchRunFlags struct {
 	strategies, files []string
 }
 
-// otherBuildUsage is the usage of a flag that bench and bench run have in common.
-const otherBuildUsage = "go on from a --out of another build of this program, and say so in the report"
-
 // benchRunFiles returns the command that runs workload files. Its flags --dir, --json and --strategy replace those of the other commands.
 func benchRunFiles(in io.Reader, out, errs io.Writer) *cobra.Command {
 	var o benchRunFlags
@@ -60,23 +57,19 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 	f.DurationVar(&o.Run.Duration, "duration", 0, "how long phases take that end by time (default: as the file says)")
 	f.StringSliceVar(&o.strategies, "strategy", nil, "`strategies` of the system bigset, separated by commas: "+strategyNames()+" (default: those of the file)")
 	f.StringSliceVar(&o.systems, "system", nil, "`systems`, separated by commas: bigset, pebble, blob (default: those of the file)")
-	f.Var(&o.elements, "elements", "`sizes` of the sets in elements, such as 1000, 120k or 10M, separated by commas (default: those of the file)")
-	f.IntVar(&o.Run.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
+	sharedFlags{&o.Run.Rounds, &o.Run.Dir, &o.OtherBuild, &o.elements, ", or several, separated by commas (default: those of the file)"}.declare(cmd)
 	f.Uint64Var(&o.Run.Seed, "seed", 0, "runs with equal seeds do the same operations (default: the file's, or 1)")
 	f.BoolVar(&o.Run.Full, "full", false, "the full sizes of the files, as long as they take")
-	f.StringVar(&o.Run.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
 	f.StringVar(&o.page, "report", "", "write a report with plots to this `file`, a web page")
 	f.StringVar(&o.svg, "svg", "", "write each plot as SVG to this `folder`, and replace files of the same names")
 	f.StringVar(&o.csv, "csv", "", "write the values of each plot as CSV to this `folder`, likewise")
 	f.StringVar(&o.Out, "out", "", "keep the report as JSON in this `file` while it grows, and go on from it")
-	f.BoolVar(&o.OtherBuild, "other-build", false, otherBuildUsage)
-	f.DurationVar(&o.Every, "every", time.Second, "how often the stores are sampled")
+	f.DurationVar(&o.Every, "every", time.Second, "how often the stores are sampled; 0 is never: without a live view and plots over time")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object, with its series")
 	f.BoolVar(&o.quiet, "quiet", false, "show nothing on the way")
 	_ = cmd.MarkFlagFilename("report", "html") // the flags exist
 	_ = cmd.MarkFlagDirname("svg")
 	_ = cmd.MarkFlagDirname("csv")
-	_ = cmd.MarkFlagDirname("dir")
 	return cmd
 }
 
@@ -98,8 +91,11 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	for _, s := range o.systems {
 		o.Run.Systems = append(o.Run.Systems, spec.System(s))
 	}
-	if o.Every < sampleEveryMin {
-		return usage(cmd, "--every %v: at least %v", o.Every, sampleEveryMin)
+	switch {
+	case o.Every == 0:
+		o.Every = -1
+	case o.Every < sampleEveryMin:
+		return usage(cmd, "--every %v: at least %v, or 0 for no samples", o.Every, sampleEveryMin)
 	}
 	page, err := openReport(o.page)
 	if err != nil {

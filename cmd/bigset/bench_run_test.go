@@ -64,6 +64,36 @@ func TestBenchRun(t *testing.T) {
 	}
 }
 
+// TestBenchList: the sizes have heads, and each workload a line, as in JSON.
+func TestBenchList(t *testing.T) {
+	t.Parallel()
+	head, lines, _ := strings.Cut(call(t, "", "bench", "list").want(t, exitOK), "\n")
+	if got := strings.Fields(head); strings.Join(got, " ") != "workload elements with --full what it shows" {
+		t.Errorf("the head is %q", head)
+	}
+	for _, column := range []struct{ head, value string }{{"elements", "16k"}, {"with --full", "200k"}} {
+		end := strings.Index(head, column.head) + len(column.head)
+		if _, line, _ := strings.Cut(lines, "\nchurn "); !strings.HasSuffix(("churn " + line)[:end], " "+column.value) {
+			t.Errorf("%s is not under %q:\n%s", column.value, column.head, lines)
+		}
+	}
+	if objects := call(t, "", "bench", "list", "--json").want(t, exitOK); strings.Count(lines, "\n") != strings.Count(objects, "\n") {
+		t.Errorf("%d lines, and %d objects", strings.Count(lines, "\n"), strings.Count(objects, "\n"))
+	}
+}
+
+// TestBenchFilesHelp: the help of commands about workload files has no flags of stores. They are taken all the same.
+func TestBenchFilesHelp(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"list", "show", "check"} {
+		help := call(t, "", "bench", name, "--help").want(t, exitOK)
+		if strings.Contains(help, "--dir") || strings.Contains(help, "--strategy") || !strings.Contains(help, "--json") {
+			t.Errorf("bench %s: %s", name, help)
+		}
+	}
+	call(t, "", "--dir", t.TempDir(), "bench", "--strategy", "none", "show", "ycsb-c").want(t, exitOK)
+}
+
 // TestBenchRunInterrupted: an interrupt gives what was done until then and says how to go on, and the stores are gone.
 func TestBenchRunInterrupted(t *testing.T) {
 	t.Parallel()

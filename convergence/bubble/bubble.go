@@ -21,18 +21,17 @@ import (
 //		convergence.Run(t, bubble.In(t, system, 0), convergence.Options{})
 //	}
 //
-// If a schedule fails, the kit also tries it with a pass of ten seconds, and says if that is accepted.
-//
 // pass is how much of the bubble's time passes in each step: as long as a replica may take for what it was given, if it sleeps or
-// waits for a timer. With 0, its timers fire only while the replica itself sleeps, as in Maintain or Ask.
+// waits for a timer. With 0, its timers fire only while the replica itself sleeps, as in Maintain or Ask. If a schedule fails, the kit
+// also tries it with a pass of ten seconds, and says if that is accepted.
 //
 // A replica whose goroutines send an operation's messages must call synctest.Wait in Do, and return in Effect.Out what was sent.
 // Its Close, Crash and Stop must end its goroutines: a goroutine that is left is a violation. It must make its channels and mutexes
 // in Open, in System.Share, or later: a goroutine that waits for one made outside the bubble does not count as blocked.
 func In(t *testing.T, sys convergence.System, pass time.Duration) convergence.System {
-	sys.WithinPass = func(pass time.Duration) func(schedule func(wait func())) {
+	sys.WithinPass = func(p time.Duration) func(schedule func(wait func())) {
 		wait := func() {
-			time.Sleep(pass)
+			time.Sleep(p)
 			synctest.Wait()
 		}
 		return func(schedule func(wait func())) {

@@ -32,8 +32,8 @@ type Options struct {
 	Seed     uint64        // the faults and their times are drawn from it; their effects depend on the machine
 	// Next is the Command of a program of the next version, for the fault "roll", which is not in AllFaults; default none.
 	Next func(args ...string) *exec.Cmd
-	// Faults are the faults to run, in an order that is drawn: all of them come before one comes again. Default all of AllFaults. On Linux there
-	// is also "full", for users that may mount file systems.
+	// Faults are the faults to run. They come in an order that is drawn, each once before one comes again. Default AllFaults. On Linux there is
+	// also "full", for users that may mount file systems.
 	Faults []string
 	// Progress is called with what is done; default none.
 	Progress func(format string, args ...any)

@@ -80,7 +80,7 @@ func (all *bundles) send() {
 	}
 }
 
-// sendEach sends deltas one by one. Those for which there is no room become hints, which share a sync. The write of the first of them keeps them.
+// sendEach sends deltas one by one. Those for which there is no room become hints, which share a sync. The goroutine of the first of these writes stores them, after its sync.
 func (c *Coordinator) sendEach(b *bundle) {
 	var lost []lostMessage
 	var at []int

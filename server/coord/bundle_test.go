@@ -165,7 +165,7 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// run lets writers write that share a sync.
+// run starts writers that share a sync.
 func (c *bundleCase) run(t *testing.T) {
 	const writers = bundleWriters
 	to, list := c.replicas(t)

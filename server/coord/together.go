@@ -96,7 +96,7 @@ func (b *batch) run() {
 	}
 }
 
-// watch begins to watch the time and the context of a call.
+// watch begins to watch the time and the context of a call. A context that ends before the coordinator's own time needs no second timer.
 func (x *call) watch() {
 	x.mu.Lock()
 	x.to.late = x.c.run.After(x.c.opt.Timeout, func() { x.answer(context.DeadlineExceeded) })

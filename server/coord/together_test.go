@@ -111,17 +111,41 @@ func TestWriteManyOutcomes(t *testing.T) {
 	}
 }
 
-// TestWriteManyWaitsForNone: of writes that come together none waits for another whose caller gives up, whose time passes, or whose replica does not answer.
+// TestWriteManyWaitsForNone: of writes that come together none waits for another whose caller gives up, whose context or time ends, or whose replica does not answer.
 func TestWriteManyWaitsForNone(t *testing.T) {
 	t.Parallel()
 	c := bundleCase{how: "older", held: true, many: true}
 	to, list := c.replicas(t)
-	for _, timeout := range []time.Duration{0, 200 * time.Millisecond} {
-		co, err := coord.New(coord.Options{Quorum: coord.Quorum{N: 2, R: 1, W: 2, DW: 2}, Place: coord.List(func([]byte) []peer.Replica { return list }), HintInterval: -1, Timeout: timeout})
+	var all []*coord.Coordinator
+	defer func() {
+		close(to.held)
+		for _, co := range all {
+			if err := co.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for _, tt := range []struct {
+		ends              string
+		timeout, deadline time.Duration
+		cause             error
+	}{
+		{"caller", 0, 0, context.Canceled},
+		{"context", time.Hour, 50 * time.Millisecond, context.DeadlineExceeded},
+		{"time", 200 * time.Millisecond, 0, context.DeadlineExceeded},
+	} {
+		co, err := coord.New(coord.Options{Quorum: coord.Quorum{N: 2, R: 1, W: 2, DW: 2}, Place: coord.List(func([]byte) []peer.Replica { return list }), HintInterval: -1, Timeout: tt.timeout})
 		if err != nil {
 			t.Fatal(err)
 		}
+		all = append(all, co)
 		giving, giveUp := context.WithCancel(ctx)
+		defer giveUp()
+		if tt.deadline > 0 {
+			var end context.CancelFunc
+			giving, end = context.WithTimeout(ctx, tt.deadline)
+			defer end()
+		}
 		o := newOutcomes()
 		var others sync.WaitGroup
 		others.Add(1)
@@ -133,29 +157,24 @@ func TestWriteManyWaitsForNone(t *testing.T) {
 		}}
 		co.WriteMany([]coord.WriteCall{o.call(t, giving, "bad", coord.Write{Set: bytes.Clone(set), Ops: add(string(bad))}), good})
 		others.Wait()
-		o.mu.Lock()
-		if err, answered := o.got["bad"]; answered && timeout == 0 {
-			t.Errorf("a write that its replica has not answered: %v", err)
-		}
-		o.mu.Unlock()
-		if timeout == 0 {
+		if tt.ends == "caller" {
+			o.mu.Lock()
+			if err, answered := o.got["bad"]; answered {
+				t.Errorf("a write that its replica has not answered: %v", err)
+			}
+			o.mu.Unlock()
 			giveUp()
 		}
-		cause := context.Canceled
-		if timeout > 0 {
-			cause = context.DeadlineExceeded
+		answered := make(chan struct{})
+		go func() { o.all.Wait(); close(answered) }()
+		select {
+		case <-answered:
+		case <-time.After(time.Minute):
+			t.Fatalf("the write waits on after its %s has ended", tt.ends)
 		}
-		if o.all.Wait(); !errors.Is(o.got["bad"], coord.ErrUnknown) || !errors.Is(o.got["bad"], cause) {
-			t.Errorf("with timeout %v: %v", timeout, o.got["bad"])
+		unknown := errors.Is(o.got["bad"], coord.ErrUnknown) || tt.deadline > 0 && errors.Is(o.got["bad"], coord.ErrNoQuorum) // it may end before the write begins
+		if !unknown || !errors.Is(o.got["bad"], tt.cause) {
+			t.Errorf("its %s ended: %v", tt.ends, o.got["bad"])
 		}
-		giveUp()
-		if timeout > 0 {
-			close(to.held)
-		}
-		defer func() {
-			if err := co.Close(ctx); err != nil {
-				t.Error(err)
-			}
-		}()
 	}
 }

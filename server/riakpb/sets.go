@@ -52,9 +52,9 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 	if err == nil {
 		err = c.mayBeSet(ctx, set)
 	}
-	v := value{c: c, number: 2} // its memory is returned after the answer
+	g := gathered{c: c, number: 2} // its memory is returned after the answer
 	if err == nil {
-		err = v.read(ctx, door.Read{Set: set, R: r, Bare: q.noContext})
+		err = g.read(ctx, door.Read{Set: set, R: r, Bare: q.noContext})
 	}
 	switch {
 	case errors.Is(err, bigset.ErrNotFound): // an answer without a value
@@ -63,13 +63,13 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 		c.failed("fetch", set, err)
 	default:
 		var head []byte
-		if len(v.context) > 0 {
-			head = appendBytes(head, 1, v.context)
+		if len(g.context) > 0 {
+			head = appendBytes(head, 1, g.context)
 		}
 		head = appendUint(head, 2, typeSet)
 		head = protowire.AppendTag(head, 3, protowire.BytesType)
-		head = protowire.AppendVarint(head, uint64(len(v.bytes)))
-		v.send(codeFetchResp, head)
+		head = protowire.AppendVarint(head, uint64(len(g.bytes)))
+		g.send(codeFetchResp, head)
 	}
 }
 
@@ -103,16 +103,16 @@ func (c *conn) update(ctx context.Context, body []byte) {
 		c.Out = appendMessage(c.Out, codeUpdateResp, head)
 		return
 	}
-	v := value{c: c, number: 4}
-	err = v.read(ctx, door.Read{Set: set, Bare: q.noContext})
+	g := gathered{c: c, number: 4}
+	err = g.read(ctx, door.Read{Set: set, Bare: q.noContext})
 	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 		c.failed("update", set, done(err))
 		return
 	}
-	if len(v.context) > 0 {
-		head = appendBytes(head, 2, v.context)
+	if len(g.context) > 0 {
+		head = appendBytes(head, 2, g.context)
 	}
-	v.send(codeUpdateResp, head)
+	g.send(codeUpdateResp, head)
 }
 
 // done turns an error of a read into one that says that the change before it was made.
@@ -196,8 +196,8 @@ func newKey() []byte {
 	return key
 }
 
-// value collects a set for an answer: the elements as fields with one number. Its memory counts toward that of all long answers.
-type value struct {
+// gathered collects a set for an answer: the elements as fields with one number. Its memory counts toward that of all long answers.
+type gathered struct {
 	c       *conn
 	number  protowire.Number
 	bytes   []byte
@@ -205,20 +205,20 @@ type value struct {
 	context []byte
 }
 
-// valueFree is how much memory a value takes without being counted: as much as a connection keeps.
-const valueFree = 64 << 10
+// gatheredFree is how much memory gathered takes without being counted: as much as a connection keeps.
+const gatheredFree = 64 << 10
 
 // read reads a set. It returns bigset.ErrNotFound for a set that no replica has heard of.
-func (v *value) read(ctx context.Context, r door.Read) error {
-	for part, err := range v.c.s.sets.Read(ctx, r) {
+func (g *gathered) read(ctx context.Context, r door.Read) error {
+	for part, err := range g.c.s.sets.Read(ctx, r) {
 		if err != nil {
 			return err
 		}
 		if len(part.Context) > 0 {
-			v.context = append([]byte{}, part.Context...)
+			g.context = append([]byte{}, part.Context...)
 		}
 		for i := range part.Elements {
-			if err := v.add(part.Elements[i].Name); err != nil {
+			if err := g.add(part.Elements[i].Name); err != nil {
 				return err
 			}
 		}
@@ -226,36 +226,36 @@ func (v *value) read(ctx context.Context, r door.Read) error {
 	return nil
 }
 
-func (v *value) add(element []byte) error {
-	need := len(v.bytes) + len(element) + 2*protowire.SizeVarint(1<<32)
-	if most := v.c.s.opt.AnswerBytesMax; need > most {
+func (g *gathered) add(element []byte) error {
+	need := len(g.bytes) + len(element) + 2*protowire.SizeVarint(1<<32)
+	if most := g.c.s.opt.AnswerBytesMax; need > most {
 		return refusal(fmt.Sprintf("the set takes more than the %d bytes of an answer, whose length comes first: read it in pages over HTTP, or by SSCAN and BS.RANGE over redis' protocol", most))
 	}
-	if need > cap(v.bytes) {
+	if need > cap(g.bytes) {
 		size := max(4<<10, 2*need)
-		if size > valueFree {
-			if !v.c.Take(size - v.taken) {
+		if size > gatheredFree {
+			if !g.c.Take(size - g.taken) {
 				return door.ErrNoRoom
 			}
-			v.taken = size
+			g.taken = size
 		}
-		v.bytes = append(make([]byte, 0, size), v.bytes...)
+		g.bytes = append(make([]byte, 0, size), g.bytes...)
 	}
-	v.bytes = appendBytes(v.bytes, v.number, element)
+	g.bytes = appendBytes(g.bytes, g.number, element)
 	return nil
 }
 
 // sendBytes is how much of an answer is passed to the connection at once.
 const sendBytes = 64 << 10
 
-// send sends the answer, the head and then the value, as fast as the client reads it.
-func (v *value) send(code byte, head []byte) {
-	n := 1 + len(head) + len(v.bytes)
-	v.c.Out = append(v.c.Out, byte(n>>24), byte(n>>16), byte(n>>8), byte(n), code)
-	v.c.Out = append(v.c.Out, head...)
-	for rest := v.bytes; len(rest) > 0 && !v.c.Ended(); {
+// send sends the answer, the head and then the elements, as fast as the client reads it.
+func (g *gathered) send(code byte, head []byte) {
+	n := 1 + len(head) + len(g.bytes)
+	g.c.Out = append(g.c.Out, byte(n>>24), byte(n>>16), byte(n>>8), byte(n), code)
+	g.c.Out = append(g.c.Out, head...)
+	for rest := g.bytes; len(rest) > 0 && !g.c.Ended(); {
 		piece := rest[:min(len(rest), sendBytes)]
-		v.c.Out, rest = append(v.c.Out, piece...), rest[len(piece):]
-		v.c.WriteIfFull()
+		g.c.Out, rest = append(g.c.Out, piece...), rest[len(piece):]
+		g.c.WriteIfFull()
 	}
 }

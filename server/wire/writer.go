@@ -32,7 +32,7 @@ func newWriter(nc net.Conn, q *queue, t time.Duration) *writer {
 // nowBytesMax is the largest body that send writes itself.
 const nowBytesMax = 16 << 10
 
-// send adds a message to the queue like push. If the message is short and nothing waits before it, send writes it in the caller's
+// send adds a message to the queue like push. If the message fits in a segment and nothing waits before it, send writes it in the caller's
 // goroutine, as far as the connection takes it without waiting: waking another goroutine takes longer than writing. It is for callers that
 // know that no other message is about to follow: several messages in one write take less time than several writes.
 func (w *writer) send(m *message, must bool) (ok, closed bool) {

@@ -55,7 +55,8 @@ func (d *DB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Itera
 
 // OpenSetAfter calls first and then opens an iterator as OpenSet does. No swap takes effect between the two: if one does, first is
 // called again. So if first takes a set's Dead, the iterator shows all keys that this Dead does not contain: a rewriter that leaves
-// out a key takes its own Dead before its swap begins, and a Dead that was taken after that contains the key's dot.
+// out a key takes its own Dead before its swap begins, and a Dead that was taken after that contains the key's dot. It also shows keys
+// that were written in between, whose batches this Dead does not know.
 func (d *DB) OpenSetAfter(set keyscheme.Prefix, o *pebble.IterOptions, first func()) (*pebble.Iterator, error) {
 	return d.swaps.open(d.pebble, set, o, first)
 }
