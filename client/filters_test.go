@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"testing"
-	"time"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -145,9 +144,9 @@ func TestFilterAnswerLost(t *testing.T) {
 	if _, err := node.Find(t.Context(), []byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("it is still there: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	never := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return nil, wire.ErrLost }))
+	never := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return nil, wire.ErrLost })).Hasty(cancel)
 	var unknown *client.UnknownError
 	if _, err := never.Filter([]byte("f")).Mark(ctx, []byte("a")); !errors.As(err, &unknown) || unknown.What == "" || !errors.Is(err, client.ErrUnknown) {
 		t.Errorf("no answer at all: %v", err)
@@ -181,9 +180,9 @@ func TestFilterFault(t *testing.T) {
 	if _, err := c.Filter([]byte("f")).Create(t.Context(), client.FilterCreate{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := c.Filter([]byte("f")).Drop(ctx); !errors.Is(err, client.ErrUnknown) {
+	if err := c.Hasty(cancel).Filter([]byte("f")).Drop(ctx); !errors.Is(err, client.ErrUnknown) {
 		t.Errorf("a drop that met a fault: %v", err)
 	}
 }
