@@ -356,7 +356,9 @@ func elementNames(from, to int) []string {
 func (p *pair) queued(t rapid.TB, set string, want int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		n, err := p.store.Queued([]byte(set))
+		var n int
+		var err error
+		testkit.Beside(func() { n, err = p.store.Queued([]byte(set)) }) // the caller may hold them
 		if err == nil && n >= want {
 			return
 		}
