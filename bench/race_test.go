@@ -14,7 +14,7 @@ import (
 
 // small is a race of a moment.
 func small(t *testing.T, seed uint64) RaceConfig {
-	return RaceConfig{Seed: seed, Scale: 0.001, Dir: t.TempDir(), Tick: 5 * time.Millisecond, quiet: 20 * time.Millisecond}
+	return RaceConfig{Seed: seed, Scale: 0.001, Dir: t.TempDir(), Tick: 5 * time.Millisecond, quiet: 60 * time.Millisecond}
 }
 
 // streamOf3 has the operations of seed 3: equal seeds do the same, in every version. Those of the queue follow from no seed.

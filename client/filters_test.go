@@ -7,7 +7,6 @@ import (
 	"iter"
 	"strings"
 	"testing"
-	"time"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -146,9 +145,9 @@ func TestFilterAnswerLost(t *testing.T) {
 	if _, err := node.Find(t.Context(), []byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("it is still there: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	never := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return nil, wire.ErrLost }))
+	never := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return nil, wire.ErrLost })).Hasty(cancel)
 	var unknown *client.UnknownError
 	if _, err := never.Filter([]byte("f")).Mark(ctx, []byte("a")); !errors.As(err, &unknown) || unknown.What == "" || !errors.Is(err, client.ErrUnknown) {
 		t.Errorf("no answer at all: %v", err)
@@ -182,9 +181,9 @@ func TestFilterFault(t *testing.T) {
 	if _, err := c.Filter([]byte("f")).Create(t.Context(), client.FilterCreate{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := c.Filter([]byte("f")).Drop(ctx); !errors.Is(err, client.ErrUnknown) {
+	if err := c.Hasty(cancel).Filter([]byte("f")).Drop(ctx); !errors.Is(err, client.ErrUnknown) {
 		t.Errorf("a drop that met a fault: %v", err)
 	}
 }

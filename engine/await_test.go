@@ -43,7 +43,7 @@ func TestAwait(t *testing.T) {
 			select {
 			case err := <-woken:
 				must(t, err, what)
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("%s: not woken", what)
 			}
 		}

@@ -57,7 +57,7 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 	stop.Store(true)
 	trims.Wait()
 	must(t, h.CheckUnique(), "dots")
-	for deadline := time.Now().Add(20 * time.Second); ; { // the publisher holds sets for a moment
+	for deadline := time.Now().Add(time.Minute); ; { // the publisher holds sets for a moment
 		must(t, p.store.PublisherRound(), "publish")
 		must(t, p.store.TrimSets(), "trim")
 		st, err := p.store.Stats()
@@ -106,7 +106,7 @@ func TestCacheBound(t *testing.T) {
 		_, err := p.store.Add(bg, fmt.Appendf(nil, "set-%d", i), [][]byte{{'x'}}, bigset.WriteOptions{Durability: bigset.NoSync})
 		must(t, err, "add")
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		st, err := p.store.Stats()
 		must(t, err, "stats")
 		if st.BytesSets <= cacheBytes && st.SetsInMemory < 1000 {

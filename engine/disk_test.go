@@ -162,7 +162,7 @@ func TestSlowDisk(t *testing.T) {
 	s, err := engine.Open("store", &engine.Options{FS: disk, Logger: silent, SlowDisk: 10 * time.Millisecond, Events: told.of(engine.EventSlowDisk)})
 	must(t, err, "open")
 	var once atomic.Bool
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	disk.SetHook("slow", func(op errorfs.Op) error {
 		if strings.HasSuffix(op.Path, ".log") && op.Kind != errorfs.OpFileClose && !once.Swap(true) {
 			for told.len() == 0 && time.Now().Before(deadline) { // until somebody notices

@@ -355,7 +355,7 @@ func (s *Store) HoldingWriters(name []byte, f func() error) error {
 	return s.holding(st, f)
 }
 
-// Queued returns how many requests to a set wait for its writers.
+// Queued returns how many requests wait for the writers of a set.
 func (s *Store) Queued(name []byte) (int, error) {
 	st, err := s.sets.acquire(name)
 	if err != nil {
@@ -400,7 +400,7 @@ func (s *Store) StopExcising() { s.filters.Stop() }
 func (s *Store) FiltersExcised() {
 	began := time.Now()
 	for left := 1; left > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > time.Minute {
 			panic(fmt.Sprintf("%d slices of dropped filters are not excised", left))
 		}
 		left = 0

@@ -263,7 +263,7 @@ func (p *pair) writesRight(t *testing.T, damaged bool) {
 		if p.damage(t, "flush and compact", err) && !damaged {
 			t.Errorf("%s: flush and compact: %v", p.label, err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s: flush and compact hang", p.label)
 	}
 }

@@ -44,7 +44,7 @@ func TestPagesWithoutRoom(t *testing.T) {
 	go func() { done <- p.store.Filters().Flush(bg) }()
 	select {
 	case err = <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("pages wait for a flush")
 		p.disk.SetHook("full", nil)
 		err = <-done

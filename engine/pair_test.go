@@ -352,5 +352,22 @@ func elementNames(from, to int) []string {
 	return names
 }
 
+// queued waits until so many requests wait for the writers of a set.
+func (p *pair) queued(t rapid.TB, set string, want int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		var n int
+		var err error
+		testkit.Beside(func() { n, err = p.store.Queued([]byte(set)) }) // the caller may hold them
+		if err == nil && n >= want {
+			return
+		}
+		if err != nil || time.Now().After(end) {
+			t.Errorf("%s: %d of %d requests wait: %v", p.label, n, want, err)
+			return
+		}
+	}
+}
+
 // settled returns a channel that is closed after a while: long enough for a goroutine to run into whatever stops it.
 func settled(*pair) <-chan time.Time { return time.After(30 * time.Millisecond) }

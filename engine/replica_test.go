@@ -114,12 +114,12 @@ func TestFactsAndWrites(t *testing.T) {
 			_, err := p.store.Replica().ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.NoSync})
 			results <- err
 		}()
-		<-settled(p)
+		p.queued(t, "s", 1)
 		go func() {
 			_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{})
 			results <- err
 		}()
-		<-settled(p)
+		p.queued(t, "s", 2)
 		return nil
 	}), "hold")
 	must(t, errors.Join(<-results, <-results), "facts and remove")

@@ -128,7 +128,7 @@ func TestKnowsRequest(t *testing.T) {
 		go func() {
 			_, _ = a.store.Write(bg, []byte("s"), []bigset.Op{addOp("y")}, bigset.WriteOptions{Request: []byte("queued")})
 		}()
-		<-settled(a)
+		a.queued(t, "s", 1)
 		go func() {
 			known, err := a.store.Replica().KnowsRequest(bg, []byte("s"), []byte("queued"))
 			answer <- known && err == nil
@@ -177,7 +177,7 @@ func TestRequestsOfOneGroup(t *testing.T) {
 				results <- res
 			}()
 		}
-		<-settled(p)
+		p.queued(t, "s", cap(results))
 		return nil
 	}), "hold")
 	first := <-results
@@ -315,7 +315,7 @@ func TestRequestsOfAFailedBatch(t *testing.T) {
 				_, err := p.store.Write(bg, []byte("s"), []bigset.Op{o}, bigset.WriteOptions{Request: fmt.Append(nil, "new ", i), Durability: bigset.NoSync})
 				results <- err
 			}()
-			<-settled(p)
+			p.queued(t, "s", i+1)
 		}
 		p.disk.SetHook("fail", func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {

@@ -123,7 +123,7 @@ func TestLatencies(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		<-settled(p)
+		p.queued(t, "t", 4)
 		return nil
 	}), "hold")
 	wg.Wait()

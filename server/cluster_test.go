@@ -14,7 +14,7 @@ import (
 	"bigset/server/bloomd/bloomdtest"
 )
 
-// startCluster starts nodes that are a cluster, with bloomd's protocol at each, and waits until they serve.
+// startCluster starts nodes that are a cluster, with bloomd's protocol at each, and waits until they serve and all are connected.
 func startCluster(t testing.TB, count int, change func(i int, c *Config)) []*Node {
 	t.Helper()
 	var peers []string
@@ -37,10 +37,15 @@ func startCluster(t testing.TB, count int, change func(i int, c *Config)) []*Nod
 		}
 		nodes = append(nodes, startNode(t, c))
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		var not []string
 		for _, n := range nodes {
 			not = append(not, n.member.NotReady()...)
+			for _, m := range n.member.Status().Members { // some requests don't wait for a member that is not connected
+				if !m.Up {
+					not = append(not, m.ID+" is not connected")
+				}
+			}
 		}
 		if len(not) == 0 {
 			return nodes

@@ -31,7 +31,7 @@ func dialRaw(t *testing.T, at net.Addr, send string) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(10 * time.Second))
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	c := &rawClient{nc, t, bufio.NewReader(nc)}
 	c.send(send)
 	return c

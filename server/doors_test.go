@@ -66,7 +66,7 @@ func TestDoors(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		nc.SetDeadline(time.Now().Add(20 * time.Second))
+		nc.SetDeadline(time.Now().Add(time.Minute))
 		request, want := "list\n", "START\nEND\n"
 		if i > 0 {
 			want = request

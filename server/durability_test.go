@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -130,13 +129,10 @@ func TestSetDurabilityInCluster(t *testing.T) {
 			if now := n.member.Status().Epoch; (now > epoch) != (d == SetsNo) {
 				t.Errorf("epoch %d, and before the power cut %d", now, epoch)
 			}
-			s, err := n.store.Load().Replica().State(t.Context(), []byte("s"))
-			for end := time.Now().Add(20 * time.Second); (err != nil || s.Seen.Len() < 3) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-				s, err = n.store.Load().Replica().State(t.Context(), []byte("s"))
-			}
-			if err != nil || s.Seen.Len() != 3 {
-				t.Errorf("it knows %v events, %v", s.Seen, err)
-			}
+			eventually(t, "it knows all events", func() bool {
+				s, err := n.store.Load().Replica().State(t.Context(), []byte("s"))
+				return err == nil && s.Seen.Len() == 3
+			})
 			stopNode(t, nodes[1])
 			redis(t, n, "SCARD s", ":3\r\n")
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/internal/netfault"
 	"bigset/server/bloomd"
 )
 
@@ -130,7 +132,7 @@ func TestTimers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := f.Info(); err != nil || info.PageOuts != 1 || info.Size != 1 {
+	if info, err := f.Info(); err != nil || info.PageOuts == 0 || info.Size != 1 { // on a slow machine it was cold before the key came, too
 		t.Errorf("got %+v, %v", info, err)
 	}
 }
@@ -138,9 +140,9 @@ func TestTimers(t *testing.T) {
 // eventually waits for something that another goroutine does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not after 30 s", what)
+			t.Fatalf("%s: not after a minute", what)
 		}
 	}
 }
@@ -186,14 +188,14 @@ func TestSecondServer(t *testing.T) {
 	}
 }
 
+// freePort returns a port that no test gives to another server, so that one may listen there again.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := netfault.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(netip.MustParseAddrPort(address).Port())
 }
 
 // TestNotify wants the service manager to learn when clients are answered and when no longer.
@@ -214,7 +216,7 @@ func TestNotify(t *testing.T) {
 func wantDatagram(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	b := make([]byte, 1024)
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	size, err := conn.Read(b)

@@ -25,7 +25,7 @@ func redis(t *testing.T, n *Node, pairs ...string) {
 func redisSoon(t *testing.T, n *Node, pairs ...string) {
 	t.Helper()
 	err := askRedis(n, pairs)
-	for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = askRedis(n, pairs) {
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = askRedis(n, pairs) {
 		time.Sleep(time.Millisecond)
 	}
 	if err != nil {

@@ -286,20 +286,26 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.Join(syscall.ENOSP
 // TestInterruptedTwice: a signal that comes twice in a moment, as timeout sends it, ends a simulation with its report.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	cmd := command(t, "simulate", "--seconds", "60")
-	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(300 * time.Millisecond) // it takes signals by then, or ends without a word
-	for range 200 {
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			break // it has ended
+	for begins := 300 * time.Millisecond; ; begins *= 2 {
+		var out bytes.Buffer
+		cmd := command(t, "simulate", "--seconds", "60")
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Microsecond)
-	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "0 violations") {
-		t.Errorf("%v: %s", err, &out)
+		time.Sleep(begins) // it takes signals by then, or ends without a word
+		for range 200 {
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				break // it has ended
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		err := cmd.Wait()
+		if err == nil && strings.Contains(out.String(), "0 violations") {
+			return
+		}
+		if err == nil || out.Len() > 0 || begins > 10*time.Second {
+			t.Fatalf("%v: %s", err, &out)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func TestWatch(t *testing.T) {
 				if got != line {
 					t.Errorf("%q, want %q", got, line)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("%q was not printed", line)
 			}
 		}

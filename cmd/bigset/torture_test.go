@@ -54,13 +54,17 @@ func TestBornFromOne(t *testing.T) {
 		t.Skip("processes for some seconds")
 	}
 	t.Parallel()
-	b, err := torture.Birth(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(), Progress: t.Logf},
-		tier.Pick(0, 20_000, 1_000_000), tier.Pick(0, 2_000, 100_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.Added == 0 {
-		t.Error("nothing was added while the cluster was born")
+	for tries := 1; ; tries++ {
+		b, err := torture.Birth(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(), Progress: t.Logf},
+			tier.Pick(0, 20_000, 1_000_000), tier.Pick(0, 2_000, 100_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Added > 0 {
+			break
+		} else if tries == 3 { // on a busy machine the client may come too late
+			t.Fatal("nothing was added while the cluster was born")
+		}
 	}
 }
 

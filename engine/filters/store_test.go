@@ -307,7 +307,7 @@ func closeWithin(t *testing.T, s *store, label string) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("%s: closing the failed store hangs", label)
 	}
 }

@@ -4,23 +4,46 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 )
 
-// FreeAddress uses these ports: below those that systems assign when a listener or dialer asks for any.
+// FreeAddress uses these ports: below those that systems assign when a listener or dialer asks for any. A process takes blocks of them.
 const (
-	portFirst = 10_000
-	portLast  = 32_000
+	portFirst  = 10_000
+	portLast   = 32_000
+	blockPorts = 100
 )
+
+// block is the block of this process. A listener has its first port as long as the process runs, so no other process takes the block. The
+// other ports are handed out once.
+var block struct {
+	mu        sync.Mutex
+	next, end int
+	kept      []net.Listener // of all blocks
+}
 
 // FreeAddress returns an address on this machine that has no listener, for a process that is about to listen. A port that the
-// system chose could be given to another listener before that.
+// system chose could be given to another listener before that. No other call returns the address, here or in another process.
 func FreeAddress() (string, error) {
+	block.mu.Lock()
+	defer block.mu.Unlock()
 	var err error
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", portFirst+rand.IntN(portLast-portFirst))
+	for range 1000 {
+		first := block.next == block.end
+		if first {
+			block.next = portFirst + blockPorts*rand.IntN((portLast-portFirst)/blockPorts)
+			block.end = block.next + blockPorts
+		}
 		var l net.Listener
-		if l, err = net.Listen("tcp", address); err == nil {
+		address := fmt.Sprintf("127.0.0.1:%d", block.next)
+		block.next++
+		switch l, err = net.Listen("tcp", address); {
+		case err == nil && first:
+			block.kept = append(block.kept, l)
+		case err == nil:
 			return address, l.Close()
+		case first:
+			block.next = block.end // it is another process's
 		}
 	}
 	return "", fmt.Errorf("netfault: no free port: %w", err)

@@ -53,7 +53,11 @@ func newLink(seed uint64, from, to, target string) (*Link, error) {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q%q", from, to)
 	l := &Link{from: from, to: to, target: target, seed: seed ^ h.Sum64(), changed: make(chan struct{}), done: make(chan struct{}), conns: map[*conn]bool{}}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := FreeAddress() // Refuse(false) listens there again
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("netfault: %w", err)
 	}

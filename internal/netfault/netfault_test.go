@@ -51,7 +51,7 @@ func (b *bed) dial() (dialer, dialed *net.TCPConn) {
 	}
 	for _, s := range []net.Conn{c, d} {
 		b.t.Cleanup(func() { s.Close() })
-		if err := s.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := s.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -79,7 +79,7 @@ func silent(t *testing.T, c net.Conn, d time.Duration) {
 	if n != 0 || !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Fatalf("got %d bytes, %v, want silence", n, err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 }
 
 const moment = 30 * time.Millisecond
@@ -268,12 +268,11 @@ func TestDown(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	addr := b.b.Addr().String()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	nobody, err := FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody.Close()
-	b.link.Target(nobody.Addr().String())
+	b.link.Target(nobody)
 	c, err := net.Dial("tcp", b.link.Addr())
 	if err == nil {
 		_, err = c.Read(make([]byte, 1))
@@ -293,12 +292,16 @@ func TestPace(t *testing.T) {
 	b := newBed(t)
 	c, d := b.dial()
 	b.link.Delay(Forth, 2*moment, 0)
-	began := time.Now()
-	passes(t, d, c, "fast")
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the other direction took %v", took)
+	for tries := 1; ; tries++ { // this machine may be too busy to say
+		began := time.Now()
+		passes(t, d, c, "fast")
+		if took := time.Since(began); took < 2*moment {
+			break
+		} else if tries == 20 {
+			t.Fatalf("the other direction took %v", took)
+		}
 	}
-	began = time.Now()
+	began := time.Now()
 	passes(t, c, d, "slow")
 	if took := time.Since(began); took < 2*moment {
 		t.Errorf("a delay of %v took %v", 2*moment, took)
@@ -413,7 +416,9 @@ func TestCloseEndsAll(t *testing.T) {
 	if err := b.link.Refuse(false); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines, %d before", after, before)
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // they are about to end
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
 	}
 }

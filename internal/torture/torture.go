@@ -26,7 +26,7 @@ type Options struct {
 	// Command returns the command of the program with arguments, not started.
 	Command  func(args ...string) *exec.Cmd
 	Dir      string        // an empty folder, for the nodes'
-	Duration time.Duration // of the faults; the end takes some seconds more
+	Duration time.Duration // of the faults, of which at least three are done; the end takes some seconds more
 	Nodes    int           // default 3
 	Clients  int           // default 6; two of three use sets, the third uses filters
 	Seed     uint64        // the faults and their times are drawn from it; their effects depend on the machine
@@ -132,7 +132,8 @@ func (r *run) faults(ctx context.Context) error {
 	}()
 	rng := rand.New(rand.NewPCG(r.o.Seed, 1<<32))
 	var drawn []int // faults to come: all of them come before one comes again
-	for end := time.Now().Add(r.o.Duration); time.Now().Before(end) && ctx.Err() == nil; {
+	end, least := time.Now().Add(r.o.Duration), min(3, len(r.o.Faults))
+	for done := 0; (done < least || time.Now().Before(end)) && ctx.Err() == nil; done++ {
 		pause(ctx, time.Duration(200+rng.IntN(500))*time.Millisecond)
 		if len(drawn) == 0 {
 			drawn = rng.Perm(len(r.o.Faults))

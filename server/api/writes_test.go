@@ -68,7 +68,7 @@ func TestWrites(t *testing.T) {
 			return nil, errors.New("not together")
 		},
 		Together: map[wire.Verb]func([]*wire.Task){api.VerbWrite: api.Writes(b)}})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	near, far := net.Pipe()
 	go func() { _ = s.ServeConn(ctx, far) }()
@@ -80,8 +80,7 @@ func TestWrites(t *testing.T) {
 	body := func(set string) []byte {
 		return api.AppendWrite(nil, &door.Write{Set: []byte(set), Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}})
 	}
-	var all sync.WaitGroup
-	for what, tt := range map[string]struct {
+	calls := map[string]struct {
 		call wire.Call
 		want error
 	}{
@@ -90,23 +89,28 @@ func TestWrites(t *testing.T) {
 		"refused": {wire.Call{Body: body("no")}, door.ErrUnavailable},
 		"cut":     {wire.Call{Body: body("s")[:5]}, api.ErrBody},
 		"epoch":   {wire.Call{Body: body("s"), Epoch: 7}, api.ErrBody},
-	} {
-		all.Go(func() {
-			tt.call.Verb = api.VerbWrite
-			answer, err := node.Do(ctx, tt.call)
-			if !errors.Is(err, tt.want) {
-				t.Errorf("%s: %v, want %v", what, err, tt.want)
-			}
-			if err != nil {
-				return
-			}
-			if w, err := api.DecodeResult(answer); err != nil || w.Acked != 2 {
-				t.Errorf("%s: %+v, %v", what, w, err)
-			}
-		})
 	}
-	all.Wait()
-	if b.writes != 2 || b.most < 2 {
-		t.Errorf("%d writes reached the backend, at most %d together", b.writes, b.most)
+	rounds := 0
+	for ; b.most < 2 && rounds < 20; rounds++ { // on a busy machine they may come one by one
+		var all sync.WaitGroup
+		for what, tt := range calls {
+			all.Go(func() {
+				tt.call.Verb = api.VerbWrite
+				answer, err := node.Do(ctx, tt.call)
+				if !errors.Is(err, tt.want) {
+					t.Errorf("%s: %v, want %v", what, err, tt.want)
+				}
+				if err != nil {
+					return
+				}
+				if w, err := api.DecodeResult(answer); err != nil || w.Acked != 2 {
+					t.Errorf("%s: %+v, %v", what, w, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if b.writes != 2*rounds || b.most < 2 {
+		t.Errorf("%d writes reached the backend in %d rounds, at most %d together", b.writes, rounds, b.most)
 	}
 }

@@ -84,7 +84,7 @@ func pipe(t *testing.T) (dialed, accepted net.Conn) {
 		t.Fatal(err)
 	}
 	for _, c := range []net.Conn{dialed, accepted} {
-		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

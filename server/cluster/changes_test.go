@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/door"
 	"bigset/server/peer"
@@ -47,6 +48,16 @@ func (p *process) write(t testing.TB, kind keyscheme.Op, elements ...string) {
 	must(t, err)
 }
 
+// holds waits until a member's own replica has that many elements of a set: an add may be done before it has come there, and a remove removes
+// what the replica knows that does it.
+func (p *process) holds(t testing.TB, set string, n int) {
+	t.Helper()
+	until(t, "a member has all elements itself", func() bool {
+		c, err := p.store.Count(context.Background(), []byte(set), engine.CountOptions{})
+		return err == nil && int(c.Elements) == n
+	})
+}
+
 // same fails unless a follower has what a member reads.
 func (p *process) same(t testing.TB, f *door.Followed) {
 	t.Helper()
@@ -72,6 +83,7 @@ func TestChangesOfThree(t *testing.T) {
 	}
 	w.procs[1].changes(t, &f, door.Changes{})
 	w.procs[1].same(t, &f)
+	w.procs[0].holds(t, "followed", 30)
 	w.procs[0].write(t, keyscheme.OpRemove, "e03", "e04")
 	w.procs[2].write(t, keyscheme.OpAdd, "e05", "e30")
 	resets, removed, _ := w.procs[0].changes(t, &f, door.Changes{Limit: 100})
@@ -198,6 +210,7 @@ func TestLongPositions(t *testing.T) {
 		t.Fatalf("it is not kept: %+v", last)
 	}
 	again := f // its answer was lost
+	w.procs[1].holds(t, "followed", 3)
 	w.procs[1].write(t, keyscheme.OpRemove, "a")
 	for _, i := range []int{1, 2, 2, 0} {
 		resets, _, last := w.procs[i].changes(t, &f, door.Changes{Limit: 10})
@@ -207,17 +220,23 @@ func TestLongPositions(t *testing.T) {
 		w.procs[i].same(t, &f)
 	}
 	hangs.Store(true)
-	begin := time.Now()
-	w.procs[1].changes(t, &f, door.Changes{})
-	if took := time.Since(begin); took > roundTime*3/4 {
-		t.Errorf("the member that keeps the position has answered, and the answer came after %v", took)
+	at := f
+	for tries := 1; ; tries++ { // this machine may be too busy to say
+		f = at
+		begin := time.Now()
+		w.procs[1].changes(t, &f, door.Changes{})
+		if took := time.Since(begin); took <= roundTime*3/4 {
+			break
+		} else if tries == 5 {
+			t.Fatalf("the member that keeps the position has answered, and the answer came after %v", took)
+		}
 	}
 	hangs.Store(false)
 	if resets, _, _ := w.procs[2].changes(t, &again, door.Changes{}); len(resets) > 0 {
 		t.Errorf("the answer was lost, and the member asked the others: resets %v", resets)
 	}
-	if at := w.procs[0].member.positionElsewhere(t.Context(), []byte("another"), make([]byte, keyscheme.PositionIDBytes)); at != nil {
-		t.Errorf("of another set: %+v", at)
+	if other := w.procs[0].member.positionElsewhere(t.Context(), []byte("another"), make([]byte, keyscheme.PositionIDBytes)); other != nil {
+		t.Errorf("of another set: %+v", other)
 	}
 	w.procs[1].stop()
 	if resets, _, _ := w.procs[2].changes(t, &f, door.Changes{}); fmt.Sprint(resets) != "[expired]" {
@@ -284,7 +303,7 @@ func TestStopFollowing(t *testing.T) {
 	p.changes(t, &f, door.Changes{})
 	begin := time.Now()
 	time.AfterFunc(100*time.Millisecond, p.member.StopFollowing)
-	if _, _, last := p.changes(t, &f, door.Changes{Wait: time.Minute}); !last.Done || time.Since(begin) > 20*time.Second {
+	if _, _, last := p.changes(t, &f, door.Changes{Wait: time.Minute}); !last.Done || time.Since(begin) > 40*time.Second {
 		t.Errorf("after %v: %+v", time.Since(begin), last)
 	}
 	p.same(t, &f)

@@ -172,7 +172,7 @@ func TestCleanBesideAdd(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("it never ends")
 		}
 	}

@@ -63,7 +63,7 @@ func connected(t *testing.T) (*Conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); nc.Close() })
-	client.SetDeadline(time.Now().Add(20 * time.Second))
+	client.SetDeadline(time.Now().Add(time.Minute))
 	c := newConn(s, nc)
 	c.handler = newEcho(c)
 	return c, client

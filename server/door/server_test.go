@@ -61,7 +61,7 @@ func (r *running) dial() net.Conn {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	nc.SetDeadline(time.Now().Add(30 * time.Second))
+	nc.SetDeadline(time.Now().Add(2 * time.Minute))
 	r.t.Cleanup(func() { nc.Close() })
 	return nc
 }
@@ -94,9 +94,9 @@ func wantEnd(t *testing.T, nc net.Conn) {
 // eventually waits for something that another goroutine does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not after 20 s", what)
+			t.Fatalf("%s: not after a minute", what)
 		}
 	}
 }
@@ -330,15 +330,17 @@ func TestIdleIsCounted(t *testing.T) {
 		if c := r.Counts(); c.Idle != 1 || c.Slow != 0 {
 			t.Errorf("got %+v", c)
 		}
-		s, err = New(newEcho, Options{Log: noLog, Loops: loops, RequestTime: 50 * time.Millisecond})
-		r = run(t, s, err)
-		nc := r.dial()
-		if _, err := io.WriteString(nc, strings.Repeat("x", 100_000)); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.ReadAll(nc)
-		if c := r.Counts(); c.Idle != 0 || c.Slow != 1 {
-			t.Errorf("got %+v", c)
+		for tries := 1; ; tries++ { // on a busy machine the time may be over before the request is long
+			s, err = New(newEcho, Options{Log: noLog, Loops: loops, RequestTime: 50 * time.Millisecond})
+			r = run(t, s, err)
+			nc := r.dial()
+			_, _ = io.WriteString(nc, strings.Repeat("x", 100_000))
+			_, _ = io.ReadAll(nc)
+			if c := r.Counts(); c.Idle == 0 && c.Slow == 1 {
+				break
+			} else if tries == 20 || c.Idle+c.Slow != 1 {
+				t.Fatalf("got %+v", c)
+			}
 		}
 	}
 }
@@ -433,7 +435,7 @@ func TestLink(t *testing.T) {
 		if plain := counts.BytesRead == 6 && counts.BytesWritten == 14; counts.Connections != 1 || counts.Refused != 1 || plain == c.tls || counts.BytesRead < 6 {
 			t.Errorf("got %+v", counts)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if c.deaf {
 			cancel()
 		}

@@ -3,6 +3,7 @@ package resp
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,11 +55,13 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	since = next(t, p.do(t, "BS.CHANGES", "k", since))
-	go func() {
+	var late sync.WaitGroup
+	late.Go(func() {
 		time.Sleep(100 * time.Millisecond)
 		dial().do(t, "SADD", "k", "late")
-	}()
+	})
 	has(p.do(t, "BS.CHANGES", "k", since, "WAIT", "30000"), `*[$"late" $"`)
+	late.Wait()
 	q := dial()
 	q.do(t, "HELLO", "3")
 	has(q.do(t, "BS.CHANGES", "k", since), `$"reset" _`)

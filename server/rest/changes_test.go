@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -51,13 +52,15 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 	ask("")
-	go func() {
+	var late sync.WaitGroup
+	late.Go(func() {
 		time.Sleep(100 * time.Millisecond)
 		s.ask(call{method: "POST", path: friends, body: `{"add":"late"}`})
-	}()
+	})
 	if all = ask("&wait=30000"); all[0]["added"] != "late" {
 		t.Errorf("%v", all)
 	}
+	late.Wait()
 	s.want("GET", "/types/sets/buckets/b/datatypes/other/changes?since="+next, "", 400, `"error":"context"`)
 	for _, query := range []string{"?since=!", "?limit=0", "?wait=60001", "?wait=x", "?r=2", "?timeout=1"} {
 		s.want("GET", friends+"/changes"+query, "", 400)

@@ -49,7 +49,7 @@ func serve(t *testing.T, sets door.Backend, filters door.Filters, o Options) *se
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(context.Background(), ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)

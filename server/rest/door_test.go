@@ -285,9 +285,21 @@ func TestSlowBodies(t *testing.T) {
 	o := Options{}
 	o.RequestTime = 50 * time.Millisecond
 	s := start(t, o)
-	nc := s.dial("POST " + friends + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-	if answer, err := io.ReadAll(nc); err != nil || !strings.Contains(string(answer), "408") || !strings.Contains(string(answer), `"outcome":"nothing"`) {
-		t.Errorf("%q %v", answer, err)
+	answer := s.inTime("POST " + friends + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	if !strings.Contains(answer, "408") || !strings.Contains(answer, `"outcome":"nothing"`) {
+		t.Errorf("%q", answer)
+	}
+}
+
+// inTime sends the beginning of a request to a server that waits for the rest for a moment, and returns its answer. It tries again if there
+// is none: on a busy machine the moment may pass before the server has read the head.
+func (s *served) inTime(text string) string {
+	s.t.Helper()
+	for tries := 1; ; tries++ {
+		answer, err := io.ReadAll(s.dial(text))
+		if err == nil && len(answer) > 0 || tries == 20 {
+			return string(answer)
+		}
 	}
 }
 
@@ -325,6 +337,16 @@ func (s *slow) Write(context.Context, door.Write) (door.Result, error) {
 
 // TestDrains: what was asked is answered, a connection that has said nothing is closed soon, and no new one is served.
 func TestDrains(t *testing.T) {
+	for tries := 1; ; tries++ { // this machine may stop for a moment
+		if took := drains(t); took <= 4*time.Second {
+			break
+		} else if tries == 3 {
+			t.Fatalf("it took %v", took)
+		}
+	}
+}
+
+func drains(t *testing.T) time.Duration {
 	b := &slow{begun: make(chan struct{}), goOn: make(chan struct{})}
 	srv, err := New(b, bloomdtest.NewMemory(), Options{})
 	if err != nil {
@@ -366,13 +388,12 @@ func TestDrains(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	took := time.Since(began)
 	if nc, err := net.Dial("tcp", ln.Addr().String()); err == nil {
 		nc.Close()
 		t.Error("it takes connections")
 	}
+	return took
 }
 
 // TestTLS: the port speaks TLS if it has a certificate, HTTP 1.1 only, and a client without it gets no answer from a handler.

@@ -113,8 +113,12 @@ func TestSlowNames(t *testing.T) {
 	l := closedList(t)
 	s := serve(t, &many{n: 1 << 30, cost: time.Millisecond}, bloomdtest.NewMemory(), Options{Tokens: &tokens.Guard{List: l}})
 	narrow, _ := token(t, l, tokens.Read, "u/")
-	status, page, _ := s.ask(call{method: "GET", path: "/sets?timeout=1500", header: map[string]string{"Authorization": "Bearer " + narrow}})
-	if status != 200 || field[string](t, page, "after") == "" {
-		t.Errorf("%d %s", status, page)
+	for tries := 1; ; tries++ { // a machine that stops for a moment may use up the time that is left
+		status, page, _ := s.ask(call{method: "GET", path: "/sets?timeout=1500", header: map[string]string{"Authorization": "Bearer " + narrow}})
+		if status == 200 && field[string](t, page, "after") != "" {
+			break
+		} else if status != 503 || tries == 5 {
+			t.Fatalf("%d %s", status, page)
+		}
 	}
 }

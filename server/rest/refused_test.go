@@ -30,10 +30,9 @@ func TestRefusedUnread(t *testing.T) {
 		}
 	}
 	o.RequestTime = 50 * time.Millisecond
-	hasty := start(t, o)
-	nc := hasty.dial("POST /filters/f/add HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
-	if answer, err := io.ReadAll(nc); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401") {
-		t.Errorf("%q %v", answer, err)
+	answer := start(t, o).inTime("POST /filters/f/add HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
+	if !strings.HasPrefix(answer, "HTTP/1.1 401") {
+		t.Errorf("%q", answer)
 	}
 }
 

@@ -396,7 +396,7 @@ func TestNextSetIsReadAhead(t *testing.T) {
 					continue
 				}
 				beside++
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Errorf("while %s is written no other set is read", set)
 			}
 			return

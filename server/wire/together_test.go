@@ -118,6 +118,7 @@ func TestTogetherOutcomes(t *testing.T) {
 	ctx, cancel := context.WithCancel(inTime(t))
 	defer cancel()
 	for range 3 {
+		v.free(t)
 		answers := []<-chan told{}
 		for i := range 3 {
 			answers = append(answers, sent(t, inTime(t), cl, Call{Verb: verbWait, Body: fmt.Append(nil, i)}))

@@ -51,12 +51,13 @@ func (v *service) handle(ctx context.Context, r *Request, send func([]byte) erro
 		return []byte("last"), nil
 	case verbWait:
 		v.inside.Add(1)
-		defer v.inside.Add(-1)
 		select {
 		case <-ctx.Done():
+			v.inside.Add(-1) // first: who reads from gone may count on it
 			v.gone <- ctx.Err()
 			return nil, ctx.Err()
 		case <-v.gate:
+			v.inside.Add(-1)
 			return []byte("through"), nil
 		}
 	case verbFail:
@@ -81,7 +82,7 @@ func serve(t testing.TB, o ServerOptions) *service {
 	ended := make(chan error, 1)
 	go func() { ended <- v.s.Serve(context.Background(), v.ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := v.s.Shutdown(ctx); err != nil && !t.Failed() {
 			t.Errorf("shutdown: %v", err)
@@ -109,13 +110,13 @@ func (v *service) try(o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return NewClient(ctx, nc, o)
 }
 
 func inTime(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -273,29 +274,39 @@ func TestCallEnds(t *testing.T) {
 	t.Parallel()
 	v := serve(t, ServerOptions{})
 	c := v.dial(t, ClientOptions{})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-	defer cancel()
-	_, err := c.Do(ctx, Call{Verb: verbWait})
-	if err == nil || errors.Is(err, ErrNotSent) { // lost, unless the handler has noticed first and said so
-		t.Errorf("a call whose time is over: %v", err)
+	for bound := 30 * time.Millisecond; ; bound *= 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
+		_, err := c.Do(ctx, Call{Verb: verbWait})
+		cancel()
+		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); err != nil { // which comes after it
+			t.Fatal(err)
+		}
+		if errors.Is(err, ErrNotSent) && v.served.Swap(0) == 1 && bound < time.Minute {
+			continue // on a busy machine the time was over before it was sent
+		}
+		if err == nil || errors.Is(err, ErrNotSent) { // lost, unless the handler has noticed first and said so
+			t.Fatalf("a call whose time is over: %v", err)
+		}
+		break
 	}
 	if err := <-v.gone; err == nil {
 		t.Error("the handler's context did not end")
 	}
-	ctx, cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	go func() {
 		for v.inside.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()
-	if _, err = c.Do(ctx, Call{Verb: verbWait}); !errors.Is(err, ErrLost) || !errors.Is(err, context.Canceled) {
+	if _, err := c.Do(ctx, Call{Verb: verbWait}); !errors.Is(err, ErrLost) || !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that is given up: %v", err)
 	}
 	if err := <-v.gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("the handler's context: %v", err)
 	}
-	if _, err = c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !errors.Is(err, context.Canceled) {
+	if _, err := c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that is over before: %v", err)
 	}
 }
@@ -452,18 +463,40 @@ func TestBudgets(t *testing.T) {
 	all.Wait()
 	for _, c := range []*Client{a, b, n} { // what was taken is given back
 		for range 5 {
+			v.free(t)
 			if _, err := c.Do(ctx, Call{Verb: verbEcho, Body: make([]byte, 1000)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if v.s.clients.requests != 0 || v.s.clients.bytes != 0 {
-		// the last answer is written before its room is given back
-		time.Sleep(50 * time.Millisecond)
-		v.s.clients.mu.Lock()
-		defer v.s.clients.mu.Unlock()
-		if v.s.clients.requests != 0 || v.s.clients.bytes != 0 {
-			t.Errorf("%d requests of %d bytes are counted", v.s.clients.requests, v.s.clients.bytes)
+	v.free(t)
+}
+
+// free waits until the room of all requests was given back, which happens after their answers are written.
+func (v *service) free(t *testing.T) {
+	t.Helper()
+	taken := func(u *use) string {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.requests == 0 && u.bytes == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d requests of %d bytes are counted", u.requests, u.bytes)
+	}
+	for ctx := inTime(t); ; time.Sleep(time.Millisecond) {
+		all := taken(&v.s.clients) + taken(&v.s.nodes)
+		v.s.mu.Lock()
+		for c := range v.s.conns {
+			if c.own != nil {
+				all += taken(c.own)
+			}
+		}
+		v.s.mu.Unlock()
+		if all == "" {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(all)
 		}
 	}
 }
@@ -473,25 +506,27 @@ func TestLargeAndSmall(t *testing.T) {
 	t.Parallel()
 	v := serve(t, ServerOptions{})
 	c := v.dial(t, ClientOptions{Role: RoleNode})
-	ctx := inTime(t)
-	large := make(chan error, 1)
-	var over atomic.Bool
-	go func() {
-		_, err := c.Do(ctx, Call{Verb: verbPeer, Priority: PriorityRepair, Body: make([]byte, BodyBytesMax)})
-		over.Store(true)
-		large <- err
-	}()
-	during := 0
-	for !over.Load() {
-		if _, err := c.Do(ctx, Call{Verb: verbEcho}); err != nil {
+	ctx, during := inTime(t), 0
+	for tries := 0; during < 10 && tries < 20; tries++ { // on a busy machine the large one may have a processor for itself
+		large := make(chan error, 1)
+		var over atomic.Bool
+		go func() {
+			_, err := c.Do(ctx, Call{Verb: verbPeer, Priority: PriorityRepair, Body: make([]byte, BodyBytesMax)})
+			over.Store(true)
+			large <- err
+		}()
+		during = 0
+		for !over.Load() {
+			if _, err := c.Do(ctx, Call{Verb: verbEcho}); err != nil {
+				t.Fatal(err)
+			}
+			if !over.Load() {
+				during++
+			}
+		}
+		if err := <-large; err != nil {
 			t.Fatal(err)
 		}
-		if !over.Load() {
-			during++
-		}
-	}
-	if err := <-large; err != nil {
-		t.Fatal(err)
 	}
 	if during < 10 {
 		t.Errorf("%d small requests were answered while a large one was under way", during)
@@ -587,32 +622,37 @@ func TestSilence(t *testing.T) {
 	if _, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{HelloTime: 20 * time.Millisecond}}); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server without a hello: %v", err)
 	}
-	l := NewLink(LinkOptions{Requests: 1, DialTime: 20 * time.Millisecond, PauseLeast: time.Hour, PauseMost: time.Hour, Dial: func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
+	l := NewLink(LinkOptions{Requests: 1, DialTime: 20 * time.Millisecond, PauseLeast: time.Hour, PauseMost: time.Hour, Dial: func(context.Context) (net.Conn, error) {
+		return net.Dial("tcp", ln.Addr().String())
 	}})
 	if _, err := l.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "no hello within 20ms") {
 		t.Errorf("a link to it: %v", err)
 	}
 	l.Close()
 	go func() {
-		_, _ = ln.Accept() // of before
-		_, _ = ln.Accept()
-		nc, err := ln.Accept()
+		for { // two of before are among them
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			o := Options{}.withDefaults()
+			_, _ = nc.Write(appendSegment(o.preamble(), kindHello, (&hello{role: RoleNode, purpose: ForRequests}).append(nil)))
+		}
+	}()
+	for silence := 20 * time.Millisecond; ; silence *= 2 {
+		if nc, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{PingInterval: silence / 4, SilenceMax: silence}})
 		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = c.Do(inTime(t), Call{Verb: verbEcho}); errors.Is(err, ErrLost) {
 			return
 		}
-		o := Options{}.withDefaults()
-		_, _ = nc.Write(appendSegment(o.preamble(), kindHello, (&hello{role: RoleNode, purpose: ForRequests}).append(nil)))
-	}()
-	if nc, err = net.Dial("tcp", ln.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{PingInterval: 5 * time.Millisecond, SilenceMax: 20 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrLost) {
-		t.Errorf("a server that fell silent: %v", err)
+		if !errors.Is(err, ErrNotSent) || silence > 10*time.Second { // on a busy machine it was silent for too long before the call
+			t.Fatalf("a server that fell silent: %v", err)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func nth(t *testing.T) (first, step int64) {
 // openIn opens the store, and fails the test if that takes longer than allowed on a full disk.
 func (r *rig) openIn(t *testing.T) (err error) {
 	t.Helper()
-	const limit = 5 * time.Second
+	const limit = 30 * time.Second
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -112,7 +112,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 		actor := ""
 		for round := range 3 {
 			before := folder(t, r.disk)
-			failed := r.disk.Fill(0)
+			began, failed := time.Now(), r.disk.Fill(0)
 			must(t, r.openIn(t), "open")
 			r.check(t)
 			if got := string(r.db.Actor()); got == actor && crashed {
@@ -121,8 +121,8 @@ func TestOpenOnFullDisk(t *testing.T) {
 				actor = got
 			}
 			r.refusesWrites(t)
-			if n := failed.Load(); n > 60 {
-				t.Errorf("%s: %d operations have failed", r.label, n)
+			if n, took := failed.Load(), time.Since(began); n > 60+20*int64(took/time.Second) {
+				t.Errorf("%s: %d operations have failed in %v", r.label, n, took)
 			}
 			if after := folder(t, r.disk); before != after {
 				t.Errorf("%s: the folder had\n%v, now it has\n%v", r.label, before, after)
@@ -131,7 +131,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 			if round < 2 {
 				closed := time.Now()
 				must(t, r.tryClose(), "close on a full disk")
-				if took := time.Since(closed); took > 4*time.Second {
+				if took := time.Since(closed); took > 15*time.Second {
 					t.Errorf("%s: closing took %v", r.label, took)
 				}
 				if after := folder(t, r.disk); before != after {

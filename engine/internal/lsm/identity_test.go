@@ -163,7 +163,7 @@ func TestRenewBesideFirstWrite(t *testing.T) {
 		select {
 		case err := <-done:
 			must(t, err, what)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s: it waits for the other", what)
 		}
 	}

@@ -101,7 +101,7 @@ func (r *rig) closeSoon(t testing.TB) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("%s: closing the failed store hangs", r.label)
 	}
 }

@@ -128,7 +128,7 @@ func TestGateAhead(t *testing.T) {
 				t.Errorf("%s: the gate was left before the disk was done", name)
 			}
 			close(sent)
-			for end := time.Now().Add(10 * time.Second); g.inside.Load() > 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); g.inside.Load() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("%s: the gate is held by a write that is over", name)
 				}
