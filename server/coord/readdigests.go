@@ -146,7 +146,7 @@ func (g *gathering) matched(s *stream) (*fold.Chunk, error) {
 	}
 }
 
-// pumpDigests requests digests of the elements of a read, one answer ahead.
+// pumpDigests requests digests of the elements of a read, some answers ahead (match.ahead).
 func (s *stream) pumpDigests(ctx context.Context, o bigset.ReadOptions) {
 	r := bigset.CountRange{From: o.From, To: o.To, Prefix: o.Prefix, After: o.After, Mean: digestMean, Clock: true}
 	var from peer.Member
