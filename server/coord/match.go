@@ -44,18 +44,6 @@ const (
 	matchAlike                   // a chunk of the first stream stands for what the replica has shown
 )
 
-// countsAheadMax is how many answers may wait to be compared. An answer is many chunks: with one, the other replica stands still while the
-// coordinator goes through what it has, and the coordinator waits if the next answer takes longer than that.
-const countsAheadMax = 3
-
-// ahead returns how many answers may wait to be compared: one until a part was alike, since all are in vain if the replicas differ.
-func (m *match) ahead() int {
-	if m.alike == 0 {
-		return 1
-	}
-	return countsAheadMax
-}
-
 // show adds the next chunk of the first stream.
 func (m *match) show(c *fold.Chunk) { m.chunks = append(m.chunks, c) }
 
