@@ -135,7 +135,7 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 		return fmt.Errorf("%w: of stream %d", ErrUnwanted, i)
 	}
 	s := &m.streams[i]
-	if reason := m.flaw(s.bound, c); reason != "" {
+	if reason := m.flaw(s.bound, c, m.checked(c)); reason != "" {
 		return fmt.Errorf("%w: of stream %d: %s", ErrChunk, i, reason)
 	}
 	if s.resumed && !c.Clock.Descends(s.first) {
@@ -164,8 +164,22 @@ func (m *Merge) Scrap(i int) *fold.Chunk {
 	return c
 }
 
-// flaw returns what is wrong with a chunk that should continue after an element, or the empty string.
-func (m *Merge) flaw(after []byte, c *fold.Chunk) string {
+// checked reports whether the elements of a chunk are the memory of another stream's chunk, which has been checked and is held.
+func (m *Merge) checked(c *fold.Chunk) bool {
+	if c == nil || len(c.Elements) == 0 {
+		return false
+	}
+	for i := range m.streams {
+		if o := m.streams[i].chunk; o != nil && len(o.Elements) == len(c.Elements) && &o.Elements[0] == &c.Elements[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// flaw returns what is wrong with a chunk that should continue after an element, or the empty string. If its elements were checked with another
+// stream, only their place is.
+func (m *Merge) flaw(after []byte, c *fold.Chunk, checked bool) string {
 	switch {
 	case c == nil || c.Clock == nil:
 		return "no clock"
@@ -176,9 +190,13 @@ func (m *Merge) flaw(after []byte, c *fold.Chunk) string {
 	case c.Bound != nil && after != nil && m.compare(c.Bound, after) <= 0:
 		return "the bound is not after the last one"
 	}
+	elements := c.Elements
+	if checked {
+		elements = elements[:1]
+	}
 	last, any, sign := after, after != nil, m.sign()
-	for k := range c.Elements {
-		e := &c.Elements[k]
+	for k := range elements {
+		e := &elements[k]
 		if any && bytes.Compare(e.Name, last) != sign {
 			return "elements out of order"
 		}
@@ -187,7 +205,7 @@ func (m *Merge) flaw(after []byte, c *fold.Chunk) string {
 		}
 		last, any = e.Name, true
 	}
-	if c.Bound != nil && any && m.compare(last, c.Bound) > 0 {
+	if n := len(c.Elements); c.Bound != nil && n > 0 && m.compare(c.Elements[n-1].Name, c.Bound) > 0 {
 		return "an element after the bound"
 	}
 	return ""

@@ -1,6 +1,7 @@
 package readcore_test
 
 import (
+	"errors"
 	"testing"
 
 	"bigset/clock"
@@ -53,6 +54,54 @@ func TestScrap(t *testing.T) {
 				t.Errorf("%s: it is back twice", name)
 			}
 		}
+	}
+}
+
+// TestSharedChunk: a chunk with the elements of another stream's is checked for its place, and any other is checked.
+func TestSharedChunk(t *testing.T) {
+	element := func(name string, counter uint64) fold.Element {
+		return fold.Element{Name: []byte(name), Dots: []clock.Dot{{Actor: "n", Counter: counter}}}
+	}
+	seen := &clock.Clock{}
+	seen.AddRange("n", 1, 5)
+	chunk := func(bound string, elements ...fold.Element) *fold.Chunk {
+		return &fold.Chunk{Clock: seen, Elements: elements, Bound: []byte(bound)}
+	}
+	first := chunk("c", element("b", 2), element("c", 3))
+	for name, tt := range map[string]struct {
+		before *fold.Chunk // of the other stream
+		chunk  *fold.Chunk
+		good   bool
+	}{
+		"the same":             {chunk("a", element("a", 1)), chunk("c", first.Elements...), true},
+		"its begin":            {chunk("a", element("a", 1)), chunk("b", first.Elements[:1]...), true},
+		"others, out of order": {chunk("a", element("a", 1)), chunk("c", element("c", 3), element("b", 2)), false},
+		"beyond its bound":     {chunk("a", element("a", 1)), chunk("b", first.Elements...), false},
+	} {
+		m := readcore.New(readcore.Options{Streams: 2})
+		if err := errors.Join(m.Admit(0, chunk("a", element("a", 1))), m.Admit(1, tt.before)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := m.Step(); !ok {
+			t.Fatal("nothing is certain")
+		}
+		if err := m.Admit(0, first); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Admit(1, tt.chunk); (err == nil) != tt.good || !tt.good && !errors.Is(err, readcore.ErrChunk) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A stream that has come further holds nothing, and the elements of the other do not follow its bound.
+	m := readcore.New(readcore.Options{Streams: 2})
+	if err := errors.Join(m.Admit(0, first), m.Admit(1, chunk("b1", element("b", 2)))); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := m.Step(); !ok {
+		t.Fatal("nothing is certain")
+	}
+	if err := m.Admit(1, chunk("c", first.Elements...)); !errors.Is(err, readcore.ErrChunk) {
+		t.Errorf("elements that the stream has passed: %v", err)
 	}
 }
 

@@ -154,7 +154,7 @@ func (s *service) names(ctx context.Context, body []byte, send func([]byte) erro
 	if err != nil {
 		return nil, err
 	}
-	var buf []byte
+	var buf, sent []byte // sent may still be on its way
 	names := make([]bigset.SetInfo, 0, namesMax)
 	for n, err := range s.backend.Names(ctx, all, after) {
 		if err != nil {
@@ -163,7 +163,7 @@ func (s *service) names(ctx context.Context, body []byte, send func([]byte) erro
 		if names = append(names, n); len(names) < namesMax {
 			continue
 		}
-		buf = AppendNames(buf[:0], names)
+		buf, sent = AppendNames(sent[:0], names), buf
 		if err := send(buf); err != nil {
 			return nil, err
 		}

@@ -197,10 +197,17 @@ func TestReadJoinsParts(t *testing.T) {
 			b.parts = b.parts[:len(b.parts)-1]
 		}
 		var parts [][]byte
+		var sent []byte // as package wire, which looks at a part until the next one was sent
 		last, err := Handler(b)(t.Context(), &wire.Request{Verb: VerbRead, Body: AppendRead(nil, &door.Read{Set: []byte("s"), Batch: tt.batch})}, func(p []byte) error {
-			parts = append(parts, bytes.Clone(p))
+			if n := len(parts); n > 0 && !bytes.Equal(sent, parts[n-1]) {
+				t.Errorf("%s: part %d has changed before the next was sent", name, n-1)
+			}
+			parts, sent = append(parts, bytes.Clone(p)), p
 			return nil
 		})
+		if n := len(parts); n > 0 && !bytes.Equal(sent, parts[n-1]) {
+			t.Errorf("%s: the part before the last has changed", name)
+		}
 		if !errors.Is(err, tt.err) {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -17,6 +17,7 @@ type partWriter struct {
 	join bool
 
 	b        []byte // joinedRoom bytes and the waiting elements, as AppendPart appends them
+	sent     []byte // the memory of the part that was sent last, which may still be on its way
 	elements int    // waiting
 	wait     int    // size at which the waiting part is sent
 }
@@ -81,6 +82,6 @@ func (w *partWriter) flush() error {
 	before := putInt(append(room[:0], version, 0, 0, 0), w.elements)
 	b := w.b[joinedRoom-len(before):]
 	copy(b, before)
-	w.b, w.elements = w.b[:0], 0
+	w.b, w.sent, w.elements = w.sent[:0], w.b, 0
 	return w.sendSmall(b)
 }

@@ -41,8 +41,8 @@ type Read struct {
 // with a probability of at most 2^-64.
 //
 // A part is one moment at each replica; the read as a whole is not one moment of the set. An operation on the whole set must use all
-// contexts that were given. At most four chunks per replica are in memory. The consumer sets the pace, may stop at any part, and may keep
-// its parts unless Passing is set. The error is ErrBusy if too many reads are in progress (Options.ReadsMax).
+// contexts that were given. At most four chunks, or answers with digests, per replica are in memory. The consumer sets the pace, may stop
+// at any part, and may keep its parts unless Passing is set. The error is ErrBusy if too many reads are in progress (Options.ReadsMax).
 func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
 		if err := c.beginRead(ctx); err != nil {
@@ -377,7 +377,7 @@ func (s *stream) offer(chunk *fold.Chunk, counts *bigset.PartCounts) (room Signa
 	var done, full bool
 	if counts != nil {
 		s.counts = append(s.counts, counts)
-		done, full = counts.Done, true
+		done, full = counts.Done, len(s.counts) >= countsAheadMax
 	} else {
 		s.chunks = append(s.chunks, chunk)
 		done, full = chunk.Done, len(s.chunks) >= aheadMax

@@ -16,6 +16,10 @@ import (
 // first stream that are in memory.
 const digestMean = 64
 
+// countsAheadMax is how many answers with digests may wait to be compared. An answer covers as many elements as a dozen chunks: with one, the
+// other replica pauses while the coordinator goes through the answer before.
+const countsAheadMax = 3
+
 // digestRunMin is how many times Options.DigestAfter elements digests must have saved for the next digests to be requested just as early.
 const digestRunMin = 4
 
@@ -146,7 +150,7 @@ func (g *gathering) matched(s *stream) (*fold.Chunk, error) {
 	}
 }
 
-// pumpDigests requests digests of the elements of a read, one answer ahead.
+// pumpDigests requests digests of the elements of a read, up to countsAheadMax answers ahead.
 func (s *stream) pumpDigests(ctx context.Context, o bigset.ReadOptions) {
 	r := bigset.CountRange{From: o.From, To: o.To, Prefix: o.Prefix, After: o.After, Mean: digestMean, Clock: true}
 	var from peer.Member

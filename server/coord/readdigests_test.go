@@ -196,6 +196,54 @@ func TestReadDigestsSave(t *testing.T) {
 	})
 }
 
+// TestReadDigestsAhead: while the reader takes its time, a replica sends three answers with digests more than are being compared, and does not pass for late.
+func TestReadDigestsAhead(t *testing.T) {
+	t.Parallel()
+	const elements = 4000
+	c := newCluster(t, newSched(1), 3)
+	c.fills(numbered(0, elements), c.links...)
+	co, all := c.counted(coord.Options{DigestAfter: 100})
+	var bounds []string // of the answers, a part each
+	all[1].parts = func(_ int, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+		p, by, err := c.links[1].CountParts(ctx, set, r)
+		if len(p.Parts) > 1 {
+			p.Parts, p.Done = p.Parts[:1], false
+		}
+		for i := range p.Parts {
+			bounds = append(bounds, string(p.Parts[i].Bound))
+		}
+		return p, by, err
+	}
+	c.s.run(t, 2*time.Hour, func() {
+		got, contexts, waited := 0, 0, false
+		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 50}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if part.Context != nil {
+				contexts++
+			}
+			if got += len(part.Elements); got < elements/2 || waited {
+				continue
+			}
+			waited = true
+			c.s.Sleep(time.Hour)
+			n := 0
+			for _, b := range bounds {
+				if b > string(part.Bound) {
+					n++
+				}
+			}
+			if n < 3 || n > 4 { // three ahead, and one that goes on after what is shown
+				t.Errorf("%d answers are ahead, of %d", n, len(bounds))
+			}
+		}
+		if got != elements || contexts != 1 || !waited {
+			t.Errorf("%d elements, %d contexts, waited %v", got, contexts, waited)
+		}
+	})
+}
+
 // TestReadDigestsUnlike: replicas that often differ cost few questions for digests.
 func TestReadDigestsUnlike(t *testing.T) {
 	t.Parallel()

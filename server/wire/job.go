@@ -106,35 +106,51 @@ func (j *job) run() {
 	if j.late() {
 		return
 	}
-	var written chan struct{} // closed when the part before has been written
-	var send func([]byte) error
-	if j.credit != nil {
-		send = func(part []byte) error {
-			select {
-			case <-j.credit:
-			case <-j.ctx.Done():
-				return errGone
-			}
-			if written == nil {
-				written = make(chan struct{}, 1)
-			}
-			m := (&message{kind: kindPart, priority: j.req.Priority, id: j.id, body: part, gone: func() { written <- struct{}{} }}).withLength()
-			if ok, _ := c.out.push(m, true); !ok {
-				return errGone
-			}
-			select {
-			case <-written: // otherwise the next part could overtake it
-				return nil
-			case <-c.ctx.Done():
-				return errGone
-			}
-		}
-	} else {
-		send = func([]byte) error {
-			return fmt.Errorf("%w: verb %d answers with a stream, which was not asked for", ErrFrame, j.req.Verb)
-		}
+	p := parts{j: j}
+	last, err := c.s.opt.Handler(j.ctx, &j.req, p.send)
+	if p.written != nil && !p.wait() { // otherwise the answer could overtake the last part
+		err = errGone
 	}
-	j.answer(c.s.opt.Handler(j.ctx, &j.req, send))
+	j.answer(last, err)
+}
+
+// parts sends the parts of a stream.
+type parts struct {
+	j       *job
+	written chan struct{} // receives one when the part before has been written; nil before the first part
+}
+
+// send sends a part when the caller wants it and the part before has been written, which it could overtake otherwise.
+func (p *parts) send(part []byte) error {
+	j := p.j
+	if j.credit == nil {
+		return fmt.Errorf("%w: verb %d answers with a stream, which was not asked for", ErrFrame, j.req.Verb)
+	}
+	select {
+	case <-j.credit:
+	case <-j.ctx.Done():
+		return errGone
+	}
+	if p.written == nil {
+		p.written = make(chan struct{}, 1)
+	} else if !p.wait() {
+		return errGone
+	}
+	m := (&message{kind: kindPart, priority: j.req.Priority, id: j.id, body: part, gone: func() { p.written <- struct{}{} }}).withLength()
+	if ok, _ := j.c.out.push(m, true); !ok {
+		return errGone
+	}
+	return nil
+}
+
+// wait waits until the part that was sent last has been written. It reports false if the connection has ended.
+func (p *parts) wait() bool {
+	select {
+	case <-p.written:
+		return true
+	case <-p.j.c.ctx.Done():
+		return false
+	}
 }
 
 // runTogether runs requests of one verb that have arrived together.
