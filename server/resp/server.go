@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bigset/bloomslice"
 	"bigset/server/door"
 	"bigset/server/tokens"
 )
@@ -22,6 +23,8 @@ type Options struct {
 	Tokens *tokens.Guard
 	// Durability is the answer to CONFIG GET appendfsync: always, everysec or no; default "always".
 	Durability string
+	// Expansion is by how much each layer of a filter is larger than the one before, for BF.INFO; the default is 4.
+	Expansion int
 	// AnswerBytesMax is the longest answer whose length comes first; the default is 64 MiB. A longer one is refused.
 	AnswerBytesMax int
 }
@@ -47,6 +50,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		o.Name = "resp"
 	}
 	o.Durability = cmp.Or(o.Durability, "always")
+	o.Expansion = cmp.Or(o.Expansion, int(bloomslice.DefaultOptions().Scale))
 	if o.AnswerBytesMax == 0 {
 		o.AnswerBytesMax = 64 << 20
 	}
