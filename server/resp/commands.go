@@ -88,6 +88,8 @@ func keyCommands() []command {
 		{"unlink", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", asksWrite, false, (*conn).del},
 		{"ttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
 		{"pttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
+		{"expiretime", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
+		{"pexpiretime", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
 		{"scan", -2, reads, 0, 0, 0, aboutKeys, "Goes through the keys", asksToken, false, (*conn).scan},
 		{"keys", 2, reads, 0, 0, 0, aboutKeys, "Returns the keys that match a pattern", asksToken, false, (*conn).keys},
 		{"wait", 3, talks, 0, 0, 0, aboutKeys, "Says how many other replicas have the last change of this connection", asksToken, false, (*conn).wait},

@@ -184,6 +184,9 @@ func is(arg []byte, word string) bool {
 // unknown returns the error for an unknown command.
 func (c *conn) unknown(args [][]byte) string {
 	const shown = 128 // bytes
+	if text, ok := c.refusedOfModule(args[0]); ok {
+		return text
+	}
 	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", shownOf(args[0]))
 	list := ""
 	for _, a := range args[1:] {

@@ -232,7 +232,7 @@ func (g *generator) good() []string {
 	case 19:
 		return with("TYPE", key)
 	case 20:
-		return with(pick(g, "TTL", "PTTL"), key)
+		return with(pick(g, "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"), key)
 	case 21:
 		return with("SRANDMEMBER", key)
 	case 22:

@@ -67,6 +67,9 @@ var commandCommands = []subcommand{
 		}
 	}},
 	{"getkeys", -3, (*conn).commandGetKeys},
+	{"getkeysandflags", -3, func(c *conn, _ [][]byte) {
+		c.fail(refusedText("command getkeysandflags", "what a command does with a key is the same for all keys; use COMMAND GETKEYS and COMMAND INFO"))
+	}},
 	{"help", 2, func(c *conn, _ [][]byte) {
 		c.help("COMMAND", "COMMAND COUNT", "COMMAND LIST", "COMMAND INFO [<name> ...]", "COMMAND DOCS [<name> ...]", "COMMAND GETKEYS <command> [<arg> ...]")
 	}},
@@ -174,6 +177,15 @@ func (s *Server) settings() [][2]string {
 		{"proto-max-bulk-len", fmt.Sprint(s.opt.RequestBytesMax)}, {"timeout", fmt.Sprint(int(s.opt.IdleTime / time.Second))}}
 }
 
+// configured says how a node is configured.
+const configured = "a node reads its configuration when it starts; use its flags, its environment or its file (bigset serve --help)"
+
+// refuseConfig returns what runs a subcommand of CONFIG that is not supported.
+func refuseConfig(name, why string) func(*conn, [][]byte) {
+	text := refusedText("config "+name, why)
+	return func(c *conn, _ [][]byte) { c.fail(text) }
+}
+
 var configCommands = []subcommand{
 	{"get", -3, func(c *conn, args [][]byte) {
 		var found [][2]string
@@ -191,15 +203,9 @@ var configCommands = []subcommand{
 			c.text(set[1])
 		}
 	}},
-	{"set", -4, func(c *conn, _ [][]byte) {
-		c.fail("ERR CONFIG SET is not served: the configuration of the node is in its flags, its environment and its file (bigset serve --help)")
-	}},
-	{"rewrite", 2, func(c *conn, _ [][]byte) {
-		c.fail("ERR CONFIG REWRITE is not served: the configuration of the node is in its flags, its environment and its file (bigset serve --help)")
-	}},
-	{"resetstat", 2, func(c *conn, _ [][]byte) {
-		c.fail("ERR CONFIG RESETSTAT is not served: the counters of the admin port only grow")
-	}},
+	{"set", -4, refuseConfig("set", configured)},
+	{"rewrite", 2, refuseConfig("rewrite", configured)},
+	{"resetstat", 2, refuseConfig("resetstat", "counters only grow; use the differences of the figures of the admin port")},
 	{"help", 2, func(c *conn, _ [][]byte) { c.help("CONFIG GET <pattern> [<pattern> ...]") }},
 }
 

@@ -36,7 +36,8 @@ type Server struct {
 	filters  door.Filters
 	opt      Options
 	commands map[string]*command
-	names    []string // of commands, in order
+	names    []string          // of commands, in order
+	modules  map[string]string // refusedModules
 	cursors  cursors
 	counters counters
 	failures *door.Failures
@@ -62,6 +63,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	}
 	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now()}
 	s.commands, s.names = table()
+	s.modules = refusedModules()
 	s.counters.commands = make(map[string]*atomic.Uint64, len(s.commands))
 	for name := range s.commands {
 		s.counters.commands[name] = new(atomic.Uint64)
