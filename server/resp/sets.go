@@ -56,12 +56,12 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 }
 
 func (c *conn) smembers(ctx context.Context, args [][]byte) {
-	c.MayWait()
-	if err := c.s.forSet(ctx, args[1]); err != nil {
-		c.failed("smembers", args[1], err)
-		return
-	}
-	c.answerElements("smembers", args[1], c.elements(ctx, door.Read{Set: nameOf(args[1])}))
+	c.combine(ctx, "smembers", (*conn).all, args[1:])
+}
+
+// all yields the elements of a single set.
+func (c *conn) all(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
+	return sets[0].elements(ctx, nil, 0)
 }
 
 // answerElements answers with elements, or with an error before the first byte.
