@@ -249,6 +249,9 @@ func (n *Node) aloneSets(s *engine.Store) *alone.Backend {
 	default:
 		n.sets = alone.NewUnsynced(s)
 	}
+	if n.config.SkipPresent {
+		n.sets.SkipPresent()
+	}
 	return n.sets
 }
 

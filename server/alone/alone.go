@@ -20,6 +20,7 @@ import (
 type Backend struct {
 	store    *engine.Store
 	unsynced bool // changes without a DW do not wait for the disk
+	skips    bool // see SkipPresent
 	kept     follow.Kept
 }
 
@@ -29,6 +30,10 @@ func New(s *engine.Store) *Backend { return &Backend{store: s} }
 
 // NewUnsynced is like New, but changes without a DW do not wait for the disk.
 func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced: true} }
+
+// SkipPresent makes adds of elements that are present write nothing, unless they have a context, ask for one, or have the id of a request. It is called
+// before the backend is used.
+func (b *Backend) SkipPresent() { b.skips = true }
 
 // NewOnce is New for a process that ends before its followers come back: no token expires, whatever its length, up to 1 MiB. A longer one is an error.
 func NewOnce(s *engine.Store) *Backend {
@@ -56,7 +61,8 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Result, error) 
 	if err != nil {
 		return door.Result{}, err
 	}
-	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
+	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request,
+		SkipPresent: b.skips && !w.Contexts && len(w.Request) == 0}
 	if b.store.Replica().KeepsContexts() {
 		if w.Retry {
 			return door.Result{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
