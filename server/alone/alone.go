@@ -264,29 +264,29 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 }
 
 // Drop implements door.Backend.
-func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
+func (b *Backend) Drop(ctx context.Context, d door.Drop) (out door.Dropped, err error) {
 	durability, err := b.quorum(d.Quorum)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	seen, err := b.store.Tokens(d.Set).Seen(d.Context)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
-	left := uint64(0)
 	if seen != nil {
 		s, err := b.store.Replica().State(ctx, d.Set)
 		switch {
 		case err == nil:
-			left = d.Leaves(&s, seen)
+			out.Left = d.Leaves(&s, seen)
 		case !errors.Is(err, bigset.ErrNotFound):
-			return 0, failure(err, durability)
+			return out, failure(err, durability)
 		}
 	}
 	if _, err := b.store.Drop(ctx, d.Set, bigset.DropOptions{Seen: seen, Durability: durability}); err != nil {
-		return 0, failure(err, durability)
+		return door.Dropped{}, failure(err, durability)
 	}
-	return left, nil
+	out.Acked = 1
+	return out, nil
 }
 
 // CountSets implements door.Backend. The store counts apart by its engine.Options.CountApart.

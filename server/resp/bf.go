@@ -159,6 +159,9 @@ const keysAtOnce = 16 << 10
 // call checks or sets keys, as bloomd's door does.
 func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) error {
 	done, err := c.callInParts(ctx, set, f, keys, yes)
+	if set {
+		c.acked = 0 // nothing says how many have it
+	}
 	if set && err != nil && done > 0 {
 		err = partly(err, fmt.Sprintf("%d keys were added before it", done))
 	}
