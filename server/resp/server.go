@@ -89,17 +89,23 @@ type Metrics struct {
 	Errors, Failures uint64
 	Elements         uint64 // elements in requests to add, remove or look up
 	Cursors          int    // kept positions of SSCAN and SCAN
+	// Questions are SISMEMBER and SMISMEMBER, Changes SADD and SREM, and Others all other requests about sets and keys but BS.CHANGES, which
+	// may wait. Those that were done together took the same time.
+	Questions, Changes, Others door.Latency
 }
 
 // counters are the counts of a server.
 type counters struct {
 	commands                            map[string]*atomic.Uint64
 	unknown, errors, failures, elements atomic.Uint64
+	questions, changes, others          door.Timing
+	waiting                             atomic.Int64 // BS.CHANGES that are executed, nearly all of which wait
 }
 
 // Metrics returns what the server has counted so far.
 func (s *Server) Metrics() Metrics {
 	m := Metrics{Counts: s.Counts(), Commands: make(map[string]uint64, len(s.commands)+1), Errors: s.counters.errors.Load(),
+		Questions: s.counters.questions.Latency(), Changes: s.counters.changes.Latency(), Others: s.counters.others.Latency(),
 		Failures: s.counters.failures.Load(), Elements: s.counters.elements.Load(), Cursors: s.cursors.len()}
 	for name, n := range s.counters.commands {
 		m.Commands[name] = n.Load()
