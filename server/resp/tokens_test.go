@@ -229,7 +229,7 @@ func TestTokens(t *testing.T) {
 		if got := p.do(t, "INFO", "keyspace"); !strings.Contains(got, fmt.Sprintf("keys=%d,", len(list))) {
 			t.Error(got)
 		}
-		if got := p.do(t, "INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "total_commands_processed") != (len(list) > 1) {
+		if got := p.do(t, "INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "total_commands_processed") != (len(list) > 1) || strings.Contains(got, "keys=") != (len(list) > 1) || strings.Contains(got, "used_memory:") != (len(list) > 1) {
 			t.Error(got)
 		}
 		say(p, "-NOPERM...", "SADD", "other", "x")
