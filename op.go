@@ -45,6 +45,9 @@ type WriteOptions struct {
 	// tried again after its element was removed brings the element back. The id is known for engine.Options.RequestAge. It can't be
 	// combined with engine.Options.KeepContexts.
 	Request []byte
+	// SkipPresent makes an add without a context no event if its element is present, under policy coordinator. It is for sets that no other
+	// replica writes: a remove elsewhere that has seen the present dot would take the element away, although the add was acknowledged.
+	SkipPresent bool
 	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is
 	// applied and its sync is in progress, so that the delta can be sent to other replicas during the sync. It is called before
 	// Write returns, and only if Write waits for a sync. If Write fails after that, it is unknown whether a crash takes the

@@ -9,7 +9,7 @@
 //
 // What does what:
 //
-//	Store            a set: Add, Remove, Write, WriteAll, Contains, Look, Subset, Elements, Read, Count, Live, Seen, Drop;
+//	Store            a set: Add, Remove, Write, WriteAll, Contains, Look, Subset, Elements, Read, Moment, Count, Live, Seen, Drop;
 //	                 all sets: Sets, CountSets, EachSetStats;
 //	                 the folder: Open, Close, Sync, Flush, Compact, Checkpoint, Verify, Upgrade, Stats, Damage
 //	Store.Set        Set: the usual calls on one set, by strings and with the defaults
@@ -26,6 +26,7 @@
 //	                    └ then Seen and Dead in memory; Dead, once durable and older than every reader, to the drop filter
 //	Contains, Subset ──── version of Dead, iterator, dots; again if a writer came between
 //	Read, Count ───────── view of Seen and Dead, then an iterator: fold, chunk by chunk
+//	Moment ────────────── views of several sets under the locks of all, then their iterators
 //	Filters ───────────── bloom filters: package filters, which shares Store.passes and Store.swapping with the sets
 //
 // A Store always guarantees:
@@ -50,7 +51,7 @@
 //	one set or many      Store.passes ─ set.passes ─ set.loadOnce ─ set.lead (writers' queue, Store.holding) ─ rangeGate
 //	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ swapGate.one
 //	bloom filters        ─ Filters.life ─ Filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ marklog.Log ─ Damages ─ Filters.mu
-//	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ set.mu ─ deadRuns.mu
+//	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ Store.moments ─ set.mu ─ deadRuns.mu
 //	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu
 //	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu ─ Unflushed.mu
 //
@@ -61,7 +62,7 @@
 //	named.go                                                 one set by strings, over the calls of Store
 //	write.go lead.go gather.go builder.go                    a write: operations, the queue of a set, when a group closes, its batch
 //	delta.go facts.go drop.go requests.go keeprequests.go    other work in that queue; requests that repeat
-//	lookup.go read.go await.go readers.go skip.go deadruns.go    a read
+//	lookup.go read.go moment.go await.go readers.go skip.go deadruns.go    a read
 //	publish.go                                               Dead, once durable, goes to the drop filter of compactions
 //	runner.go setpicker.go sampler.go                        the rewriter: when, which set, which span of it
 //	rewrite.go copied.go compact.go                          a pass over a span, what replaces it, passes over everything

@@ -281,6 +281,9 @@ func (s *Store) WhileTrimmed(f func()) { s.sets.trimmed = f }
 // write.
 func (s *Store) WhenViewed(f func()) { s.viewed = f }
 
+// WhenViewing sets a function that a Moment calls after each view that it has taken, while it still takes others.
+func (s *Store) WhenViewing(f func()) { s.viewing = f }
+
 // Durable reports whether all that was applied is known to be on disk.
 func (s *Store) Durable() bool { return s.db.Durable() >= s.db.Applied() }
 
@@ -460,4 +463,16 @@ func (s *Store) SkippedMemTables() uint64 { return s.db.Unflushed.Skipped.Load()
 func (s *Store) InsideGate() (leave func()) {
 	s.gate.mu.RLock()
 	return s.gate.mu.RUnlock
+}
+
+// Age makes a moment older.
+func (m *Moment) Age(by time.Duration) { m.opened = m.opened.Add(-by) }
+
+// Readers returns how many readers of a set are registered.
+func (s *Store) Readers(name []byte) (n int64) {
+	_ = s.usingSet(context.Background(), name, func(st *set) error {
+		n = st.readers.active[0].Load() + st.readers.active[1].Load()
+		return nil
+	})
+	return n
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -185,11 +186,8 @@ func (s *Store) reading(ctx context.Context, name []byte, o bigset.ReadOptions, 
 		return err
 	}
 	return s.withSet(ctx, name, func(st *set) (err error) {
-		r := &reader{s: s, st: st, left: o.Limit, bounds: boundsOf(st.prefix, o),
-			fold: fold.Options{ElementsMax: o.BatchSize, Reverse: o.Reverse}, scrap: o.Scrap}
-		if o.BatchSize == 0 {
-			r.fold.ElementsMax = batchSizeDefault
-		}
+		r := &reader{s: s, st: st}
+		r.ask(o)
 		defer func() {
 			if e := r.close(); err == nil {
 				err = e
@@ -200,6 +198,12 @@ func (s *Store) reading(ctx context.Context, name []byte, o bigset.ReadOptions, 
 }
 
 const batchSizeDefault = 1000
+
+// ask sets what is read.
+func (r *reader) ask(o bigset.ReadOptions) {
+	r.left, r.bounds, r.scrap = o.Limit, boundsOf(r.st.prefix, o), o.Scrap
+	r.fold = fold.Options{ElementsMax: cmp.Or(o.BatchSize, batchSizeDefault), Reverse: o.Reverse}
+}
 
 // whole reports whether the options ask for all of a set.
 func whole(o *bigset.ReadOptions) bool {
@@ -237,6 +241,7 @@ type reader struct {
 	fold   fold.Options
 	left   int // how many more elements may be returned; 0 is no limit
 	done   bool
+	still  bool               // it belongs to a Moment, which has opened it: it keeps its iterator and its view, and shows nothing newer
 	scrap  func() *fold.Chunk // bigset.ReadOptions.Scrap
 
 	mu     lockorder.Mutex[lockorder.ReaderMu] // guards what follows against expire
@@ -267,14 +272,20 @@ func (r *reader) open() (err error) {
 		return err
 	}
 	r.opened = time.Now()
+	r.begin()
+	return nil
+}
+
+// begin takes the dead runs and goes to the first key.
+func (r *reader) begin() {
 	r.folder = fold.New(r.view.dead, r.fold)
 	var known []deadRun
 	if r.runs != nil {
 		known = r.runs.within(r.bounds, r.view)
 	}
+	r.countPassed()
 	r.skip.begin(r, known)
 	r.keepApart()
-	return nil
 }
 
 // openAfter calls take, which takes Seen and Dead of a set, and opens an iterator that shows all keys which that Dead
@@ -309,9 +320,13 @@ func (r *reader) leave() {
 		r.runs.leave(r.finder)
 		r.finder = nil
 	}
+	r.countPassed()
+	r.st.readers.leave(r.epoch)
+}
+
+func (r *reader) countPassed() {
 	r.s.counters.runsPassed.Add(uint64(r.skip.passed))
 	r.skip.passed = 0
-	r.st.readers.leave(r.epoch)
 }
 
 // close ends the read.
@@ -403,6 +418,10 @@ func (r *reader) scan(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, r.it.Key())
 		}
+		if r.newer(actor, counter) {
+			r.skip.next()
+			continue
+		}
 		if r.folder.Starts(element) {
 			if r.runs != nil {
 				r.learnGap()
@@ -455,12 +474,15 @@ func (r *reader) finish() (*fold.Chunk, error) {
 	if r.left > 0 {
 		if r.left -= n; r.left == 0 {
 			r.done = true
-			return chunk, r.closeIterator()
+			return chunk, r.rest()
 		}
 	}
 	if chunk.Done {
 		r.done = true
-		return chunk, r.closeIterator()
+		return chunk, r.rest()
+	}
+	if r.still {
+		return chunk, nil
 	}
 	r.moveBounds(chunk.Bound)
 	if time.Since(r.opened) > iteratorAgeMax {
@@ -468,6 +490,14 @@ func (r *reader) finish() (*fold.Chunk, error) {
 	}
 	r.keep()
 	return chunk, nil
+}
+
+// rest ends the use of the iterator by a read that is done.
+func (r *reader) rest() error {
+	if r.still {
+		return nil
+	}
+	return r.closeIterator()
 }
 
 // moveBounds makes a new iterator start after an element.

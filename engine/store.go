@@ -46,8 +46,10 @@ type Store struct {
 	damages    lsm.Damages
 	counters   counters
 	syncTime   syncTime
-	viewed     func()   // called between a view and the opening of its iterator; nil except in tests
-	recounted  sync.Map // prefixes of sets whose unresolved keys were counted again, see recountOnce
+	moments    lockorder.Mutex[lockorder.StoreMoments] // held by a goroutine that locks set.mu of several sets
+	viewed     func()                                  // called between a view and the opening of its iterator; nil except in tests
+	viewing    func()                                  // called between the views of several sets; nil except in tests
+	recounted  sync.Map                                // prefixes of sets whose unresolved keys were counted again, see recountOnce
 }
 
 // Open opens the store in a folder, or creates it if none exists. Nil options mean the defaults. The folder belongs

@@ -14,7 +14,8 @@ import (
 
 // Add adds elements to a set, in one atomic batch; each gets a dot of its own. It reads none of the set's elements,
 // except for the dots that PolicyCoordinator asks for. An element that is already present gets a new dot, which
-// replaces those that the context names: skipping it would let a concurrent remove win that saw only the old dot.
+// replaces those that the context names: skipping it would let a concurrent remove win that saw only the old dot. Only
+// bigset.WriteOptions.SkipPresent skips it.
 func (s *Store) Add(ctx context.Context, name []byte, elements [][]byte, o bigset.WriteOptions) (bigset.Result, error) {
 	return s.Write(ctx, name, opsOf(keyscheme.OpAdd, elements), o)
 }
@@ -284,6 +285,9 @@ func (b *builder) coordinate(r *request) error {
 		// A dot that is dead here may still be live elsewhere: a remove that names it is an event, for the sake of
 		// the other replicas.
 		if op.Kind == keyscheme.OpRemove && len(seen) == 0 && wide.Empty() {
+			continue
+		}
+		if op.Kind == keyscheme.OpAdd && len(seen) > 0 && r.opt.SkipPresent && !op.Context.Given {
 			continue
 		}
 		finds := b.killsAny(seen) || !wide.Empty()

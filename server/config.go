@@ -47,6 +47,8 @@ type Config struct {
 
 	// SetDurability says when a change of a set is answered if the request does not say so itself.
 	SetDurability SetDurability
+	// SkipPresent makes adds of elements that are present write nothing. It is for a node without a cluster.
+	SkipPresent bool
 
 	FilterCache int // bytes of memory for the bits of filters; filters in memory only are not included
 
@@ -271,6 +273,9 @@ func (c *Config) Validate() error {
 	}
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
+	}
+	if c.SkipPresent && c.Peers.Peers != "" {
+		return fmt.Errorf("%w: present_adds = skip with peers: a remove at another member that has not come yet would take away an element whose add was acknowledged", ErrConfig)
 	}
 	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkDoor("--http", c.HTTP), c.checkDoor("--riak", c.Riak), c.checkBackupDir())
 }

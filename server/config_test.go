@@ -103,6 +103,7 @@ use_mmap = 1
 workers = 4
 durability = sync
 set_durability = everysec
+present_adds = skip
 filter_cache = 2000000
 max_capacity = 30000
 max_filters = 8
@@ -173,6 +174,7 @@ use_mmap = 0
 workers = 1
 durability = interval
 set_durability = always
+present_adds = write
 filter_cache = 268435456
 max_capacity = 1073741824
 max_filters = 100000
@@ -227,4 +229,17 @@ func FuzzReadINI(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPresentAdds: adds of present elements are skipped without a cluster only.
+func TestPresentAdds(t *testing.T) {
+	c := Defaults()
+	c.SkipPresent = true
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	c.Peers.Node, c.Peers.Peers, c.Peers.Insecure = "a", "a=127.0.0.1:7", true
+	if err := c.Validate(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "present_adds") {
+		t.Errorf("with peers: %v", err)
+	}
 }

@@ -6,12 +6,14 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"bigset/engine"
 	"bigset/server/bloomd"
+	"bigset/server/door"
 	"bigset/server/resp"
 )
 
@@ -122,6 +124,24 @@ func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 	return list
 }
 
+// latency returns the figures of a latency.
+func latency(name, help string, l door.Latency) (list []engine.Metric) {
+	m, n := engine.Metric{Help: help, Kind: engine.Histogram}, uint64(0)
+	for i, c := range l.Buckets {
+		n += c
+		m.Name, m.Label, m.Of, m.Value = name+"_bucket", "le", "+Inf", float64(n)
+		if bound := door.LatencyBound(i); bound > 0 {
+			m.Of = strconv.FormatFloat(bound.Seconds(), 'g', -1, 64)
+		}
+		list = append(list, m)
+	}
+	m.Label, m.Of = "", ""
+	m.Name, m.Value = name+"_sum", l.Seconds
+	list = append(list, m)
+	m.Name, m.Value = name+"_count", float64(l.Count)
+	return append(list, m)
+}
+
 // respMetrics are the figures of the protocol of redis.
 func respMetrics(m resp.Metrics) []engine.Metric {
 	list := []engine.Metric{
@@ -130,6 +150,9 @@ func respMetrics(m resp.Metrics) []engine.Metric {
 		counter("resp_elements", "elements and keys that the protocol of redis was asked to add, remove or look up", m.Elements),
 		gauge("resp_cursors", "positions of SSCAN and SCAN that are kept", m.Cursors),
 	}
+	list = append(list, latency("resp_question_seconds", "seconds that SISMEMBER and SMISMEMBER took; those that were done together took the same time", m.Questions)...)
+	list = append(list, latency("resp_change_seconds", "seconds that SADD and SREM took; those that were done together took the same time", m.Changes)...)
+	list = append(list, latency("resp_other_seconds", "seconds that other requests about sets and keys took by the protocol of redis, without BS.CHANGES", m.Others)...)
 	for _, name := range slices.Sorted(maps.Keys(m.Commands)) {
 		if n := m.Commands[name]; n > 0 {
 			c := counter("resp_commands", "requests by the protocol of redis, by command", n)

@@ -220,7 +220,7 @@ func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func()
 // newResp makes the door for the protocol of redis.
 func (n *Node) newResp(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	o := resp.Options{Version: c.Version, Node: c.Peers.Node, Durability: setDurabilityNames[c.SetDurability], Tokens: n.guard(c.Resp),
+	o := resp.Options{Version: c.Version, Node: c.Peers.Node, Durability: setDurabilityNames[c.SetDurability], Tokens: n.guard(c.Resp), Expansion: int(c.Filters.Scale),
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, resp.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
 	if err := n.clientTLS(&o.Options); err != nil {
 		return nil, nil, err
@@ -248,6 +248,9 @@ func (n *Node) aloneSets(s *engine.Store) *alone.Backend {
 		n.sets = alone.New(s)
 	default:
 		n.sets = alone.NewUnsynced(s)
+	}
+	if n.config.SkipPresent {
+		n.sets.SkipPresent()
 	}
 	return n.sets
 }

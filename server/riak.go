@@ -42,5 +42,6 @@ func riakMetrics(m riakpb.Metrics) []engine.Metric {
 		c.Label, c.Of = "request", r.name
 		list = append(list, c)
 	}
-	return list
+	list = append(list, latency("riak_fetch_seconds", "seconds that requests to fetch a set took by Riak's protocol", m.FetchTime)...)
+	return append(list, latency("riak_change_seconds", "seconds that requests to update or delete a set took by Riak's protocol", m.ChangeTime)...)
 }

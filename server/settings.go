@@ -60,6 +60,7 @@ var settings = []setting{
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
 	text("set_durability", setSetDurability, func(c *Config) string { return setDurabilityNames[c.SetDurability] }),
+	text("present_adds", setPresentAdds, func(c *Config) string { return presentAdds[c.SkipPresent] }),
 	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
 	number("max_capacity", 0, 1<<53, func(c *Config) *uint64 { return &c.MaxCapacity }),
 	number("max_filters", 0, math.MaxInt32, func(c *Config) *int { return &c.MaxFilters }),
@@ -269,6 +270,19 @@ func setSetDurability(c *Config, value string) error {
 		}
 	}
 	return errors.New("it is always, everysec or no")
+}
+
+// presentAdds are the names of what an add of an element that is present does.
+var presentAdds = map[bool]string{false: "write", true: "skip"}
+
+func setPresentAdds(c *Config, value string) error {
+	for skip, name := range presentAdds {
+		if strings.EqualFold(value, name) {
+			c.SkipPresent = skip
+			return nil
+		}
+	}
+	return errors.New("it is write or skip")
 }
 
 func setAdminHosts(c *Config, value string) error {

@@ -106,6 +106,16 @@ func use(address string, protocol int) error {
 	is.equal("BF.MEXISTS", some, []bool{true, false}, err)
 	n, err = c.BFCard(ctx, filter).Result()
 	is.equal("BF.CARD", n, 1, err)
+	info, err := c.BFInfo(ctx, filter).Result()
+	is.equal("BF.INFO", []int64{info.Filters, info.ItemsInserted, info.ExpansionRate}, []int64{1, 1, 4}, err)
+	for what, ask := range map[string]func(context.Context, string) *redis.BFInfoCmd{
+		"CAPACITY": c.BFInfoCapacity, "SIZE": c.BFInfoSize, "FILTERS": c.BFInfoFilters, "ITEMS": c.BFInfoItems, "EXPANSION": c.BFInfoExpansion} {
+		if protocol == 2 { // this go-redis wants pairs, which redis' module does not send either
+			break
+		}
+		one, err := ask(ctx, filter).Result()
+		is.equal("BF.INFO "+what, one.Capacity+one.Size+one.Filters+one.ItemsInserted+one.ExpansionRate > 0, true, err)
+	}
 	kind, err := c.Type(ctx, filter).Result()
 	is.equal("TYPE", kind, "MBbloom--", err)
 	err = c.SAdd(ctx, filter, "x").Err()
@@ -138,8 +148,17 @@ func use(address string, protocol int) error {
 	n, err = c.Del(ctx, a, b, to).Result()
 	is.equal("DEL", n, 3, err)
 	if made == "" {
-		n, err = c.Del(ctx, filter).Result()
-		is.equal("DEL of a filter", n, 1, err)
+		reserved := key("reserved")
+		done, err := c.BFReserve(ctx, reserved, 0.01, 20000).Result()
+		is.equal("BF.RESERVE", done, "OK", err)
+		some, err = c.BFInsert(ctx, reserved, &redis.BFInsertOptions{NoCreate: true}, "x", "x").Result()
+		is.equal("BF.INSERT", some, []bool{true, false}, err)
+		some, err = c.BFMAdd(ctx, reserved, "x", "y").Result()
+		is.equal("BF.MADD", some, []bool{false, true}, err)
+		yes, err = c.BFExists(ctx, reserved, "y").Result()
+		is.equal("BF.EXISTS", yes, true, err)
+		n, err = c.Del(ctx, filter, reserved).Result()
+		is.equal("DEL of filters", n, 2, err)
 	}
 	return errors.Join(is...)
 }

@@ -20,6 +20,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
 	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
 	{"durability", "set_durability", "when a change of a set is answered: always, it is on disk; everysec, at once, and a second later it is on disk;\nno, at once (default always)"},
+	{"present-adds", "present_adds", "what an add of an element that is present does: write, it is a change as any other; skip, nothing, which is for a\nnode without a cluster (default write)"},
 	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
 	{"max-capacity", "max_capacity", "most `keys` that one filter may be made for; 0 is no limit (default 2^30)"},
 	{"max-filters", "max_filters", "most filters; 0 is no limit (default 100000)"},

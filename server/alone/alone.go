@@ -20,6 +20,7 @@ import (
 type Backend struct {
 	store    *engine.Store
 	unsynced bool // changes without a DW do not wait for the disk
+	skips    bool // see SkipPresent
 	kept     follow.Kept
 }
 
@@ -29,6 +30,10 @@ func New(s *engine.Store) *Backend { return &Backend{store: s} }
 
 // NewUnsynced is like New, but changes without a DW do not wait for the disk.
 func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced: true} }
+
+// SkipPresent makes adds of elements that are present write nothing, unless they have a context, ask for one, or have the id of a request. It is called
+// before the backend is used.
+func (b *Backend) SkipPresent() { b.skips = true }
 
 // NewOnce is New for a process that ends before its followers come back: no token expires, whatever its length, up to 1 MiB. A longer one is an error.
 func NewOnce(s *engine.Store) *Backend {
@@ -56,7 +61,8 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Result, error) 
 	if err != nil {
 		return door.Result{}, err
 	}
-	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
+	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request,
+		SkipPresent: b.skips && !w.Contexts && len(w.Request) == 0}
 	if b.store.Replica().KeepsContexts() {
 		if w.Retry {
 			return door.Result{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
@@ -258,29 +264,29 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 }
 
 // Drop implements door.Backend.
-func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
+func (b *Backend) Drop(ctx context.Context, d door.Drop) (out door.Dropped, err error) {
 	durability, err := b.quorum(d.Quorum)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	seen, err := b.store.Tokens(d.Set).Seen(d.Context)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
-	left := uint64(0)
 	if seen != nil {
 		s, err := b.store.Replica().State(ctx, d.Set)
 		switch {
 		case err == nil:
-			left = d.Leaves(&s, seen)
+			out.Left = d.Leaves(&s, seen)
 		case !errors.Is(err, bigset.ErrNotFound):
-			return 0, failure(err, durability)
+			return out, failure(err, durability)
 		}
 	}
 	if _, err := b.store.Drop(ctx, d.Set, bigset.DropOptions{Seen: seen, Durability: durability}); err != nil {
-		return 0, failure(err, durability)
+		return door.Dropped{}, failure(err, durability)
 	}
-	return left, nil
+	out.Acked = 1
+	return out, nil
 }
 
 // CountSets implements door.Backend. The store counts apart by its engine.Options.CountApart.

@@ -122,9 +122,9 @@ func TestContexts(t *testing.T) {
 	if r := write(t, b, removes("s", "a", first)); r.Removed != 0 {
 		t.Fatalf("a context of an earlier add removed %d", r.Removed)
 	}
-	left, err := b.Drop(t.Context(), door.Drop{Set: []byte("s"), Context: seen})
-	if err != nil || left != 2 {
-		t.Fatalf("a drop of what was seen leaves %d, %v; want 2", left, err)
+	dropped, err := b.Drop(t.Context(), door.Drop{Set: []byte("s"), Context: seen})
+	if err != nil || dropped.Left != 2 {
+		t.Fatalf("a drop of what was seen leaves %d, %v; want 2", dropped.Left, err)
 	}
 	found, err := b.Subset(t.Context(), door.Subset{Set: []byte("s"), Elements: [][]byte{[]byte("a"), []byte("x")}})
 	if err != nil || !found[0].Present || found[1].Present {
@@ -160,17 +160,17 @@ func TestDropIsReported(t *testing.T) {
 	write(t, b, adds("s", "a", "b"))
 	_, seen, _ := read(t, b, door.Read{Set: []byte("s")})
 	write(t, b, adds("s", "c"))
-	if left, err := b.Drop(whileLive{t.Context(), s, 1}, door.Drop{Set: []byte("s"), Context: seen}); err != nil || left != 1 {
-		t.Errorf("it leaves %d, %v", left, err)
+	if dropped, err := b.Drop(whileLive{t.Context(), s, 1}, door.Drop{Set: []byte("s"), Context: seen}); err != nil || dropped.Left != 1 {
+		t.Errorf("it leaves %d, %v", dropped.Left, err)
 	}
-	if left, err := b.Drop(whileLive{t.Context(), s, 0}, door.Drop{Set: []byte("s")}); err != nil || left != 0 {
-		t.Errorf("it leaves %d, %v", left, err)
+	if dropped, err := b.Drop(whileLive{t.Context(), s, 0}, door.Drop{Set: []byte("s")}); err != nil || dropped.Left != 0 {
+		t.Errorf("it leaves %d, %v", dropped.Left, err)
 	}
-	if left, err := b.Drop(t.Context(), door.Drop{Set: []byte("new"), Context: door.Token{}}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
-		t.Errorf("a drop of nothing: %d, %v", left, err)
+	if dropped, err := b.Drop(t.Context(), door.Drop{Set: []byte("new"), Context: door.Token{}}); !errors.Is(err, bigset.ErrNotFound) || dropped.Left != 0 {
+		t.Errorf("a drop of nothing: %d, %v", dropped.Left, err)
 	}
-	if left, err := b.Drop(whileLive{t.Context(), s, 9}, door.Drop{Set: []byte("s"), Context: seen}); !errors.Is(err, context.Canceled) || errors.Is(err, door.ErrUnknown) || left != 0 {
-		t.Errorf("a drop for nobody: %d, %v", left, err)
+	if dropped, err := b.Drop(whileLive{t.Context(), s, 9}, door.Drop{Set: []byte("s"), Context: seen}); !errors.Is(err, context.Canceled) || errors.Is(err, door.ErrUnknown) || dropped.Left != 0 {
+		t.Errorf("a drop for nobody: %d, %v", dropped.Left, err)
 	}
 }
 

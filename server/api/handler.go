@@ -91,7 +91,7 @@ func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) 
 	case VerbStats:
 		return answer(ctx, r.Body, DecodeSubset, ofSet(s.backend.Stats), func(st door.Stats) []byte { return AppendStats(nil, &st) })
 	case VerbDrop:
-		return answer(ctx, r.Body, DecodeDrop, s.backend.Drop, func(left uint64) []byte { return AppendLeft(nil, left) })
+		return answer(ctx, r.Body, DecodeDrop, s.backend.Drop, func(d door.Dropped) []byte { return AppendLeft(nil, d.Left) })
 	case VerbRead:
 		return s.read(ctx, r.Body, send)
 	case VerbNames:

@@ -331,15 +331,15 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 
 // Drop implements door.Backend. The number left counts the dots that the context has not seen, as a read quorum knows them; without a read
 // quorum, as one replica does.
-func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
-	return again(ctx, b, always, func(l *live) (left uint64, err error) {
+func (b *Backend) Drop(ctx context.Context, d door.Drop) (door.Dropped, error) {
+	return again(ctx, b, always, func(l *live) (out door.Dropped, err error) {
 		q, err := b.change(l, d.Quorum)
 		if err != nil {
-			return 0, err
+			return out, err
 		}
 		seen, err := l.tokens(d.Set).Seen(d.Context)
 		if err != nil {
-			return 0, err
+			return out, err
 		}
 		if seen != nil {
 			s, err := b.m.co.State(ctx, d.Set, q)
@@ -347,14 +347,16 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 				s, err = b.state(ctx, l, d.Set)
 			}
 			if err != nil && !errors.Is(err, bigset.ErrNotFound) {
-				return 0, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
+				return out, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
 			}
-			left = d.Leaves(&s, seen)
+			out.Left = d.Leaves(&s, seen)
 		}
-		if _, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q}); err != nil {
-			return 0, err
+		r, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q})
+		if err != nil {
+			return door.Dropped{}, err
 		}
-		return left, nil
+		out.Acked = r.Acked
+		return out, nil
 	})
 }
 

@@ -125,22 +125,22 @@ func TestBackendDrop(t *testing.T) {
 	}
 	odd := newLive(l.view, l.ownership, all, l.near, time.Now)
 	m.live.Store(odd)
-	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); err != nil || left != 1 || !applied.Load() {
-		t.Errorf("a drop of what was seen leaves %d, %v", left, err)
+	if dropped, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); err != nil || dropped.Left != 1 || !applied.Load() {
+		t.Errorf("a drop of what was seen leaves %d, %v", dropped.Left, err)
 	}
 	before := fmt.Sprint(w.procs[0].read(t, "s"), w.procs[1].read(t, "s"))
-	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || left != 0 {
-		t.Errorf("a drop where nobody says what there is: %d, %v", left, err)
+	if dropped, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || dropped.Left != 0 {
+		t.Errorf("a drop where nobody says what there is: %d, %v", dropped.Left, err)
 	}
 	m.live.Store(l)
 	if after := fmt.Sprint(w.procs[0].read(t, "s"), w.procs[1].read(t, "s")); after != before || after != "[c] [c]" {
 		t.Errorf("%s were left, and then %s", before, after)
 	}
-	if left, err := b.Drop(ctx, door.Drop{Set: set}); err != nil || left != 0 || len(w.procs[1].read(t, "s")) != 0 {
-		t.Errorf("a drop of everything: %d, %v", left, err)
+	if dropped, err := b.Drop(ctx, door.Drop{Set: set}); err != nil || dropped.Left != 0 || len(w.procs[1].read(t, "s")) != 0 {
+		t.Errorf("a drop of everything: %d, %v", dropped.Left, err)
 	}
-	if left, err := b.Drop(ctx, door.Drop{Set: []byte("nobody's")}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
-		t.Errorf("a drop of nothing: %d, %v", left, err)
+	if dropped, err := b.Drop(ctx, door.Drop{Set: []byte("nobody's")}); !errors.Is(err, bigset.ErrNotFound) || dropped.Left != 0 {
+		t.Errorf("a drop of nothing: %d, %v", dropped.Left, err)
 	}
 }
 
@@ -223,8 +223,8 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 		if got := fmt.Sprint(names); tt.want == nil && got != "[s 3]" && got != "[s 1]" || tt.want != nil && got != "[]" { // with the third, or when two are dropped
 			t.Errorf("%+v: %s are listed", tt, got)
 		}
-		if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, tt.want) || tt.want == nil && left != 1 {
-			t.Errorf("%+v: a drop leaves %d, %v", tt, left, err)
+		if dropped, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, tt.want) || tt.want == nil && dropped.Left != 1 {
+			t.Errorf("%+v: a drop leaves %d, %v", tt, dropped.Left, err)
 		}
 	}
 }
@@ -341,8 +341,8 @@ func TestBackendLargeClock(t *testing.T) {
 	}
 	token, err := b.Context(ctx, set, 3)
 	must(t, err)
-	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: token, Quorum: door.Quorum{W: 3}}); err != nil || left != 0 {
-		t.Errorf("a drop leaves %d, %v", left, err)
+	if dropped, err := b.Drop(ctx, door.Drop{Set: set, Context: token, Quorum: door.Quorum{W: 3}}); err != nil || dropped.Left != 0 {
+		t.Errorf("a drop leaves %d, %v", dropped.Left, err)
 	}
 	if n, err := b.Count(ctx, door.Read{Set: set, R: 3}); err != nil || n.Elements != 0 {
 		t.Errorf("after the drop: %d elements, %v", n.Elements, err)

@@ -31,10 +31,8 @@ type Backend interface {
 	Context(ctx context.Context, set []byte, r int) (Token, error)
 	// Stats returns figures of a set, by r replicas; 0 means the default.
 	Stats(ctx context.Context, set []byte, r int) (Stats, error)
-	// Drop removes everything in the set or, with a context, what that context saw. It returns how many of the dots that were live at the
-	// start are left; without a context, none are. That number is known before anything is removed, so errors mean the same as for other
-	// changes.
-	Drop(ctx context.Context, d Drop) (left uint64, err error)
+	// Drop removes everything in the set or, with a context, what that context saw.
+	Drop(ctx context.Context, d Drop) (Dropped, error)
 	// Names lists the sets that contain elements; with all, also the empty ones. Their order is fixed, but is not the order of the names.
 	// With after, the list begins with the set that follows that name in this order; after need not be a set any more. No set occurs twice.
 	Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error]
@@ -194,6 +192,14 @@ type Drop struct {
 	Set     []byte
 	Context Token // wide: remove only what it saw; empty drops everything
 	Quorum  Quorum
+}
+
+// Dropped is the result of a drop.
+type Dropped struct {
+	// Left is how many of the dots that were live at the start are left; without a context, none are. It is known before anything is removed,
+	// so errors mean the same as for other changes.
+	Left  uint64
+	Acked int // replicas that have the drop
 }
 
 // Leaves returns how many live dots of a set are left by a drop whose context saw seen; nil means that it saw everything.

@@ -26,6 +26,6 @@
 // each, for which these calls do nothing.
 //
 // Files: server.go (listeners and their end), conn.go (a connection), loop_linux.go and sock_linux.go (event loops), together.go, rounds_linux.go and lend_linux.go (work of many connections), limits.go and
-// descriptors.go (how many connections), link.go (protocols that serve themselves), counts.go, failures.go (the log); backend.go, page.go, changes.go, followed.go and filters.go
+// descriptors.go (how many connections), link.go (protocols that serve themselves), counts.go, timing.go, failures.go (the log); backend.go, page.go, moment.go, changes.go, followed.go and filters.go
 // (what every protocol asks of sets and filters: Backend, Filters, and the types of requests and answers); texts.go (what clients read of errors).
 package door

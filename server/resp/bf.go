@@ -159,6 +159,9 @@ const keysAtOnce = 16 << 10
 // call checks or sets keys, as bloomd's door does.
 func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) error {
 	done, err := c.callInParts(ctx, set, f, keys, yes)
+	if set {
+		c.acked = 0 // nothing says how many have it
+	}
 	if set && err != nil && done > 0 {
 		err = partly(err, fmt.Sprintf("%d keys were added before it", done))
 	}
@@ -314,7 +317,8 @@ func (c *conn) bfCard(ctx context.Context, args [][]byte) {
 	c.int(int64(i.Size))
 }
 
-// bfInfo answers with all figures, or with one.
+// bfInfo answers with all figures, or with one. The figures are those of redis' module, no more: go-redis refuses a name that it does not
+// know, and redis-py needs all of them. A filter that has grown is still one.
 func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
 	i, ok, err := c.filterInfo(ctx, args[1])
 	switch {
@@ -328,31 +332,46 @@ func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
 		c.failArity("bf.info")
 		return
 	}
-	rows := []struct {
-		word, name string
-		n          uint64
-	}{{"CAPACITY", "Capacity", i.Capacity}, {"SIZE", "Size", i.Storage}, {"ITEMS", "Number of items inserted", i.Size}}
+	rows := []figure{{"CAPACITY", "Capacity", i.Capacity}, {"SIZE", "Size", i.Storage}, {"FILTERS", "Number of filters", 1},
+		{"ITEMS", "Number of items inserted", i.Size}, {"EXPANSION", "Expansion rate", uint64(c.s.opt.Expansion)}}
 	if len(args) == 3 {
-		for _, r := range rows {
-			if is(args[2], r.word) {
-				if c.proto < 3 {
-					c.header(typeArray, 1)
-				} else {
-					c.header(typeMap, 1)
-					c.text(r.name)
-				}
-				c.int(int64(r.n))
-				return
-			}
-		}
-		c.fail(fmt.Sprintf("ERR %.32s is not known of filters here: CAPACITY, SIZE and ITEMS are", args[2]))
+		c.bfFigure(args[2], rows, i.Probability)
 		return
 	}
-	c.header(typeMap, len(rows)+1)
+	c.header(typeMap, len(rows))
 	for _, r := range rows {
 		c.text(r.name)
 		c.int(int64(r.n))
 	}
-	c.text("Error rate")
-	c.Out = appendDouble(c.Out, c.proto, i.Probability)
+}
+
+// figure is a figure of a filter: the word that asks for it alone, its name and its value.
+type figure struct {
+	word, name string
+	n          uint64
+}
+
+// bfFigure answers with one figure, or with the error rate, which redis' module does not report.
+func (c *conn) bfFigure(word []byte, rows []figure, rate float64) {
+	begin := func(name string) {
+		if c.proto < 3 {
+			c.header(typeArray, 1)
+			return
+		}
+		c.header(typeMap, 1)
+		c.text(name)
+	}
+	for _, r := range rows {
+		if is(word, r.word) {
+			begin(r.name)
+			c.int(int64(r.n))
+			return
+		}
+	}
+	if is(word, "ERROR") {
+		begin("Error rate")
+		c.Out = appendDouble(c.Out, c.proto, rate)
+		return
+	}
+	c.fail(fmt.Sprintf("ERR %.32s is not known of filters here: CAPACITY, SIZE, FILTERS, ITEMS, EXPANSION and ERROR are", word))
 }

@@ -47,7 +47,9 @@ func (c *conn) bsChanges(ctx context.Context, args [][]byte) {
 	a := newChanged(c)
 	defer a.release()
 	if err == nil {
+		c.s.counters.waiting.Add(1)
 		err = a.take(ctx, q)
+		c.s.counters.waiting.Add(-1)
 	}
 	if err == nil && !c.grant.Free() { // it may have waited for a while
 		err = c.grant.Check(tokens.Read, q.Set)

@@ -21,6 +21,11 @@ type command struct {
 	run               func(c *conn, ctx context.Context, args [][]byte)
 }
 
+// timed reports whether the time of a request is counted by itself: it is about sets or keys, and neither belongs to a group nor waits for changes.
+func (cmd *command) timed() bool {
+	return !cmd.groups && (cmd.about == aboutSets || cmd.about == aboutKeys || cmd.about == aboutOwn && cmd.name != "bs.changes")
+}
+
 // Flags of commands.
 var (
 	reads    = []string{"readonly"}
@@ -88,6 +93,8 @@ func keyCommands() []command {
 		{"unlink", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", asksWrite, false, (*conn).del},
 		{"ttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
 		{"pttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
+		{"expiretime", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
+		{"pexpiretime", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
 		{"scan", -2, reads, 0, 0, 0, aboutKeys, "Goes through the keys", asksToken, false, (*conn).scan},
 		{"keys", 2, reads, 0, 0, 0, aboutKeys, "Returns the keys that match a pattern", asksToken, false, (*conn).keys},
 		{"wait", 3, talks, 0, 0, 0, aboutKeys, "Says how many other replicas have the last change of this connection", asksToken, false, (*conn).wait},
@@ -114,7 +121,7 @@ func serverCommands() []command {
 		{"command", -1, talks, 0, 0, 0, aboutServer, "Says which commands there are", asksToken, false, (*conn).command},
 		{"config", -2, talks, 0, 0, 0, aboutServer, "Says what clients ask of the configuration", asksToken, false, (*conn).config},
 		{"info", -1, talks, 0, 0, 0, aboutServer, "Says what the server is", asksToken, false, (*conn).info},
-		{"dbsize", 1, reads, 0, 0, 0, aboutServer, "Counts the keys, by going through them", asksToken, false, (*conn).dbsize},
+		{"dbsize", 1, reads, 0, 0, 0, aboutServer, "Counts the keys", asksToken, false, (*conn).dbsize},
 		{"time", 1, talks, 0, 0, 0, aboutServer, "Says what time it is", asksToken, false, (*conn).time},
 		{"lolwut", -1, talks, 0, 0, 0, aboutServer, "Says which version this is", asksToken, false, (*conn).lolwut},
 	}

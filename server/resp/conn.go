@@ -138,7 +138,13 @@ func (c *conn) execute(ctx context.Context) (done bool) {
 		c.failed(cmd.name, nil, denied)
 	default:
 		c.s.counters.commands[cmd.name].Add(1)
+		if !cmd.timed() {
+			cmd.run(c, ctx, c.args)
+			break
+		}
+		began := time.Now()
 		cmd.run(c, ctx, c.args)
+		c.s.counters.others.Add(began, 1)
 	}
 	c.WriteIfFull()
 	return true
@@ -184,6 +190,9 @@ func is(arg []byte, word string) bool {
 // unknown returns the error for an unknown command.
 func (c *conn) unknown(args [][]byte) string {
 	const shown = 128 // bytes
+	if text, ok := c.refusedOfModule(args[0]); ok {
+		return text
+	}
 	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", shownOf(args[0]))
 	list := ""
 	for _, a := range args[1:] {
@@ -263,7 +272,10 @@ func answerOf(err error) (text string, fault bool) {
 	case errors.Is(err, bigset.ErrDiskFull):
 		return "MISCONF " + door.Text(err), true
 	}
-	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, bigset.ErrUnresolved, bigset.ErrNoFilter, bloomslice.ErrOptions, door.ErrQuorum, bigset.ErrCursor, keyscheme.ErrToken} {
+	if errors.Is(err, keyscheme.ErrToken) {
+		return "ERR a context, page or token of the command is not one that a node gave for this set: " + door.Text(err), false
+	}
+	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, bigset.ErrUnresolved, bigset.ErrNoFilter, bloomslice.ErrOptions, door.ErrQuorum, bigset.ErrCursor} {
 		if errors.Is(err, known) {
 			return "ERR " + door.Text(err), false
 		}

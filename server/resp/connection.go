@@ -151,6 +151,16 @@ func (c *conn) runSub(command string, table []subcommand, args [][]byte) {
 	c.fail(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", shownOf(args[1]), upper(command)))
 }
 
+// refuseClient returns what runs a subcommand of CLIENT that is not supported: why tells the reason and what to use instead.
+func refuseClient(why string) func(*conn, [][]byte) {
+	return func(c *conn, args [][]byte) { c.fail(refusedText("client "+string(c.lower(args[1])), why)) }
+}
+
+var (
+	notTracked = refuseClient("nodes do not say what a client should forget; use BS.CHANGES, which keeps a copy of a set up to date")
+	notPaused  = refuseClient("clients are not held up; use the limits of bigset serve")
+)
+
 var clientCommands = []subcommand{
 	{"id", 2, func(c *conn, _ [][]byte) { c.int(c.id) }},
 	{"getname", 2, func(c *conn, _ [][]byte) {
@@ -183,6 +193,14 @@ var clientCommands = []subcommand{
 			c.fail(errSyntax)
 		}
 	}},
+	{"kill", -3, refuseClient("no client ends another one; use bigset token rm, which ends what its token may do, or --idle")},
+	{"pause", -3, notPaused},
+	{"unpause", 2, notPaused},
+	{"unblock", -3, refuseClient("only BS.CHANGES waits; use its WAIT")},
+	{"tracking", -3, notTracked},
+	{"trackinginfo", 2, notTracked},
+	{"caching", 3, notTracked},
+	{"getredir", 2, notTracked},
 	{"help", 2, func(c *conn, _ [][]byte) {
 		c.help("CLIENT ID", "CLIENT GETNAME", "CLIENT SETNAME <name>", "CLIENT SETINFO LIB-NAME|LIB-VER <value>", "CLIENT INFO", "CLIENT LIST -- this connection",
 			"CLIENT NO-EVICT ON|OFF", "CLIENT NO-TOUCH ON|OFF", "CLIENT REPLY ON")

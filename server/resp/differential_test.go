@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,9 @@ func TestDifferential(t *testing.T) {
 			if differences += compare(t, batch, ours, theirs); differences > 10 {
 				return
 			}
+			if g.IntN(4) == 0 {
+				compareScans(t, g, ours, theirs)
+			}
 		}
 	}
 }
@@ -95,6 +99,43 @@ func compare(t *testing.T, batch [][]string, ours, theirs *peer) (n int) {
 	}
 	return n
 }
+
+// compareScans goes through a set, or through all keys, on both sides, and wants the same elements. Ours come once.
+func compareScans(t *testing.T, g *generator, ours, theirs *peer) {
+	t.Helper()
+	options := pick(g, nil, []string{"COUNT", "1"}, []string{"COUNT", "7"}, []string{"MATCH", "1*"}, []string{"MATCH", "*[0-4]", "COUNT", "2"})
+	before := []string{"SSCAN", g.key()}
+	if g.IntN(3) == 0 {
+		before = []string{"SCAN"}
+	}
+	through := func(p *peer) (all []string) {
+		cursor := "0"
+		for range 10_000 {
+			reply := p.do(t, slices.Concat(before, []string{cursor}, options)...)
+			step := bulkString.FindAllString(reply, -1)
+			if len(step) == 0 || reply[0] != '*' {
+				t.Fatalf("%.100q %s: %.200s", before, cursor, reply)
+			}
+			var err error
+			if cursor, err = strconv.Unquote(step[0]); err != nil {
+				t.Fatal(err)
+			}
+			if all = append(all, step[1:]...); cursor == "0" {
+				slices.Sort(all)
+				return all
+			}
+		}
+		t.Fatalf("%.100q does not end", before)
+		return nil
+	}
+	a, b := through(ours), slices.Compact(through(theirs))
+	if !slices.Equal(a, b) {
+		t.Errorf("%.100q %q: ours %.500q, theirs %.500q", before, options, a, b)
+	}
+}
+
+// bulkString finds the strings in what read returns.
+var bulkString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // normal hides in a reply what may differ: the order of sets, what is random, and how many elements a step of a scan has.
 func normal(cmd []string, reply string) string {
@@ -232,7 +273,7 @@ func (g *generator) good() []string {
 	case 19:
 		return with("TYPE", key)
 	case 20:
-		return with(pick(g, "TTL", "PTTL"), key)
+		return with(pick(g, "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"), key)
 	case 21:
 		return with("SRANDMEMBER", key)
 	case 22:

@@ -17,12 +17,12 @@
 //
 // A key is the name of a set, except for the empty key and keys that begin with a zero byte (nameOf). The name of a filter is its key.
 //
-// Connections, their limits and their end are those of server/door, and its laws hold too. A connection that sends requests for sets gets a
-// goroutine for good, because every such request may wait; one that sends only requests for filters stays in its event loop, as bloomd's
-// connections do.
+// Connections, their limits and their end are those of server/door, and its laws hold too. Connections stay in their event loops: groups are
+// deferred to the loop, which does those of many connections in one call. A request that reads a set or waits for something else has a goroutine
+// until it is answered.
 //
-// Files: parse.go (requests), write.go (replies), server.go, conn.go (a connection), commands.go (the table), auth.go (permissions),
-// connection.go, introspect.go, config.go (what clients send when they connect), keys.go (names and types), group.go (adds, removes,
-// membership), sets.go, merge.go, store.go (operations on sets), scan.go, cursors.go, list.go (lists of keys), bs.go (our own commands),
-// bf.go (filters), refused.go (unsupported commands).
+// Files: parse.go (requests), write.go (replies), answer.go (long replies), server.go, conn.go (a connection), commands.go (the table), auth.go
+// (permissions), connection.go, introspect.go (what clients send when they connect), keys.go (names and types), group.go (adds, removes,
+// membership), sets.go, sources.go, merge.go, store.go (operations on sets), scan.go, cursors.go, glob.go (lists of elements and keys), bs.go,
+// changes.go (our own commands), bf.go (filters), refused.go (unsupported commands).
 package resp

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -30,6 +31,7 @@ type group struct {
 	elements [][]byte  // for questions
 	bytes    int
 	requests []grouped
+	began    time.Time // when the first request came
 
 	deferred bool // the group is done with those of other connections; yes or err is then the result
 	yes      []bool
@@ -98,6 +100,9 @@ func (c *conn) join(cmd string, asks, many bool, args [][]byte) bool {
 			c.fail(err.Error())
 			return false
 		}
+	}
+	if len(g.requests) == 0 {
+		g.began = time.Now()
 	}
 	g.key, g.asks = key, asks
 	g.bytes += size
@@ -230,6 +235,11 @@ func (c *conn) answerGroup() {
 		}
 		yes = yes[r.elements:]
 	}
+	timing := &c.s.counters.changes
+	if g.asks {
+		timing = &c.s.counters.questions
+	}
+	timing.Add(g.began, len(g.requests))
 	c.clearGroup()
 }
 

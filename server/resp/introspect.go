@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -67,6 +68,9 @@ var commandCommands = []subcommand{
 		}
 	}},
 	{"getkeys", -3, (*conn).commandGetKeys},
+	{"getkeysandflags", -3, func(c *conn, _ [][]byte) {
+		c.fail(refusedText("command getkeysandflags", "what a command does with a key is the same for all keys; use COMMAND GETKEYS and COMMAND INFO"))
+	}},
 	{"help", 2, func(c *conn, _ [][]byte) {
 		c.help("COMMAND", "COMMAND COUNT", "COMMAND LIST", "COMMAND INFO [<name> ...]", "COMMAND DOCS [<name> ...]", "COMMAND GETKEYS <command> [<arg> ...]")
 	}},
@@ -107,11 +111,7 @@ func (c *conn) describeCommands(names []string) {
 	for _, name := range names {
 		cmd := c.s.commands[name]
 		if cmd == nil || cmd.about == "" {
-			if c.proto < 3 {
-				c.Out = append(c.Out, "*-1\r\n"...)
-			} else {
-				c.null()
-			}
+			c.null()
 			continue
 		}
 		c.header(typeArray, 10)
@@ -174,6 +174,15 @@ func (s *Server) settings() [][2]string {
 		{"proto-max-bulk-len", fmt.Sprint(s.opt.RequestBytesMax)}, {"timeout", fmt.Sprint(int(s.opt.IdleTime / time.Second))}}
 }
 
+// configured says how a node is configured.
+const configured = "a node reads its configuration when it starts; use its flags, its environment or its file (bigset serve --help)"
+
+// refuseConfig returns what runs a subcommand of CONFIG that is not supported.
+func refuseConfig(name, why string) func(*conn, [][]byte) {
+	text := refusedText("config "+name, why)
+	return func(c *conn, _ [][]byte) { c.fail(text) }
+}
+
 var configCommands = []subcommand{
 	{"get", -3, func(c *conn, args [][]byte) {
 		var found [][2]string
@@ -191,15 +200,9 @@ var configCommands = []subcommand{
 			c.text(set[1])
 		}
 	}},
-	{"set", -4, func(c *conn, _ [][]byte) {
-		c.fail("ERR CONFIG SET is not served: the configuration of the node is in its flags, its environment and its file (bigset serve --help)")
-	}},
-	{"rewrite", 2, func(c *conn, _ [][]byte) {
-		c.fail("ERR CONFIG REWRITE is not served: the configuration of the node is in its flags, its environment and its file (bigset serve --help)")
-	}},
-	{"resetstat", 2, func(c *conn, _ [][]byte) {
-		c.fail("ERR CONFIG RESETSTAT is not served: the counters of the admin port only grow")
-	}},
+	{"set", -4, refuseConfig("set", configured)},
+	{"rewrite", 2, refuseConfig("rewrite", configured)},
+	{"resetstat", 2, refuseConfig("resetstat", "counters only grow; use the differences of the figures of the admin port")},
 	{"help", 2, func(c *conn, _ [][]byte) { c.help("CONFIG GET <pattern> [<pattern> ...]") }},
 }
 
@@ -209,12 +212,15 @@ func (c *conn) lolwut(context.Context, [][]byte) {
 	c.Out = appendVerbatim(c.Out, c.proto, "bigset "+c.s.opt.Version+"\n")
 }
 
-// sections are the sections of INFO. keyspace reads all keys, and is included only if it is named.
+// keyspaceTime is how long INFO counts keys if the section is not named.
+const keyspaceTime = time.Second
+
+// sections are the sections of INFO.
 var sections = []struct {
-	name    string
-	onlyBid bool
-	admin   bool // about all clients
-	write   func(c *conn, ctx context.Context, b *strings.Builder) error
+	name   string
+	counts bool // it is left empty if the keys can't be counted soon and the client has not named it
+	admin  bool // about all clients
+	write  func(c *conn, ctx context.Context, b *strings.Builder) error
 }{
 	{"Server", false, false, func(c *conn, _ context.Context, b *strings.Builder) error {
 		fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nbigset_version:%s\r\nbigset_node:%s\r\nos:%s %s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\n",
@@ -222,7 +228,12 @@ var sections = []struct {
 		return nil
 	}},
 	{"Clients", false, true, func(c *conn, _ context.Context, b *strings.Builder) error {
-		fmt.Fprintf(b, "connected_clients:%d\r\n", c.s.Counts().Connections)
+		fmt.Fprintf(b, "connected_clients:%d\r\nblocked_clients:%d\r\n", c.s.Counts().Connections, c.s.counters.waiting.Load())
+		return nil
+	}},
+	{"Memory", false, true, func(_ *conn, _ context.Context, b *strings.Builder) error {
+		n := memoryUsed()
+		fmt.Fprintf(b, "used_memory:%d\r\nused_memory_human:%.2fM\r\nmaxmemory:0\r\n", n, float64(n)/(1<<20))
 		return nil
 	}},
 	{"Stats", false, true, func(c *conn, _ context.Context, b *strings.Builder) error {
@@ -243,21 +254,43 @@ var sections = []struct {
 		b.WriteString("cluster_enabled:0\r\n")
 		return nil
 	}},
-	{"Keyspace", true, false, func(c *conn, ctx context.Context, b *strings.Builder) error {
-		n, err := c.countKeys(ctx)
-		if err == nil && n > 0 {
-			fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
-		}
-		return err
-	}},
+	{"Keyspace", true, false, (*conn).keyspace},
+}
+
+// memoryUsed returns how many bytes of memory the process has from the system, as far as the runtime knows.
+func memoryUsed() uint64 {
+	of := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(of)
+	return of[0].Value.Uint64() - of[1].Value.Uint64()
+}
+
+// keyspace writes the section Keyspace.
+func (c *conn) keyspace(ctx context.Context, b *strings.Builder) error {
+	n, err := c.countKeys(ctx)
+	if err == nil && n > 0 {
+		fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
+	}
+	return err
+}
+
+// keyspaceSoon is keyspace for a client that has not named the section, and may only want to know whether the node serves: if the number is
+// not known soon, or the keys would have to be listed for this client, the section stays empty.
+func (c *conn) keyspaceSoon(ctx context.Context, b *strings.Builder) {
+	if !c.grant.May(tokens.Read, nil) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyspaceTime)
+	defer cancel()
+	_ = c.keyspace(ctx, b)
 }
 
 func (c *conn) info(ctx context.Context, args [][]byte) {
 	var b strings.Builder
 	for _, s := range sections {
-		wanted := len(args) == 1 && !s.onlyBid
+		named, wanted := false, len(args) == 1
 		for _, a := range args[1:] {
-			wanted = wanted || strings.EqualFold(string(a), s.name) || is(a, "ALL") || is(a, "EVERYTHING") || is(a, "DEFAULT") && !s.onlyBid
+			named = named || strings.EqualFold(string(a), s.name)
+			wanted = wanted || named || is(a, "ALL") || is(a, "EVERYTHING") || is(a, "DEFAULT")
 		}
 		if !wanted || s.admin && !c.grant.May(tokens.Admin, nil) {
 			continue
@@ -266,7 +299,9 @@ func (c *conn) info(ctx context.Context, args [][]byte) {
 			b.WriteString("\r\n")
 		}
 		b.WriteString("# " + s.name + "\r\n")
-		if err := s.write(c, ctx, &b); err != nil {
+		if s.counts && !named {
+			c.keyspaceSoon(ctx, &b)
+		} else if err := s.write(c, ctx, &b); err != nil {
 			c.failed("info", nil, err)
 			return
 		}

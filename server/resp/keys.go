@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"bigset"
 	"bigset/server/door"
@@ -18,8 +19,8 @@ func keyOf(name []byte) (key []byte, ok bool) { return setname.Key(name) }
 
 // checkKey returns an error for an invalid key.
 func checkKey(key []byte) error {
-	if err := bigset.CheckName(nameOf(key)); err != nil {
-		return refusal(fmt.Sprintf("ERR key is %d bytes, the maximum is %d", len(key), bigset.SetNameBytesMax-1))
+	if name := nameOf(key); bigset.CheckName(name) != nil {
+		return refusal(fmt.Sprintf("ERR key is %d bytes, the maximum is %d", len(key), bigset.SetNameBytesMax-(len(name)-len(key))))
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func (c *conn) ttl(ctx context.Context, args [][]byte) {
 // del removes keys one after another. An error says how many were removed before it.
 func (c *conn) del(ctx context.Context, args [][]byte) {
 	c.MayWait()
-	n := int64(0)
+	n, least := int64(0), math.MaxInt
 	for _, key := range args[1:] {
 		gone, err := c.remove(ctx, key)
 		if err != nil {
@@ -157,7 +158,11 @@ func (c *conn) del(ctx context.Context, args [][]byte) {
 		}
 		if gone {
 			n++
+			least = min(least, c.acked)
 		}
+	}
+	if n > 0 {
+		c.acked = least
 	}
 	c.int(n)
 }
@@ -184,13 +189,15 @@ func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 		if err := c.s.filters.Drop(ctx, key); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 			return false, err
 		}
-		gone = true
+		gone, c.acked = true, 0
 	}
 	is, err := c.isSet(ctx, key)
 	if err == nil && is {
-		if _, err = c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)}); errors.Is(err, bigset.ErrNotFound) {
+		dropped, e := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)})
+		if err = e; errors.Is(err, bigset.ErrNotFound) {
 			err = nil
 		}
+		c.acked = dropped.Acked
 	}
 	if err != nil && gone {
 		err = partly(err, "the filter of the key was removed before it")

@@ -91,9 +91,9 @@ func TestCommandAnswers(t *testing.T) {
 // dropping is a backend that can't drop one set.
 type dropping struct{ door.Backend }
 
-func (b dropping) Drop(ctx context.Context, d door.Drop) (uint64, error) {
+func (b dropping) Drop(ctx context.Context, d door.Drop) (door.Dropped, error) {
 	if string(d.Set) == "b" {
-		return 0, fmt.Errorf("%w: no quorum", door.ErrUnavailable)
+		return door.Dropped{}, fmt.Errorf("%w: no quorum", door.ErrUnavailable)
 	}
 	return b.Backend.Drop(ctx, d)
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-
-	"bigset/server/door"
 )
 
 // Limits of commands on several sets.
@@ -20,20 +18,19 @@ const (
 	lookUpsLess = 16
 )
 
-// stream reads a set in its order, in pages. Each page is a read of its own, so that no read waits for another.
+// stream reads a source in its order, in pages. Each page is a read of its own, so that no read waits for another.
 type stream struct {
-	c    *conn
-	name []byte
+	*source
 	page [][]byte
 	text []byte // the bytes of the page
-	at   int
-	end  bool // the page is the last
+	next int    // in page
+	last bool   // the page is the last
 }
 
 // head returns the next element. ok is false at the end.
 func (s *stream) head(ctx context.Context) (e []byte, ok bool, err error) {
-	for s.at == len(s.page) {
-		if s.end {
+	for s.next == len(s.page) {
+		if s.last {
 			return nil, false, nil
 		}
 		var last []byte
@@ -44,20 +41,20 @@ func (s *stream) head(ctx context.Context) (e []byte, ok bool, err error) {
 			return nil, false, err
 		}
 	}
-	return s.page[s.at], true, nil
+	return s.page[s.next], true, nil
 }
 
 // read reads the page that begins at an element, or after it.
 func (s *stream) read(ctx context.Context, from []byte, after bool) error {
-	s.page, s.text, s.at, s.end = s.page[:0], s.text[:0], 0, true
-	for e, err := range s.c.elements(ctx, door.Read{Set: s.name, From: from, Limit: pageMost + 2}) {
+	s.page, s.text, s.next, s.last = s.page[:0], s.text[:0], 0, true
+	for e, err := range s.elements(ctx, from, pageMost+2) {
 		switch {
 		case err != nil:
 			return err
 		case after && bytes.Equal(e, from):
 			continue
 		case len(s.page) == pageMost || len(s.text) > pageBytesMax:
-			s.end = false
+			s.last = false
 			return nil
 		}
 		n := len(s.text)
@@ -101,7 +98,7 @@ func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
 			return false, nil
 		}
 		if last := s.page[len(s.page)-1]; bytes.Compare(last, e) >= 0 {
-			s.at++
+			s.next++
 			continue
 		}
 		if err := s.leap(ctx, e); err != nil {
@@ -112,8 +109,8 @@ func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
 
 // leap moves from a page whose last element is before e to the first element that is not: elements in between are not read.
 func (s *stream) leap(ctx context.Context, e []byte) error {
-	s.at = len(s.page)
-	if s.end {
+	s.next = len(s.page)
+	if s.last {
 		return nil
 	}
 	return s.read(ctx, bytes.Clone(e), false)
@@ -121,16 +118,14 @@ func (s *stream) leap(ctx context.Context, e []byte) error {
 
 // other is a set against which elements of another one are checked.
 type other struct {
-	key    []byte
+	*source
 	stream *stream // nil means that elements are looked up
 }
 
 // has reports for ordered elements which of them the set contains.
-func (o *other) has(ctx context.Context, c *conn, elements [][]byte, yes []bool) error {
+func (o *other) has(ctx context.Context, elements [][]byte, yes []bool) error {
 	if o.stream == nil {
-		present, err := c.s.present(ctx, o.key, elements)
-		copy(yes, present)
-		return err
+		return o.present(ctx, elements, yes)
 	}
 	for i, e := range elements {
 		var err error
@@ -155,13 +150,13 @@ func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
 }
 
 // sizes returns about how many elements sets have. For a single set it returns 0.
-func (c *conn) sizes(ctx context.Context, keys [][]byte) ([]uint64, error) {
-	list := make([]uint64, len(keys))
-	if len(keys) == 1 {
+func (c *conn) sizes(ctx context.Context, sets []*source) ([]uint64, error) {
+	list := make([]uint64, len(sets))
+	if len(sets) == 1 {
 		return list, nil
 	}
-	for i, key := range keys {
-		s, err := c.s.sets.Stats(ctx, nameOf(key), 0)
+	for i, set := range sets {
+		s, err := c.s.sets.Stats(ctx, nameOf(set.key), 0)
 		if err != nil && !isUnheard(err) {
 			return nil, err
 		}
@@ -170,49 +165,49 @@ func (c *conn) sizes(ctx context.Context, keys [][]byte) ([]uint64, error) {
 	return list, nil
 }
 
-// inter yields the elements that all sets contain, in order. Keys must be checked.
-func (c *conn) inter(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
+// inter yields the elements that all sets contain, in order. Their keys must be checked.
+func (c *conn) inter(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		sizes, err := c.sizes(ctx, keys)
+		sizes, err := c.sizes(ctx, sets)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		keys, least := slices.Clone(keys), 0
+		sets, least := slices.Clone(sets), 0
 		for i, n := range sizes {
 			if n < sizes[least] {
 				least = i
 			}
 		}
-		keys[0], keys[least] = keys[least], keys[0] // the smallest set drives
+		sets[0], sets[least] = sets[least], sets[0] // the smallest set drives
 		sizes[0], sizes[least] = sizes[least], sizes[0]
-		c.held(ctx, keys, sizes, true, yield)
+		c.held(ctx, sets, sizes, true, yield)
 	}
 }
 
-// diff yields the elements that only the first set contains, in order. Keys must be checked.
-func (c *conn) diff(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
+// diff yields the elements that only the first set contains, in order. Their keys must be checked.
+func (c *conn) diff(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		sizes, err := c.sizes(ctx, keys)
+		sizes, err := c.sizes(ctx, sets)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		c.held(ctx, keys, sizes, false, yield)
+		c.held(ctx, sets, sizes, false, yield)
 	}
 }
 
 // held yields the elements of the first set that all others contain or, with want false, that none contains. In much larger sets they are
 // looked up.
-func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want bool, yield func([]byte, error) bool) {
-	others := make([]other, len(keys)-1)
+func (c *conn) held(ctx context.Context, sets []*source, sizes []uint64, want bool, yield func([]byte, error) bool) {
+	others := make([]other, len(sets)-1)
 	for i := range others {
-		others[i].key = keys[i+1]
+		others[i].source = sets[i+1]
 		if sizes[i+1]/lookUpsLess <= sizes[0] {
-			others[i].stream = &stream{c: c, name: nameOf(keys[i+1])}
+			others[i].stream = &stream{source: sets[i+1]}
 		}
 	}
-	s := &stream{c: c, name: nameOf(keys[0])}
+	s := &stream{source: sets[0]}
 	var left [][]byte
 	var yes []bool
 	for {
@@ -224,13 +219,13 @@ func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want boo
 		if !ok {
 			return
 		}
-		left = append(left[:0], s.page[s.at:]...)
-		s.at = len(s.page)
+		left = append(left[:0], s.page[s.next:]...)
+		s.next = len(s.page)
 		for i := range others {
 			if len(yes) < len(left) {
 				yes = make([]bool, len(left))
 			}
-			if err := others[i].has(ctx, c, left, yes); err != nil {
+			if err := others[i].has(ctx, left, yes); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -281,12 +276,12 @@ func (s *stream) leapTo(ctx context.Context, others []other) (more bool, err err
 	return true, s.leap(ctx, to)
 }
 
-// union yields the elements that some set contains, in order. Keys must be checked.
-func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
+// union yields the elements that some set contains, in order. Their keys must be checked.
+func (c *conn) union(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		streams := make([]*stream, len(keys))
-		for i, key := range keys {
-			streams[i] = &stream{c: c, name: nameOf(key)}
+		streams := make([]*stream, len(sets))
+		for i, set := range sets {
+			streams[i] = &stream{source: set}
 		}
 		for {
 			var least []byte
@@ -309,8 +304,8 @@ func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error
 				return
 			}
 			for _, s := range streams {
-				if bytes.Equal(s.page[s.at], least) {
-					s.at++
+				if bytes.Equal(s.page[s.next], least) {
+					s.next++
 				}
 			}
 		}
@@ -318,7 +313,7 @@ func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error
 }
 
 // operation is an operation on several sets.
-type operation func(c *conn, ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error]
+type operation func(c *conn, ctx context.Context, sets []*source) iter.Seq2[[]byte, error]
 
 func (c *conn) sinter(ctx context.Context, args [][]byte) {
 	c.combine(ctx, "sinter", (*conn).inter, args[1:])
@@ -330,14 +325,20 @@ func (c *conn) sdiff(ctx context.Context, args [][]byte) {
 	c.combine(ctx, "sdiff", (*conn).diff, args[1:])
 }
 
-// combine answers with the elements that an operation yields.
+// combine answers with the elements that an operation yields, of one moment on a node without a cluster.
 func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]byte) {
 	c.MayWait()
 	if err := c.checkSets(ctx, keys); err != nil {
 		c.failed(cmd, keys[0], err)
 		return
 	}
-	c.answerElements(cmd, keys[0], op(c, ctx, keys))
+	sets, done, err := c.atOnce(ctx, keys)
+	if err != nil {
+		c.failed(cmd, keys[0], err)
+		return
+	}
+	defer done()
+	c.answerElements(cmd, keys[0], op(c, ctx, sets))
 }
 
 // sintercardArgs reads the arguments of SINTERCARD; a limit of 0 means none.
@@ -361,7 +362,7 @@ func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
 	return keys, limit, nil
 }
 
-// sintercard counts the elements without storing them.
+// sintercard counts the elements without storing them. It reads the sets in parts.
 func (c *conn) sintercard(ctx context.Context, args [][]byte) {
 	c.MayWait()
 	keys, limit, err := sintercardArgs(args)
@@ -374,7 +375,7 @@ func (c *conn) sintercard(ctx context.Context, args [][]byte) {
 	}
 	defer c.Give()
 	n := int64(0)
-	for _, err := range c.inter(ctx, keys) {
+	for _, err := range c.inter(ctx, c.inParts(keys)) {
 		if err != nil {
 			c.failed("sintercard", keys[0], err)
 			return

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bigset/bloomslice"
 	"bigset/server/door"
 	"bigset/server/tokens"
 )
@@ -22,6 +23,8 @@ type Options struct {
 	Tokens *tokens.Guard
 	// Durability is the answer to CONFIG GET appendfsync: always, everysec or no; default "always".
 	Durability string
+	// Expansion is by how much each layer of a filter is larger than the one before, for BF.INFO; the default is 4.
+	Expansion int
 	// AnswerBytesMax is the longest answer whose length comes first; the default is 64 MiB. A longer one is refused.
 	AnswerBytesMax int
 }
@@ -33,7 +36,8 @@ type Server struct {
 	filters  door.Filters
 	opt      Options
 	commands map[string]*command
-	names    []string // of commands, in order
+	names    []string          // of commands, in order
+	modules  map[string]string // refusedModules
 	cursors  cursors
 	counters counters
 	failures *door.Failures
@@ -47,6 +51,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		o.Name = "resp"
 	}
 	o.Durability = cmp.Or(o.Durability, "always")
+	o.Expansion = cmp.Or(o.Expansion, int(bloomslice.DefaultOptions().Scale))
 	if o.AnswerBytesMax == 0 {
 		o.AnswerBytesMax = 64 << 20
 	}
@@ -58,6 +63,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	}
 	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now()}
 	s.commands, s.names = table()
+	s.modules = refusedModules()
 	s.counters.commands = make(map[string]*atomic.Uint64, len(s.commands))
 	for name := range s.commands {
 		s.counters.commands[name] = new(atomic.Uint64)
@@ -83,17 +89,23 @@ type Metrics struct {
 	Errors, Failures uint64
 	Elements         uint64 // elements in requests to add, remove or look up
 	Cursors          int    // kept positions of SSCAN and SCAN
+	// Questions are SISMEMBER and SMISMEMBER, Changes SADD and SREM, and Others all other requests about sets and keys but BS.CHANGES, which
+	// may wait. Those that were done together took the same time.
+	Questions, Changes, Others door.Latency
 }
 
 // counters are the counts of a server.
 type counters struct {
 	commands                            map[string]*atomic.Uint64
 	unknown, errors, failures, elements atomic.Uint64
+	questions, changes, others          door.Timing
+	waiting                             atomic.Int64 // BS.CHANGES that are executed, nearly all of which wait
 }
 
 // Metrics returns what the server has counted so far.
 func (s *Server) Metrics() Metrics {
 	m := Metrics{Counts: s.Counts(), Commands: make(map[string]uint64, len(s.commands)+1), Errors: s.counters.errors.Load(),
+		Questions: s.counters.questions.Latency(), Changes: s.counters.changes.Latency(), Others: s.counters.others.Latency(),
 		Failures: s.counters.failures.Load(), Elements: s.counters.elements.Load(), Cursors: s.cursors.len()}
 	for name, n := range s.counters.commands {
 		m.Commands[name] = n.Load()

@@ -56,12 +56,12 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 }
 
 func (c *conn) smembers(ctx context.Context, args [][]byte) {
-	c.MayWait()
-	if err := c.s.forSet(ctx, args[1]); err != nil {
-		c.failed("smembers", args[1], err)
-		return
-	}
-	c.answerElements("smembers", args[1], c.elements(ctx, door.Read{Set: nameOf(args[1])}))
+	c.combine(ctx, "smembers", (*conn).all, args[1:])
+}
+
+// all yields the elements of a single set.
+func (c *conn) all(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
+	return sets[0].elements(ctx, nil, 0)
 }
 
 // answerElements answers with elements, or with an error before the first byte.
@@ -206,16 +206,20 @@ func common(a, b []byte) (n int) {
 	return n
 }
 
-// randomMany answers with n distinct elements, or with -n elements with repetition. It reads the whole set, and each element has the same
-// probability.
+// drawLess is how many times as many elements as are drawn a set must have for them to be drawn one by one. A draw reads some hundred elements.
+const drawLess = 1000
+
+// randomMany answers with n distinct elements, or with -n elements with repetition. A few elements of a large set are drawn as randomOne does
+// it. Otherwise it reads the whole set, and each element has the same probability.
 func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
 	g := c.gather("srandmember")
 	defer g.release()
-	var drawn [][]byte
-	var err error
-	if n > 0 {
+	drawn, err := c.drawFew(ctx, g, key, n)
+	switch {
+	case err != nil || drawn != nil:
+	case n > 0:
 		drawn, err = c.sample(ctx, g, key, n)
-	} else {
+	default:
 		drawn, err = c.repeat(ctx, g, key, -n)
 	}
 	if err == nil {
@@ -242,6 +246,38 @@ func (c *conn) checkAnswer(g *gathered, list [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// drawFew draws n distinct elements, or -n elements with repetition, one by one. It returns nil if the set is too small for that, or if the same
+// elements come again and again.
+func (c *conn) drawFew(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
+	s, err := c.s.sets.Stats(ctx, nameOf(key), 0)
+	few := uint64(max(n, -n))
+	if err != nil || few > repeatedMost || s.Live/drawLess < few {
+		if isUnheard(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	if few > argumentsFew && !c.Take(int(few)*4*argumentBytes) {
+		return nil, refusal(errNoRoom)
+	}
+	seen := map[string]bool{}
+	for tries := uint64(0); uint64(len(drawn)) < few; tries++ {
+		e, ok, err := c.random(ctx, nameOf(key))
+		if err != nil || !ok || tries == 4*few {
+			return nil, err
+		}
+		if n > 0 && seen[string(e)] {
+			continue
+		}
+		if e, err = g.keep(e); err != nil {
+			return nil, err
+		}
+		seen[string(e)] = true
+		drawn = append(drawn, e)
+	}
+	return drawn, nil
 }
 
 // sample draws without repetition.

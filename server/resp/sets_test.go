@@ -149,7 +149,12 @@ func TestScanKeys(t *testing.T) {
 	if got := p.do(t, "DBSIZE"); got != ":42" {
 		t.Errorf("%s keys", got)
 	}
-	if got := p.do(t, "INFO", "keyspace"); !strings.Contains(got, "keys=42") {
+	for _, args := range [][]string{{"INFO", "keyspace"}, {"INFO"}, {"INFO", "server", "KEYSPACE"}, {"INFO", "all"}} {
+		if got := p.do(t, args...); !strings.Contains(got, "keys=42") {
+			t.Errorf("%v: %s", args, got)
+		}
+	}
+	if got := p.do(t, "INFO", "server"); strings.Contains(got, "keys=") {
 		t.Error(got)
 	}
 }

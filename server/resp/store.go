@@ -26,7 +26,7 @@ func (c *conn) sdiffstore(ctx context.Context, args [][]byte) {
 
 // store replaces a set by the elements that an operation yields, in one batch. It adds all of these, even elements that are present,
 // because another node may be removing them at this moment; it removes the other elements of the set. A change that is too large for a
-// batch is refused before anything is written.
+// batch is refused before anything is written. The sets are read in parts, each of a moment of its own.
 func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, keys [][]byte) {
 	c.MayWait()
 	err := c.s.forSet(ctx, to)
@@ -41,7 +41,7 @@ func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, k
 	defer g.release()
 	g.most = min(g.most, bigset.BatchBytesMax)
 	g.refuse = func() error { return tooMuch(cmd) }
-	ops, err := c.adds(g, op(c, ctx, keys))
+	ops, err := c.adds(g, op(c, ctx, c.inParts(keys)))
 	n := len(ops)
 	if err == nil && n == 0 {
 		_, err = c.remove(ctx, to) // whatever its size

@@ -53,7 +53,7 @@ func remove(t *testing.T, g *tokens.Guard, label string) {
 var permissions = strings.Fields(strings.ReplaceAll(`
 	SADD_{w}_x SREM_{w}_x SISMEMBER_{r}_x SMISMEMBER_{r}_x SCARD_{r} SMEMBERS_{r} SRANDMEMBER_{r} SSCAN_{r}_0
 	SINTER_{r}_{r} SINTERCARD_2_{r}_{r} SUNION_{r}_{r}_{r} SDIFF_{r}_{r} SINTERSTORE_{w}_{r}_{r} SUNIONSTORE_{w}_{r}_{r} SDIFFSTORE_{w}_{r}_{r}
-	EXISTS_{r}_{r} TOUCH_{r}_{r} TYPE_{r} DEL_{w}_{w} UNLINK_{w}_{w} TTL_{r} PTTL_{r} SCAN_0 KEYS_* WAIT_0_0
+	EXISTS_{r}_{r} TOUCH_{r}_{r} TYPE_{r} DEL_{w}_{w} UNLINK_{w}_{w} TTL_{r} PTTL_{r} EXPIRETIME_{r} PEXPIRETIME_{r} SCAN_0 KEYS_* WAIT_0_0
 	BS.RANGE_{r} BS.PREFIX_{r}_p BS.COUNT_{r} BS.FETCH_{r} BS.ADD_{w}_ELEMENTS_x BS.REM_{w}_ELEMENTS_x BS.CHANGES_{r}_ BS.STAT_{r}
 	BF.RESERVE_{w}_0.01_20000 BF.ADD_{w}_x BF.MADD_{w}_x BF.INSERT_{w}_ITEMS_x BF.EXISTS_{r}_x BF.MEXISTS_{r}_x BF.INFO_{r} BF.CARD_{r}
 	PING ECHO_x !HELLO !AUTH_x SELECT_0 CLIENT_ID !QUIT !RESET !POST !HOST: COMMAND_COUNT CONFIG_GET_save INFO DBSIZE TIME LOLWUT`, "\n", " "))
@@ -229,7 +229,7 @@ func TestTokens(t *testing.T) {
 		if got := p.do(t, "INFO", "keyspace"); !strings.Contains(got, fmt.Sprintf("keys=%d,", len(list))) {
 			t.Error(got)
 		}
-		if got := p.do(t, "INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "total_commands_processed") != (len(list) > 1) {
+		if got := p.do(t, "INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "total_commands_processed") != (len(list) > 1) || strings.Contains(got, "keys=") != (len(list) > 1) || strings.Contains(got, "used_memory:") != (len(list) > 1) {
 			t.Error(got)
 		}
 		say(p, "-NOPERM...", "SADD", "other", "x")

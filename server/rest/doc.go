@@ -14,6 +14,5 @@
 //   - An answer of one JSON value is complete before its first byte, within a limit. An unlimited answer is a stream, one value a line, and its last line says that it is complete.
 //   - Elements are bytes. In JSON they are text, or base64 if the request says so. Bytes that are not UTF-8 are never changed, but refused or marked.
 //
-// Files: server.go, link.go (connections), table.go (paths), request.go, params.go, body.go (JSON in), answer.go (JSON out), errors.go, riak.go, elements.go, names.go, filters.go, node.go,
-// timing.go.
+// Files: server.go, link.go (connections), table.go (paths), request.go, params.go, body.go (JSON in), answer.go (JSON out), errors.go, riak.go, elements.go, names.go, filters.go, node.go.
 package rest

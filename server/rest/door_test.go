@@ -418,3 +418,12 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%q without TLS", b)
 	}
 }
+
+// TestHead: HEAD answers as GET does, without a body, but not for streams. The page that a browser asks for first names the console.
+func TestHead(t *testing.T) {
+	s := start(t, Options{})
+	s.want("HEAD", "/ping", "", 200)
+	s.want("HEAD", friends+"/count", "", 404)
+	s.want("HEAD", friends+"/stream", "", 405)
+	s.want("GET", "/", "", 404, "/console")
+}

@@ -7,6 +7,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"bigset/server/door"
 )
 
 //go:embed openapi.json
@@ -54,15 +56,15 @@ type figure struct {
 func (q *request) node() error {
 	about := &q.s.opt.About
 	out := struct {
-		Version  string             `json:"version"`
-		Node     string             `json:"node,omitempty"`
-		Seconds  int64              `json:"seconds"` // since the start
-		Ready    bool               `json:"ready"`
-		Reasons  []string           `json:"reasons,omitempty"` // why it is not ready
-		Warnings []string           `json:"warnings,omitempty"`
-		Cluster  any                `json:"cluster,omitempty"`
-		Requests map[string]Latency `json:"requests"` // of this door, by kind
-		Figures  []figure           `json:"figures"`
+		Version  string                  `json:"version"`
+		Node     string                  `json:"node,omitempty"`
+		Seconds  int64                   `json:"seconds"` // since the start
+		Ready    bool                    `json:"ready"`
+		Reasons  []string                `json:"reasons,omitempty"` // why it is not ready
+		Warnings []string                `json:"warnings,omitempty"`
+		Cluster  any                     `json:"cluster,omitempty"`
+		Requests map[string]door.Latency `json:"requests"` // of this door, by kind
+		Figures  []figure                `json:"figures"`
 	}{Version: q.s.opt.Version, Node: q.s.opt.Node, Seconds: int64(time.Since(q.s.started) / time.Second), Requests: q.s.Metrics().Requests, Figures: []figure{}}
 	out.Reasons, out.Warnings = about.state()
 	out.Ready = len(out.Reasons) == 0

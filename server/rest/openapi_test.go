@@ -201,7 +201,7 @@ func (b *broken) Context(context.Context, []byte, int) (door.Token, error) {
 	return nil, b.err
 }
 func (b *broken) Stats(context.Context, []byte, int) (door.Stats, error) { return door.Stats{}, b.err }
-func (b *broken) Drop(context.Context, door.Drop) (uint64, error)        { return 0, b.err }
+func (b *broken) Drop(context.Context, door.Drop) (door.Dropped, error)  { return door.Dropped{}, b.err }
 func (b *broken) CountSets(context.Context) (bigset.SetCount, error)     { return bigset.SetCount{}, b.err }
 func (b *broken) Changes(context.Context, door.Changes) iter.Seq2[door.Changed, error] {
 	return func(yield func(door.Changed, error) bool) { yield(door.Changed{}, b.err) }

@@ -295,11 +295,11 @@ func (q *request) drop() error {
 	if d.Context, err = q.token("context"); err != nil {
 		return err
 	}
-	left, err := q.s.sets.Drop(q.ctx, d)
+	dropped, err := q.s.sets.Drop(q.ctx, d)
 	if err != nil {
 		return err
 	}
-	return q.json(http.StatusOK, map[string]any{"type": "set", "left": left})
+	return q.json(http.StatusOK, map[string]any{"type": "set", "left": dropped.Left})
 }
 
 // unheard reports whether an error says that no replica has heard of a set.

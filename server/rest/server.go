@@ -74,7 +74,7 @@ type Server struct {
 	opt      Options
 	requests chan struct{}
 	streams  chan struct{}
-	timings  map[string]*timing // by the name of their route
+	timings  map[string]*door.Timing // by the name of their route
 	errors   atomic.Uint64
 	failures *door.Failures
 	failed   atomic.Uint64
@@ -118,9 +118,9 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		o.TLS.NextProtos = []string{"http/1.1"}
 	}
 	s := &Server{sets: sets, filters: filters, opt: o, requests: make(chan struct{}, o.RequestsMax), streams: make(chan struct{}, o.StreamsMax), started: time.Now(),
-		timings: map[string]*timing{}, failures: door.NewFailures(o.Log, o.Options.Name+": request failed", "request", "name")}
+		timings: map[string]*door.Timing{}, failures: door.NewFailures(o.Log, o.Options.Name+": request failed", "request", "name")}
 	for i := range table {
-		s.timings[table[i].name] = &timing{}
+		s.timings[table[i].name] = &door.Timing{}
 	}
 	var err error
 	if s.hidden, err = newHidden(); err != nil {
@@ -160,23 +160,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		q.fail(err)
 	}
 	if q.route != nil {
-		s.timings[q.route.name].add(time.Since(began))
+		s.timings[q.route.name].Add(began, 1)
 	}
 }
 
 // Metrics are what a server has counted since it was made.
 type Metrics struct {
 	door.Counts
-	Requests map[string]Latency // by kind
+	Requests map[string]door.Latency // by kind
 	// Errors counts answers that are errors. Failures counts those of them that are faults of the node or have an unknown outcome.
 	Errors, Failures uint64
 }
 
 // Metrics returns what the server has counted so far.
 func (s *Server) Metrics() Metrics {
-	m := Metrics{Counts: s.Counts(), Requests: make(map[string]Latency, len(s.timings)), Errors: s.errors.Load(), Failures: s.failed.Load()}
+	m := Metrics{Counts: s.Counts(), Requests: make(map[string]door.Latency, len(s.timings)), Errors: s.errors.Load(), Failures: s.failed.Load()}
 	for name, t := range s.timings {
-		m.Requests[name] = t.latency()
+		m.Requests[name] = t.Latency()
 	}
 	return m
 }

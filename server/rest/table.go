@@ -96,7 +96,7 @@ func find(r *http.Request) (*route, map[string]string, error) {
 		named, ok := t.match(parts)
 		switch {
 		case !ok:
-		case t.method == r.Method:
+		case t.method == r.Method, r.Method == http.MethodHead && t.method == http.MethodGet && !t.stream: // net/http leaves out the body
 			return t, named, nil
 		default:
 			allow = append(allow, t.method)
@@ -105,7 +105,7 @@ func find(r *http.Request) (*route, map[string]string, error) {
 	if len(allow) > 0 {
 		return nil, nil, &wrongMethod{strings.Join(allow, ", ")}
 	}
-	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is not a path here; GET /openapi.json lists all", r.URL.Path)
+	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is not a path here; GET /openapi.json lists all, and the console is at /console", r.URL.Path)
 }
 
 // wrongMethod is the error for a path that exists for other methods.

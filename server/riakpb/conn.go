@@ -94,12 +94,15 @@ func (c *conn) execute(ctx context.Context, code byte, body []byte) {
 		c.authenticate(body)
 	case codeFetchReq:
 		n.fetches.Add(1)
+		defer n.fetching.Add(time.Now(), 1)
 		c.onSet("fetch", c.fetch, ctx, body)
 	case codeUpdateReq:
 		n.updates.Add(1)
+		defer n.changing.Add(time.Now(), 1)
 		c.onSet("update", c.update, ctx, body)
 	case codeDelReq:
 		n.deletes.Add(1)
+		defer n.changing.Add(time.Now(), 1)
 		c.onSet("delete", c.delete, ctx, body)
 	default:
 		n.others.Add(1)

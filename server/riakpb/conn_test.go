@@ -64,7 +64,7 @@ func TestConversation(t *testing.T) {
 	expect("remove without a context", p.do(t, codeUpdateReq, change(id, nil, nil, []string{"\x00\xff", "nobody"})), `updated []`)
 	expect("an empty set is found", p.do(t, codeFetchReq, id), `fetched 2 true []`)
 	expect("another set", p.do(t, codeFetchReq, name("sets", "people", "friend")), `fetched 2 false []`)
-	if m := s.Metrics(); m.Fetches != 5 || m.Updates != 5 || m.Pings != 1 || m.Others != 1 || m.Errors != 0 || m.Elements != 11 {
+	if m := s.Metrics(); m.Fetches != 5 || m.Updates != 5 || m.Pings != 1 || m.Others != 1 || m.Errors != 0 || m.Elements != 11 || m.FetchTime.Count != 5 || m.ChangeTime.Count != 5 {
 		t.Errorf("counted %+v", m)
 	}
 }

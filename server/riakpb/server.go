@@ -75,16 +75,20 @@ type Metrics struct {
 	// Errors counts answers that are errors; Failures counts those of them that are faults of the node.
 	Errors, Failures uint64
 	Elements         uint64 // elements in requests to add or remove
+	// FetchTime is about fetches, ChangeTime about updates and deletes.
+	FetchTime, ChangeTime door.Latency
 }
 
 // counters are the counts of a server.
 type counters struct {
 	fetches, updates, deletes, pings, others, errors, failures, elements atomic.Uint64
+	fetching, changing                                                   door.Timing
 }
 
 // Metrics returns what the server has counted so far.
 func (s *Server) Metrics() Metrics {
 	n := &s.counters
 	return Metrics{Counts: s.Counts(), Fetches: n.fetches.Load(), Updates: n.updates.Load(), Deletes: n.deletes.Load(), Pings: n.pings.Load(), Others: n.others.Load(),
-		Errors: n.errors.Load(), Failures: n.failures.Load(), Elements: n.elements.Load()}
+		Errors: n.errors.Load(), Failures: n.failures.Load(), Elements: n.elements.Load(),
+		FetchTime: n.fetching.Latency(), ChangeTime: n.changing.Latency()}
 }

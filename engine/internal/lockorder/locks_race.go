@@ -66,6 +66,15 @@ func (m *RWMutex[R]) RLock() {
 	m.mu.RLock()
 }
 
+// TryRLock tries to lock for reading. It waits for nobody, so it is allowed in any order.
+func (m *RWMutex[R]) TryRLock() bool {
+	got := m.mu.TryRLock()
+	if got {
+		self().add(m.place(), true)
+	}
+	return got
+}
+
 // RUnlock undoes RLock.
 func (m *RWMutex[R]) RUnlock() {
 	leave(m.place())

@@ -39,7 +39,8 @@ var Order = [...]Lock{
 	{Rank: PublisherMu{}, Name: "publisher.mu"},
 	{Rank: CacheMu{}, Name: "setCache.mu"},
 	{Rank: SetQueue{}, Name: "set.queueMu"},
-	{Rank: SetMu{}, Name: "set.mu"},
+	{Rank: StoreMoments{}, Name: "Store.moments"},
+	{Rank: SetMu{}, Name: "set.mu", Under: StoreMoments{}},
 	{Rank: DeadRunsMu{}, Name: "deadRuns.mu"},
 	{Rank: RunnerMu{}, Name: "runner.mu"},
 	{Rank: RecentMu{}, Name: "recentKeys.mu"},
@@ -87,6 +88,7 @@ type (
 	PublisherMu     struct{ place }
 	CacheMu         struct{ place }
 	SetQueue        struct{ place }
+	StoreMoments    struct{ place }
 	SetMu           struct{ place }
 	DeadRunsMu      struct{ place }
 	RunnerMu        struct{ place }

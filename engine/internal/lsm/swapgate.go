@@ -61,6 +61,18 @@ func (d *DB) OpenSetAfter(set keyscheme.Prefix, o *pebble.IterOptions, first fun
 	return d.swaps.open(d.pebble, set, o, first)
 }
 
+// SetIter is an iterator that OpenSetsAfter opens.
+type SetIter struct {
+	Set     keyscheme.Prefix
+	Options pebble.IterOptions
+}
+
+// OpenSetsAfter is OpenSetAfter for several iterators: no swap takes effect between first and the opening of the last one. If one can't be
+// opened, none is open.
+func (d *DB) OpenSetsAfter(sets []SetIter, first func()) ([]*pebble.Iterator, error) {
+	return d.swaps.openAll(d.pebble, sets, first)
+}
+
 // OpenSetTables is OpenSet of an iterator that need not show what is in memtables.
 func (d *DB) OpenSetTables(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	tables := *o
@@ -91,24 +103,52 @@ func (g *swapGate) set(old *pebble.Iterator, span keyscheme.Bounds) {
 }
 
 // open calls first and opens an iterator, with no swap between the two. A swap that begins or ends in between makes it start again.
-func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions, first func()) (it *pebble.Iterator, err error) {
+func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions, first func()) (*pebble.Iterator, error) {
 	for {
 		turn := g.turn.Load()
 		first()
-		if turn&1 == 1 {
-			it, err = g.clone(set, o)
-		}
-		if it == nil && err == nil {
-			it, err = db.NewIter(o)
-		}
+		it, err := g.openIn(turn, db, set, o)
 		if err != nil || g.turn.Load() == turn {
 			return it, err
 		}
 		if err := it.Close(); err != nil {
 			return nil, err
 		}
-		it = nil
 	}
+}
+
+// openAll is open for several iterators.
+func (g *swapGate) openAll(db *pebble.DB, sets []SetIter, first func()) ([]*pebble.Iterator, error) {
+	for {
+		turn := g.turn.Load()
+		first()
+		iters, err := make([]*pebble.Iterator, 0, len(sets)), error(nil)
+		for i := 0; i < len(sets) && err == nil; i++ {
+			var it *pebble.Iterator
+			if it, err = g.openIn(turn, db, sets[i].Set, &sets[i].Options); err == nil {
+				iters = append(iters, it)
+			}
+		}
+		if err == nil && g.turn.Load() == turn {
+			return iters, nil
+		}
+		for _, it := range iters {
+			err = errors.Join(err, it.Close())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// openIn opens an iterator in a turn: a clone of the old one if a swap that touches the set is in progress.
+func (g *swapGate) openIn(turn uint64, db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	if turn&1 == 1 {
+		if it, err := g.clone(set, o); it != nil || err != nil {
+			return it, err
+		}
+	}
+	return db.NewIter(o)
 }
 
 // clone returns a clone of the old iterator, or nil if no swap that touches the set is in progress.

@@ -244,7 +244,8 @@ function showLatencies(n, plain, labelled) {
   for (const [name, l] of Object.entries(n.requests)) {
     if (l.count) rows.push(['HTTP ' + name.replaceAll('_', ' '), l.count, l.seconds, l.buckets, l.buckets.slice(1).map((_, i) => 64e-6 * 2 ** i)])
   }
-  for (const [what, name] of [['Sync of the log', 'sync_seconds'], ['Wait for earlier writes', 'queue_seconds'], ['Writers held by a swap', 'held_seconds']]) {
+  for (const [what, name] of [['Redis: questions', 'resp_question_seconds'], ['Redis: adds and removes', 'resp_change_seconds'], ['Redis: other requests', 'resp_other_seconds'],
+    ['Riak: fetches', 'riak_fetch_seconds'], ['Riak: changes', 'riak_change_seconds'], ['Sync of the log', 'sync_seconds'], ['Wait for earlier writes', 'queue_seconds'], ['Writers held by a swap', 'held_seconds']]) {
     const sums = Object.entries(labelled[name + '_bucket'] || {}).map(([le, v]) => [le === '+Inf' ? Infinity : Number(le), v]).sort((a, b) => a[0] - b[0])
     if (plain[name + '_count']) rows.push([what, plain[name + '_count'], plain[name + '_sum'], sums.map(([, v], i) => v - (i ? sums[i - 1][1] : 0)), sums.map(([le]) => le)])
   }

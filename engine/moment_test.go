@@ -1,0 +1,198 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// momentNames reads a set of a moment, by chunks of a few elements.
+func momentNames(t *testing.T, m *engine.Moment, set int, o bigset.ReadOptions) (names []string) {
+	t.Helper()
+	o.BatchSize = 7
+	for chunk, err := range m.Read(bg, set, o) {
+		must(t, err, "read a moment")
+		for _, e := range chunk.Elements {
+			names = append(names, string(e.Name))
+		}
+	}
+	return names
+}
+
+func openMoment(t *testing.T, s *engine.Store, sets ...string) *engine.Moment {
+	t.Helper()
+	names := make([][]byte, len(sets))
+	for i, set := range sets {
+		names[i] = []byte(set)
+	}
+	m, err := s.Moment(bg, names)
+	must(t, err, "open a moment")
+	return m
+}
+
+// TestMomentHasWholeBatches: a batch adds, replaces and removes elements after the views of a moment were taken and before its iterators are opened. The moment
+// shows nothing of it.
+func TestMomentHasWholeBatches(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c"}, bigset.Sync)
+	p.store.WhenViewed(func() {
+		p.store.WhenViewed(nil)
+		written := make(chan struct{})
+		go func() { // the caller holds locks that a writer must not hold
+			defer close(written)
+			ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("b")}, {Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpAdd, Element: []byte("bb")}}
+			if _, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		<-written
+	})
+	m := openMoment(t, p.store, "s", "nothing", "s")
+	for set, want := range [][]string{{"a", "b", "c"}, nil, {"a", "b", "c"}} {
+		if got := momentNames(t, m, set, bigset.ReadOptions{}); !slices.Equal(got, want) {
+			t.Errorf("set %d of the moment has %q, want %q", set, got, want)
+		}
+	}
+	must(t, m.Close(), "close")
+	m = openMoment(t, p.store, "s")
+	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, []string{"a", "bb", "c"}) {
+		t.Errorf("the next moment has %q", got)
+	}
+	must(t, m.Close(), "close")
+}
+
+// TestMomentOfSeveralSets: while the views of two sets are taken, an element comes into the first one and then leaves the second. It is in one of them at every moment.
+func TestMomentOfSeveralSets(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "a", keyscheme.OpAdd, []string{"y"}, bigset.Sync)
+	p.all(t, "b", keyscheme.OpAdd, []string{"x"}, bigset.Sync)
+	moved := make(chan struct{})
+	p.store.WhenViewing(func() {
+		p.store.WhenViewing(nil)
+		go func() {
+			defer close(moved)
+			_, err := p.store.Add(bg, []byte("a"), [][]byte{[]byte("x")}, bigset.WriteOptions{})
+			if err == nil {
+				_, err = p.store.Remove(bg, []byte("b"), [][]byte{[]byte("x")}, bigset.WriteOptions{})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		select { // it waits until the views are taken
+		case <-moved:
+		case <-time.After(50 * time.Millisecond):
+		}
+	})
+	m := openMoment(t, p.store, "a", "b")
+	<-moved
+	a, b := momentNames(t, m, 0, bigset.ReadOptions{}), momentNames(t, m, 1, bigset.ReadOptions{})
+	if slices.Contains(a, "x") == slices.Contains(b, "x") {
+		t.Errorf("the first set has %q, the second %q: no such moment was", a, b)
+	}
+	must(t, m.Close(), "close")
+}
+
+// TestMomentStays: a moment shows its sets unchanged while they are written, dropped, flushed, compacted and rewritten: in parts, in both directions, and again.
+func TestMomentStays(t *testing.T) {
+	p := newPair("store")
+	p.opt.Strategy, p.opt.SpanBytes = eager(compaction.Default()), 1<<10
+	p.open(t)
+	defer p.close(t)
+	names := elementNames(0, 60)
+	p.all(t, "s", keyscheme.OpAdd, names, bigset.Sync)
+	p.all(t, "dropped", keyscheme.OpAdd, names[:9], bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, names[10:20], bigset.Sync)
+	was := slices.Concat(names[:10], names[20:])
+	slices.Sort(was)
+	m := openMoment(t, p.store, "s", "dropped")
+	check := func(when string) {
+		t.Helper()
+		for range 2 {
+			if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, was) {
+				t.Errorf("%s: %d elements, %d were in it: %q", when, len(got), len(was), got)
+			}
+		}
+		at := was[len(was)/2]
+		for what, c := range map[string]struct {
+			o    bigset.ReadOptions
+			want []string
+		}{
+			"from":    {bigset.ReadOptions{From: []byte(at), Limit: 20}, was[len(was)/2:][:20]},
+			"one":     {bigset.ReadOptions{From: []byte(at), To: []byte(at + "\x00")}, was[len(was)/2:][:1]},
+			"absent":  {bigset.ReadOptions{From: []byte(at + "!"), To: []byte(at + "!\x00")}, nil},
+			"nothing": {bigset.ReadOptions{From: []byte("b"), To: []byte("a")}, nil},
+		} {
+			if got := momentNames(t, m, 0, c.o); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %s: %q, want %q", when, what, got, c.want)
+			}
+		}
+		back := momentNames(t, m, 0, bigset.ReadOptions{Reverse: true})
+		if slices.Reverse(back); !slices.Equal(back, was) {
+			t.Errorf("%s: backwards it has %q", when, back)
+		}
+		if got := momentNames(t, m, 1, bigset.ReadOptions{}); len(got) != 9 {
+			t.Errorf("%s: the dropped set has %q", when, got)
+		}
+	}
+	check("at once")
+	p.all(t, "s", keyscheme.OpRemove, names[20:50], bigset.Sync)
+	p.all(t, "s", keyscheme.OpAdd, slices.Concat(names[:5], elementNames(60, 100)), bigset.Sync)
+	_, err := p.store.Drop(bg, []byte("dropped"), bigset.DropOptions{})
+	must(t, err, "drop")
+	check("after writes")
+	must(t, p.store.CompactTables(bg), "compact")
+	_, err = p.store.RewriteSpan(bg, []byte("s"), nil, 1)
+	must(t, err, "rewrite")
+	check("after compactions")
+	must(t, m.Close(), "close")
+	if n := p.store.Readers([]byte("s")); n != 0 {
+		t.Errorf("%d readers of the set are left", n)
+	}
+}
+
+// TestMomentEnds: a moment can be read for a minute, and as long as the caller's context is not done. A name that can't be one is an error, and nothing is left open.
+func TestMomentEnds(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	m := openMoment(t, p.store, "s")
+	done, cancel := context.WithCancel(bg)
+	cancel()
+	fails := func(ctx context.Context, want error) {
+		t.Helper()
+		for _, err := range m.Read(ctx, 0, bigset.ReadOptions{}) {
+			if !errors.Is(err, want) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+			return
+		}
+		t.Errorf("nothing was read, want %v", want)
+	}
+	fails(done, context.Canceled)
+	m.Age(2 * time.Minute)
+	fails(bg, context.DeadlineExceeded)
+	must(t, m.Close(), "close")
+	for what, call := range map[string]struct {
+		ctx  context.Context
+		name string
+	}{"no name": {bg, ""}, "done": {done, "s"}} {
+		if m, err := p.store.Moment(call.ctx, [][]byte{[]byte("s"), []byte(call.name)}); err == nil {
+			t.Errorf("%s: no error", what)
+			must(t, m.Close(), fmt.Sprint("close ", what))
+		}
+	}
+}

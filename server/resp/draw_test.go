@@ -1,0 +1,66 @@
+package resp
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"testing"
+
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/server/alone"
+	"bigset/server/door"
+)
+
+// counted is a backend that counts the elements that are read.
+type counted struct {
+	*alone.Backend
+	elements *int
+}
+
+func (b counted) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) {
+		for part, err := range b.Backend.Read(ctx, r) {
+			*b.elements += len(part.Elements)
+			if !yield(part, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestDrawsOfFew: a few elements of a large set are drawn without reading all of it, distinct if that was asked for, also where most draws give the same element.
+func TestDrawsOfFew(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	elements := 0
+	dial, _ := serve(t, counted{alone.New(store), &elements}, Options{})
+	p := dial()
+	const size = 5000
+	fill(t, p, "even", "%05d", size)
+	fill(t, p, "uneven", "x%05d", 3*drawLess)
+	p.do(t, "SADD", "uneven", "a", "w")
+	for _, c := range []struct {
+		key, n string
+		want   int
+	}{{"even", "2", 2}, {"even", "-3", 3}, {"uneven", "2", 2}, {"uneven", "3", 3}, {"even", "8", 8}} {
+		elements = 0
+		got := words(p.do(t, "SRANDMEMBER", c.key, c.n))
+		for _, e := range got {
+			if p.do(t, "SISMEMBER", c.key, e) != ":1" {
+				t.Errorf("SRANDMEMBER %s %s: %q is not an element", c.key, c.n, e)
+			}
+		}
+		slices.Sort(got)
+		if len(got) != c.want || c.n[0] != '-' && len(slices.Compact(got)) != c.want {
+			t.Errorf("SRANDMEMBER %s %s: %q", c.key, c.n, got)
+		}
+		if c.key == "even" && c.n != "8" && elements >= size {
+			t.Errorf("SRANDMEMBER %s %s read %d elements of %d", c.key, c.n, elements, size)
+		}
+	}
+}

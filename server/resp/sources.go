@@ -1,0 +1,92 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"bigset/server/door"
+)
+
+// source is a set that a command reads: as it was at one moment, or in parts that are each of a moment of their own.
+type source struct {
+	c      *conn
+	key    []byte
+	moment door.Moment // nil if each part is of a moment of its own
+	at     int         // the index in the moment
+	end    []byte      // memory
+}
+
+// inParts returns the sets of keys as sources for commands that stream: each part is of a moment of its own, and nothing is held up.
+func (c *conn) inParts(keys [][]byte) []*source {
+	list := make([]*source, len(keys))
+	for i, key := range keys {
+		list[i] = &source{c: c, key: key}
+	}
+	return list
+}
+
+// atOnce returns the sets of keys as they are at one moment, if this is a node without a cluster; otherwise it is inParts. The caller must
+// call done at the end. It is for commands whose answers are collected in memory: they do not wait for a client meanwhile.
+func (c *conn) atOnce(ctx context.Context, keys [][]byte) (list []*source, done func(), err error) {
+	list = c.inParts(keys)
+	b, ok := c.s.sets.(door.Momentary)
+	if !ok {
+		return list, func() {}, nil
+	}
+	names := make([][]byte, len(keys))
+	for i, key := range keys {
+		names[i] = nameOf(key)
+	}
+	m, err := b.Moment(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, s := range list {
+		s.moment, s.at = m, i
+	}
+	return list, m.Close, nil
+}
+
+// errMomentOver is the error of a command whose sets can't be read at one moment because they are too large.
+const errMomentOver = "ERR the sets were read for more than a minute, which is as long as a node shows one moment of them; use SSCAN or BS.RANGE to read in parts, SINTERCARD to count"
+
+// elements streams elements from one on, at most limit; 0 means all. An element is valid until the next one.
+func (s *source) elements(ctx context.Context, from []byte, limit int) iter.Seq2[[]byte, error] {
+	if s.moment == nil {
+		return s.c.elements(ctx, door.Read{Set: nameOf(s.key), From: from, Limit: limit})
+	}
+	return s.ofMoment(ctx, from, nil, limit)
+}
+
+func (s *source) ofMoment(ctx context.Context, from, to []byte, limit int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for e, err := range s.moment.Elements(ctx, s.at, from, to, limit) {
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				err = refusal(errMomentOver)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// present reports for ordered elements which of them the set contains.
+func (s *source) present(ctx context.Context, elements [][]byte, yes []bool) error {
+	if s.moment == nil {
+		present, err := s.c.s.present(ctx, s.key, elements)
+		copy(yes, present)
+		return err
+	}
+	for i, e := range elements {
+		yes[i], s.end = false, append(append(s.end[:0], e...), 0) // the element that follows e
+		for _, err := range s.ofMoment(ctx, e, s.end, 1) {
+			if err != nil {
+				return err
+			}
+			yes[i] = true
+		}
+	}
+	return nil
+}
