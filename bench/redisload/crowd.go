@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +16,63 @@ import (
 // others is how many clients disturb.
 const others = 10
 
-// crowd measures a client that asks for elements, one after the other, while others misbehave: stalled ones ask for a set of 10,000 elements, which the key "many" has,
-// and never read the answers, slow ones read some of them, and flooding ones send pipelines as fast as they are read. It prints the median and the 99th part in microseconds, and how
-// many requests there were.
-func crowd(addr, key, kind string, d time.Duration) error {
-	misbehaves := map[string]func(*client, *atomic.Bool){"none": nil, "stalled": stall, "slow": slow, "flood": flood}
-	f, known := misbehaves[kind]
-	if !known {
+// disturbers are the kinds of clients that disturb: stalled ones ask for a set of 10,000 elements, which the key "many" has, and never read the answers, slow ones read some
+// of them, and flooding ones send pipelines as fast as they are read.
+var disturbers = map[string]func(*client, *atomic.Bool){"stalled": stall, "slow": slow, "flood": flood}
+
+// crowd measures a client that asks for elements, one after the other, while a process with others disturbs the server at another address, which may be the same. It prints the
+// median and the 99th part in microseconds, and how many requests there were.
+func crowd(addr, key, kind, at string, d time.Duration) error {
+	if kind != "none" {
+		end, err := disturbed(at, kind)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	took, err := ask(addr, key, d)
+	if err != nil {
+		return err
+	}
+	slices.Sort(took)
+	fmt.Printf("%d %d %d\n", took[len(took)/2].Microseconds(), took[len(took)*99/100].Microseconds(), len(took))
+	return nil
+}
+
+// disturbed runs this program as another process, which disturbs a server until end is called. In this process, the others would delay the client that is measured.
+func disturbed(addr, kind string) (end func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.Command(self, "disturb", addr, kind)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	end = func() {
+		in.Close()
+		c.Wait()
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		end()
+		return nil, fmt.Errorf("clients that are %s at %s: %w", kind, addr, err)
+	}
+	return end, nil
+}
+
+// disturb disturbs a server until in ends. It writes a line when all clients have begun.
+func disturb(addr, kind string, in io.Reader, out io.Writer) error {
+	f := disturbers[kind]
+	if f == nil {
 		return errUsage
 	}
 	var stop atomic.Bool
@@ -34,9 +86,6 @@ func crowd(addr, key, kind string, d time.Duration) error {
 		}
 	}()
 	for range others {
-		if f == nil {
-			break
-		}
 		c, err := dial(addr)
 		if err != nil {
 			return err
@@ -44,13 +93,11 @@ func crowd(addr, key, kind string, d time.Duration) error {
 		list = append(list, c)
 		wg.Go(func() { f(c, &stop) })
 	}
-	took, err := ask(addr, key, d)
-	if err != nil {
+	if _, err := fmt.Fprintln(out, "begun"); err != nil {
 		return err
 	}
-	slices.Sort(took)
-	fmt.Printf("%d %d %d\n", took[len(took)/2].Microseconds(), took[len(took)*99/100].Microseconds(), len(took))
-	return nil
+	_, err := io.Copy(io.Discard, in)
+	return err
 }
 
 // ask sends questions one after the other and returns how long each took.
