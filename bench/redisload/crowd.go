@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,12 +18,13 @@ import (
 const others = 10
 
 // disturbers are the kinds of clients that disturb: stalled ones ask for a set of 10,000 elements, which the key "many" has, and never read the answers, slow ones read some
-// of them, and flooding ones send pipelines as fast as they are read.
-var disturbers = map[string]func(*client, *atomic.Bool){"stalled": stall, "slow": slow, "flood": flood}
+// of them, and flooding ones send pipelines as fast as they are read: questions, or adds to the key "flooded".
+var disturbers = map[string]func(*client, *atomic.Bool){"stalled": stall, "slow": slow, "flood": flood, "adds": floodAdds}
 
-// crowd measures a client that asks for elements, one after the other, while a process with others disturbs the server at another address, which may be the same. It prints the
-// median and the 99th part in microseconds, and how many requests there were.
+// crowd measures a client that asks for elements, one after the other, while a process with others disturbs the server at another address, which may be the same. If the others
+// add, the client adds as well. It prints the median and the 99th part in microseconds, and how many requests there were.
 func crowd(addr, key, kind, at string, d time.Duration) error {
+	kind, adds := strings.CutSuffix(kind, "-adds")
 	if kind != "none" {
 		end, err := disturbed(at, kind)
 		if err != nil {
@@ -30,7 +32,11 @@ func crowd(addr, key, kind, at string, d time.Duration) error {
 		}
 		defer end()
 	}
-	took, err := ask(addr, key, d)
+	cmd := "SISMEMBER"
+	if adds || kind == "adds" {
+		cmd = "SADD"
+	}
+	took, err := ask(addr, cmd, key, d)
 	if err != nil {
 		return err
 	}
@@ -100,19 +106,23 @@ func disturb(addr, kind string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// ask sends questions one after the other and returns how long each took.
-func ask(addr, key string, d time.Duration) (took []time.Duration, err error) {
+// ask sends requests one after the other and returns how long each took.
+func ask(addr, cmd, key string, d time.Duration) (took []time.Duration, err error) {
 	c, err := dial(addr)
 	if err != nil {
 		return nil, err
 	}
 	defer c.nc.Close()
+	first := 0
+	if cmd == "SADD" {
+		first = rand.IntN(1 << 40) // so that the elements are new
+	}
 	for until := time.Now().Add(d); ; {
 		began := time.Now()
 		if began.After(until) && len(took) > 0 {
 			return took, nil
 		}
-		if _, err := c.do("SISMEMBER", key, name(len(took))); err != nil {
+		if _, err := c.do(cmd, key, name(first+len(took))); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(began))
@@ -148,6 +158,21 @@ func flood(c *client, _ *atomic.Bool) {
 	some := []byte(strings.Repeat(string(appendRequest(nil, "SISMEMBER", "flooded", "element")), 500))
 	go io.Copy(io.Discard, c.nc)
 	for {
+		if _, err := c.nc.Write(some); err != nil {
+			return
+		}
+	}
+}
+
+// floodAdds is flood with adds of new elements.
+func floodAdds(c *client, _ *atomic.Bool) {
+	go io.Copy(io.Discard, c.nc)
+	for i := rand.IntN(1 << 40); ; {
+		var some []byte
+		for range 500 {
+			some = appendRequest(some, "SADD", "flooded", name(i))
+			i++
+		}
 		if _, err := c.nc.Write(some); err != nil {
 			return
 		}

@@ -93,7 +93,7 @@ func TestMain(m *testing.M) {
 // TestCrowd: a client is answered beside each kind of others, and connections that are idle are counted.
 func TestCrowd(t *testing.T) {
 	addr := startRaw(t, false)
-	for _, kind := range []string{"none", "flood"} {
+	for _, kind := range []string{"none", "flood", "none-adds", "adds"} {
 		if err := crowd(addr, "s", kind, addr, 20*time.Millisecond); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
