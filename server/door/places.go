@@ -22,6 +22,9 @@ type places struct {
 	asked spell // loops have requests
 }
 
+// placesOf returns how many places there are: the loops have a processor each, but at most half of all.
+func placesOf(processors, loops int) int { return max(1, processors/2, processors-max(0, loops)) }
+
 // NextPart begins a part of long work that MayWait has announced: one that takes a processor for about a millisecond. While event loops have
 // requests, it waits until few enough other connections do a part. EndParts must follow the last part.
 func (c *Conn) NextPart() {

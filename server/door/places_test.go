@@ -31,6 +31,11 @@ func TestPlaces(t *testing.T) {
 	if n := len(s.places.taken); n != 0 {
 		t.Errorf("%d places are taken at the end", n)
 	}
+	for _, test := range []struct{ processors, loops, want int }{{1, 1, 1}, {2, 1, 1}, {2, -1, 2}, {8, 1, 7}, {8, 4, 4}, {8, 64, 4}} {
+		if n := placesOf(test.processors, test.loops); n != test.want {
+			t.Errorf("%d processors, %d loops: %d places, want %d", test.processors, test.loops, n, test.want)
+		}
+	}
 	var wg sync.WaitGroup
 	var held atomic.Int32
 	for range 4 {

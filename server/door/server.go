@@ -74,7 +74,7 @@ func newServer(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opt: o, failures: NewFailures(o.Log, o.Name+": connections failed", "at", "from"), parts: map[*part]struct{}{}}
-	s.places.taken = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-max(0, o.Loops)))
+	s.places.taken = make(chan struct{}, placesOf(runtime.GOMAXPROCS(0), o.Loops))
 	if err := o.Limits.keep(&s.share, o.Kept); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Name, err)
 	}
