@@ -10,15 +10,16 @@ import (
 // it. So while loops have requests, long work is done by fewer at a time than there are processors, and they take turns after each part.
 
 const (
-	// askedTime is how long loops count as busy after a request.
-	askedTime = 20 * time.Millisecond
+	// askedTime is how long loops count as busy after a request. It is longer than a loop waits for a processor of a busy machine.
+	askedTime = time.Second
 	// placeTime is the longest time that a part of long work waits for a place: others may hold theirs because they wait for a disk.
-	placeTime = 20 * time.Millisecond
+	placeTime = time.Second
 )
 
 // places are for connections that do a part of long work.
 type places struct {
 	taken chan struct{}
+	wait  time.Duration
 	asked spell // loops have requests
 }
 
@@ -38,7 +39,7 @@ func (c *Conn) NextPart() {
 		return
 	default:
 	}
-	t := time.NewTimer(placeTime)
+	t := time.NewTimer(c.s.places.wait)
 	defer t.Stop()
 	select {
 	case c.s.places.taken <- struct{}{}:

@@ -10,7 +10,8 @@ import (
 // TestPlaces: while loops have requests, as many connections do a part of long work as there are places, and one that waits for long goes on without. Otherwise none waits.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	s := &Server{places: places{taken: make(chan struct{}, 1)}}
+	const wait = 10 * time.Millisecond
+	s := &Server{places: places{taken: make(chan struct{}, 1), wait: wait}}
 	a, b := &Conn{s: s}, &Conn{s: s}
 	if a.NextPart(); a.placed {
 		t.Error("no loop has requests, and a part takes a place")
@@ -23,7 +24,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if b.NextPart(); b.placed || time.Since(began) < placeTime {
+	if b.NextPart(); b.placed || time.Since(began) < wait {
 		t.Errorf("a part begins after %v though all places are taken", time.Since(began))
 	}
 	a.EndParts()

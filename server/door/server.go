@@ -74,7 +74,7 @@ func newServer(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opt: o, failures: NewFailures(o.Log, o.Name+": connections failed", "at", "from"), parts: map[*part]struct{}{}}
-	s.places.taken = make(chan struct{}, placesOf(runtime.GOMAXPROCS(0), o.Loops))
+	s.places = places{taken: make(chan struct{}, placesOf(runtime.GOMAXPROCS(0), o.Loops)), wait: placeTime}
 	if err := o.Limits.keep(&s.share, o.Kept); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Name, err)
 	}
