@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +17,68 @@ import (
 // others is how many clients disturb.
 const others = 10
 
-// crowd measures a client that asks for elements, one after the other, while others misbehave: stalled ones ask for a set of 10,000 elements, which the key "many" has,
-// and never read the answers, slow ones read some of them, and flooding ones send pipelines as fast as they are read. It prints the median and the 99th part in microseconds, and how
-// many requests there were.
-func crowd(addr, key, kind string, d time.Duration) error {
-	misbehaves := map[string]func(*client, *atomic.Bool){"none": nil, "stalled": stall, "slow": slow, "flood": flood}
-	f, known := misbehaves[kind]
-	if !known {
+// disturbers are the kinds of clients that disturb: stalled ones ask for a set of 10,000 elements, which the key "many" has, and never read the answers, slow ones read some
+// of them, and flooding ones send pipelines as fast as they are read: questions, or adds to the key "flooded".
+var disturbers = map[string]func(*client, *atomic.Bool){"stalled": stall, "slow": slow, "flood": flood, "adds": floodAdds}
+
+// crowd measures a client that asks for elements, one after the other, while a process with others disturbs the server at another address, which may be the same. If the others
+// add, the client adds as well. It prints the median and the 99th part in microseconds, and how many requests there were.
+func crowd(addr, key, kind, at string, d time.Duration) error {
+	kind, adds := strings.CutSuffix(kind, "-adds")
+	if kind != "none" {
+		end, err := disturbed(at, kind)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	cmd := "SISMEMBER"
+	if adds || kind == "adds" {
+		cmd = "SADD"
+	}
+	took, err := ask(addr, cmd, key, d)
+	if err != nil {
+		return err
+	}
+	slices.Sort(took)
+	fmt.Printf("%d %d %d\n", took[len(took)/2].Microseconds(), took[len(took)*99/100].Microseconds(), len(took))
+	return nil
+}
+
+// disturbed runs this program as another process, which disturbs a server until end is called. In this process, the others would delay the client that is measured.
+func disturbed(addr, kind string) (end func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := exec.Command(self, "disturb", addr, kind)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	end = func() {
+		in.Close()
+		c.Wait()
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		end()
+		return nil, fmt.Errorf("clients that are %s at %s: %w", kind, addr, err)
+	}
+	return end, nil
+}
+
+// disturb disturbs a server until in ends. It writes a line when all clients have begun.
+func disturb(addr, kind string, in io.Reader, out io.Writer) error {
+	f := disturbers[kind]
+	if f == nil {
 		return errUsage
 	}
 	var stop atomic.Bool
@@ -34,9 +92,6 @@ func crowd(addr, key, kind string, d time.Duration) error {
 		}
 	}()
 	for range others {
-		if f == nil {
-			break
-		}
 		c, err := dial(addr)
 		if err != nil {
 			return err
@@ -44,28 +99,30 @@ func crowd(addr, key, kind string, d time.Duration) error {
 		list = append(list, c)
 		wg.Go(func() { f(c, &stop) })
 	}
-	took, err := ask(addr, key, d)
-	if err != nil {
+	if _, err := fmt.Fprintln(out, "begun"); err != nil {
 		return err
 	}
-	slices.Sort(took)
-	fmt.Printf("%d %d %d\n", took[len(took)/2].Microseconds(), took[len(took)*99/100].Microseconds(), len(took))
-	return nil
+	_, err := io.Copy(io.Discard, in)
+	return err
 }
 
-// ask sends questions one after the other and returns how long each took.
-func ask(addr, key string, d time.Duration) (took []time.Duration, err error) {
+// ask sends requests one after the other and returns how long each took.
+func ask(addr, cmd, key string, d time.Duration) (took []time.Duration, err error) {
 	c, err := dial(addr)
 	if err != nil {
 		return nil, err
 	}
 	defer c.nc.Close()
+	first := 0
+	if cmd == "SADD" {
+		first = rand.IntN(1 << 40) // so that the elements are new
+	}
 	for until := time.Now().Add(d); ; {
 		began := time.Now()
 		if began.After(until) && len(took) > 0 {
 			return took, nil
 		}
-		if _, err := c.do("SISMEMBER", key, name(len(took))); err != nil {
+		if _, err := c.do(cmd, key, name(first+len(took))); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(began))
@@ -101,6 +158,21 @@ func flood(c *client, _ *atomic.Bool) {
 	some := []byte(strings.Repeat(string(appendRequest(nil, "SISMEMBER", "flooded", "element")), 500))
 	go io.Copy(io.Discard, c.nc)
 	for {
+		if _, err := c.nc.Write(some); err != nil {
+			return
+		}
+	}
+}
+
+// floodAdds is flood with adds of new elements.
+func floodAdds(c *client, _ *atomic.Bool) {
+	go io.Copy(io.Discard, c.nc)
+	for i := rand.IntN(1 << 40); ; {
+		var some []byte
+		for range 500 {
+			some = appendRequest(some, "SADD", "flooded", name(i))
+			i++
+		}
 		if _, err := c.nc.Write(some); err != nil {
 			return
 		}

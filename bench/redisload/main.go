@@ -4,7 +4,9 @@
 //	                                                    serves SADD and SISMEMBER from Pebble alone, by the door and the protocol of a node; -seeks: by an iterator for each call, not by Get
 //	redisload fill ADDR KEY FIRST N                     adds N numbers to a set
 //	redisload sscan ADDR KEY COUNT                      goes through a set, and prints elements a second
-//	redisload crowd ADDR KEY KIND DURATION              measures a client beside others: none, stalled, slow or flood
+//	redisload crowd ADDR KEY KIND DURATION [AT]         measures a client beside others: none, stalled, slow or flood, or
+//	                                                    none-adds and adds, among which it adds; they disturb the server at AT, not the client's
+//	redisload disturb ADDR KIND                         is such others until its input ends
 //	redisload idle [-tls] ADDR N PID                    opens N connections, and prints the memory of a process before and after
 //	redisload grow ADDR KEY N BYTES PARTS               adds N members of BYTES each, in parts, and prints members and adds a second of each
 //	redisload look ADDR KEY N BYTES DURATION            asks for members that grow has made, and prints how many were found a second
@@ -21,7 +23,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] [-seeks] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood DURATION | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
+var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] [-seeks] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood|none-adds|adds DURATION [AT] | disturb ADDR stalled|slow|flood|adds | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -42,7 +44,10 @@ func run(args []string) error {
 		return err
 	}
 	rest := flags.Args()
-	want := map[string]int{"raw": 2, "fill": 4, "sscan": 3, "crowd": 4, "idle": 3, "grow": 5, "look": 5}[args[0]]
+	want := map[string]int{"raw": 2, "fill": 4, "sscan": 3, "crowd": 5, "disturb": 2, "idle": 3, "grow": 5, "look": 5}[args[0]]
+	if args[0] == "crowd" && len(rest) == want-1 {
+		rest = append(rest, rest[0])
+	}
 	if want == 0 || len(rest) != want {
 		return errUsage
 	}
@@ -67,7 +72,9 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		return crowd(rest[0], rest[1], rest[2], d)
+		return crowd(rest[0], rest[1], rest[2], rest[4], d)
+	case "disturb":
+		return disturb(rest[0], rest[1], os.Stdin, os.Stdout)
 	case "grow", "look":
 		n, err := strconv.Atoi(rest[2])
 		bytes, err2 := strconv.Atoi(rest[3])

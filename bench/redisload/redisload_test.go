@@ -81,15 +81,24 @@ func testRaw(t *testing.T, addr string) {
 	}
 }
 
+// TestMain lets crowd run the test as the program that disturbs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "disturb" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // TestCrowd: a client is answered beside each kind of others, and connections that are idle are counted.
 func TestCrowd(t *testing.T) {
 	addr := startRaw(t, false)
-	for _, kind := range []string{"none", "flood"} {
-		if err := crowd(addr, "s", kind, 20*time.Millisecond); err != nil {
+	for _, kind := range []string{"none", "flood", "none-adds", "adds"} {
+		if err := crowd(addr, "s", kind, addr, 20*time.Millisecond); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	if err := crowd(addr, "s", "loud", 0); err == nil {
+	if err := crowd(addr, "s", "loud", addr, 0); err == nil {
 		t.Error("a kind that is not known is measured")
 	}
 	if err := idle(addr, 3, strconv.Itoa(os.Getpid()), false); err != nil {

@@ -45,9 +45,11 @@ type Conn struct {
 	reserved   int64       // from the limits' bytes for long requests
 	read       int         // bytes not counted yet
 	turnWork   int         // pieces executed in this turn of a loop
+	turnShare  int         // pieces deferred in this turn
 	ended      bool        // no more answers can or should be sent
 	finished   bool        // the waiting answers are the last
 	taken      int64       // for answers, from the limits' bytes for long requests
+	placed     bool        // it has a place for a part of long work
 	work       Work        // deferred by the handler
 	deferred   bool        // the handler has deferred work, and the turn continues when the work is done
 	readErr    error       // the error of the last read
@@ -136,7 +138,7 @@ func (c *Conn) park() bool { return c.station != nil && c.station.park() }
 // turn reads once, executes and answers, and reports false when the connection ends. All complete requests that were read are executed and
 // answered; an incomplete one is not. If the handler defers work, resume continues.
 func (c *Conn) turn(ctx context.Context) (more bool) {
-	c.turnWork = 0
+	c.turnWork, c.turnShare = 0, 0
 	if len(c.in) > bufferBytesKept {
 		c.MayWait() // such a request is much work by itself
 	}

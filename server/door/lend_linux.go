@@ -1,7 +1,6 @@
 package door
 
 import (
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -71,16 +70,6 @@ func threadNow() thread {
 	var u syscall.Rusage
 	syscall.Getrusage(rusageThread, &u)
 	return thread{syscall.Gettid(), int64(u.Nvcsw)}
-}
-
-// spell is a time that ends by itself. It has its end in nanoseconds since 1970; 0 means that there was none.
-type spell struct{ end atomic.Int64 }
-
-func (s *spell) begin(now time.Time, d time.Duration) { s.end.Store(now.Add(d).UnixNano()) }
-
-func (s *spell) lasts() bool {
-	end := s.end.Load()
-	return end != 0 && time.Now().UnixNano() < end
 }
 
 // mayLend reports whether the loop may make a call that others of its set and kind must not overtake: if connections have a few pieces of work

@@ -54,8 +54,9 @@ type loop struct {
 	swept  time.Time
 	now    time.Time // when the loop asked for events
 	round  []*sock   // connections whose work is to be done
-	pieces int       // of the round
+	pieces int       // of the little work of the round
 	asked  bool      // the system has been asked for events since the last round
+	owed   bool      // the last round was of little work, and the next one is of much
 	done   []*sock   // connections whose work is done, from at on
 	at     int
 	spare  []*sock // memory for another round
@@ -114,6 +115,10 @@ func (l *loop) next() (k *sock, resumes bool) {
 			k.state = sockTurn
 			l.mu.Unlock()
 			return k, true
+		case l.owed:
+			if !l.together() {
+				return nil, false
+			}
 		case len(l.ready) > 0 && l.pieces < turnWorkMax:
 			fd := l.ready[0].Fd
 			l.ready = l.ready[1:]

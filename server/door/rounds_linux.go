@@ -3,10 +3,8 @@ package door
 import (
 	"bytes"
 	"cmp"
-	"math"
 	"slices"
 	"syscall"
-	"time"
 )
 
 // A round is the work that connections have deferred since the last one. Work of one set and kind is done by one call.
@@ -14,14 +12,11 @@ import (
 //	turn ─► Execute defers ─► round ─► little work: the loop's goroutine calls ────► done ─► Execute again, answers
 //	                               └─► other: a goroutine beside it calls ─► inbox ─┘
 //
-// A connection has at most one piece of work in a round, and is not read from until that work is answered. So a client that floods gets its
-// share of each round, and holds no more than its buffer.
-
-// The next call waits for clients that were just answered: one gatherPart-th of the time of the last call, but at most gatherMost.
-const (
-	gatherPart = 2
-	gatherMost = time.Millisecond
-)
+// A connection has at most one work in a round, and is not read from until that work is answered. So a client that floods holds no more than its
+// buffer. The loop does much work in portions. Between two of them it does all little work that has come, and answers it, so a client with little
+// work waits for one portion, however many others flood:
+//
+//	ask the system ─► read ─► little work, answers ─► a portion of much work, answers ─► ask the system …
 
 // callOf identifies the work that is done by one call.
 type callOf struct {
@@ -35,18 +30,52 @@ func (k *sock) defers() {
 	l.mu.Lock()
 	k.state = sockDeferred
 	l.mu.Unlock()
-	l.round = append(l.round, k)
-	l.pieces += k.c.work.Pieces
+	k.c.turnShare += k.c.work.Pieces
+	l.join(k)
 	if k.c.work.Waits != WaitsForDisk {
 		l.mixed.begin(l.now, quietTime)
 	}
 }
 
+// join adds a connection to the round.
+func (l *loop) join(k *sock) {
+	if l.round = append(l.round, k); !k.much() {
+		l.pieces += k.c.work.Pieces
+	}
+}
+
+// much reports whether a connection has much work for the loop itself.
+func (k *sock) much() bool {
+	return k.c.turnShare > littlePieces && k.c.work.Waits == WaitsRarely
+}
+
+// begin returns the connections of the round that begins, in the order in which they came: those without much work or, if there are none or
+// they have just had theirs, a portion of the others. All that are left are in the next round.
+func (l *loop) begin() (round []*sock) {
+	round = l.round
+	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
+	little := !l.owed && slices.ContainsFunc(round, func(k *sock) bool { return !k.much() })
+	n, portion := 0, 0
+	for _, k := range round {
+		if k.much() == little || portion >= portionPieces {
+			l.join(k)
+			continue
+		}
+		if !little {
+			portion += k.c.work.Pieces
+		}
+		round[n] = k
+		n++
+	}
+	clear(round[n:])
+	l.owed = little && len(l.round) > 0
+	return round[:n]
+}
+
 // together does the work of a round: what the loop's goroutine may do at once, all other outside the loop. It reports false if the goroutine
 // no longer belongs to the loop.
 func (l *loop) together() (kept bool) {
-	round := l.round
-	l.round, l.spare, l.pieces, l.asked = l.spare[:0], nil, 0, false
+	round := l.begin()
 	slices.SortStableFunc(round, func(a, b *sock) int {
 		return cmp.Or(cmp.Compare(a.c.work.Kind, b.c.work.Kind), bytes.Compare(a.c.work.Set, b.c.work.Set))
 	})
@@ -56,6 +85,8 @@ func (l *loop) together() (kept bool) {
 		b := rest[:callLen(rest)]
 		rest = rest[len(b):]
 		switch w := b[0].c.work.Waits; {
+		case b[0].c.work.Kind == kindRest:
+			l.done = append(l.done, b...)
 		case w == WaitsForNodes:
 			go l.beside(slices.Clone(b))
 		case w == WaitsRarely && slow: // so that no connection waits for another one's read
@@ -112,88 +143,6 @@ func (l *loop) callAll(list []*sock) {
 	}
 }
 
-// callQueue holds work for a call while another call of the same set and kind is in progress, or has just ended. The loop's lock guards it.
-type callQueue struct {
-	list []*sock
-	want int // the next call begins at once with this many
-	full chan struct{}
-}
-
-// isFree reports whether no queued call of the set and kind of work is in progress.
-func (l *loop) isFree(b []*sock) bool {
-	w := &b[0].c.work
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.calls[callOf{w.Kind, string(w.Set)}] == nil
-}
-
-// queue does work outside the loop. Work that arrives during a call is done by the next one.
-func (l *loop) queue(b []*sock) {
-	of := callOf{b[0].c.work.Kind, string(b[0].c.work.Set)}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q := l.calls[of]; q != nil {
-		if q.list = append(q.list, b...); len(q.list) >= q.want {
-			select {
-			case q.full <- struct{}{}:
-			default:
-			}
-		}
-		return
-	}
-	q := &callQueue{want: math.MaxInt, full: make(chan struct{}, 1)}
-	l.calls[of] = q
-	go l.callQueued(of, q, slices.Clone(b))
-}
-
-// callQueued does the work of a queue until it is empty, or the loop may do the rest itself.
-//
-// Clients that wait for each answer ask again right after a call has answered them.
-// A call that began before that would contain only the work that arrived during the last call, half of all clients, and with half the work
-// for each sync the rate would be half. So the next call that waits for the disk begins when as many ask as before, but after at most a part of
-// the time of the last call.
-func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
-	for len(list) > 0 {
-		n, syncs := callLen(list), list[0].c.work.Waits == WaitsForDisk
-		began := time.Now()
-		l.beside(list[:n])
-		took := time.Since(began)
-		rest := list[n:]
-		l.mu.Lock()
-		q.list = append(slices.Clone(rest), q.list...)
-		q.want = n + len(q.list)
-		l.mu.Unlock()
-		if syncs {
-			q.gather(min(took/gatherPart, gatherMost))
-		}
-		l.mu.Lock()
-		list, q.list, q.want = q.list, nil, math.MaxInt
-		select {
-		case <-q.full:
-		default:
-		}
-		if len(list) > 0 && l.mayLend(list) {
-			l.again = append(l.again, list...)
-			list = nil
-			l.wakeLocked()
-		}
-		if len(list) == 0 {
-			delete(l.calls, of)
-		}
-		l.mu.Unlock()
-	}
-}
-
-// gather waits until the wanted number is waiting, but at most for the given time.
-func (q *callQueue) gather(most time.Duration) {
-	t := time.NewTimer(most)
-	defer t.Stop()
-	select {
-	case <-q.full:
-	case <-t.C:
-	}
-}
-
 // beside does the work of connections by one call, in a goroutine other than the loop's.
 func (l *loop) beside(b []*sock) {
 	l.call(b)
@@ -231,8 +180,7 @@ func (l *loop) collect(sleep bool) bool {
 	clear(l.inbox)
 	l.inbox = l.inbox[:0]
 	for _, k := range l.again {
-		l.round = append(l.round, k)
-		l.pieces += k.c.work.Pieces
+		l.join(k)
 	}
 	clear(l.again)
 	l.again = l.again[:0]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type Server struct {
 	opt      Options
 	counters counters
 	share    share
+	places   places
+	crowded  spell // in a queue, little work waits for much
 	failures *Failures
 
 	mu      sync.Mutex
@@ -71,6 +74,7 @@ func newServer(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opt: o, failures: NewFailures(o.Log, o.Name+": connections failed", "at", "from"), parts: map[*part]struct{}{}}
+	s.places = places{taken: make(chan struct{}, placesOf(runtime.GOMAXPROCS(0), o.Loops)), wait: placeTime}
 	if err := o.Limits.keep(&s.share, o.Kept); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Name, err)
 	}

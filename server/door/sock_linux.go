@@ -65,6 +65,9 @@ func (k *sock) turn(resumes bool) bool {
 		step = k.c.resume
 	}
 	more := step(k.loop.ctx)
+	if k.state == sockTurn && !resumes { // only this goroutine changes it
+		k.loop.s.places.asked.begin(k.loop.now, askedTime)
+	}
 	if k.c.deferred {
 		k.defers()
 		return true

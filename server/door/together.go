@@ -1,6 +1,9 @@
 package door
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Work is work that a Handler defers to its loop, to be done in one call with that of other connections.
 type Work struct {
@@ -11,6 +14,9 @@ type Work struct {
 	Pieces, Bytes int
 	Waits         Waits
 }
+
+// kindRest is the Kind of work that is nothing but a rest. Handlers use other kinds.
+const kindRest = math.MaxUint8
 
 // Waits says what work waits for.
 type Waits uint8
@@ -34,6 +40,10 @@ const (
 	workBytesMax  = 1 << 20
 	callPiecesMax = 4096
 	callBytesMax  = 4 << 20
+	// littlePieces is how many pieces of work a connection may defer in a turn, or in one call outside the loop, without having much.
+	littlePieces = 16
+	// portionPieces ends a portion of much work: all works of a portion but its last one have fewer pieces together.
+	portionPieces = 256
 )
 
 // Together does the work that handlers have deferred, of one set and kind, in one call. It stores the results in the handlers and retains
@@ -50,6 +60,25 @@ func (c *Conn) Defer(w Work) bool {
 		return false
 	}
 	c.work, c.deferred = w, true
+	return true
+}
+
+// Portion returns how many pieces of work a handler should defer at most, if it can choose: few if other connections wait for it.
+func (c *Conn) Portion() int {
+	if c.s.crowded.lasts() {
+		return portionPieces
+	}
+	return workPiecesMax
+}
+
+// Rest lets other connections of the loop go first, once the handler has executed a number of requests, each about a piece of work, without
+// deferring any. If it reports true, Execute must return, though complete requests may follow those that it has used. It is then called again as
+// after Defer. Outside a loop, Rest reports false.
+func (c *Conn) Rest(pieces int) bool {
+	if c.station == nil || !c.station.holds() {
+		return false
+	}
+	c.work, c.deferred = Work{Kind: kindRest, Pieces: pieces}, true
 	return true
 }
 

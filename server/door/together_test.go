@@ -13,7 +13,7 @@ import (
 )
 
 // choir is a protocol whose lines are work of the set that their first byte names: a capital waits for the disk, '+' for nodes, 'u' for its turn, a small letter rarely.
-// 'm' and "uf" are much work, and 'w' takes long without waiting. Other lines, which begin with '-', are answered at once.
+// 'm' and "uf" are much work, and 'w' takes long without waiting. Lines that begin with '-' are answered at once, and so are those with '~', which are much work before a rest.
 type choir struct {
 	mu    sync.Mutex
 	calls []string           // of each: what it did
@@ -50,6 +50,13 @@ func (o *choir) together(_ context.Context, list []Handler) {
 	}
 }
 
+// note remembers what was done.
+func (o *choir) note(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls = append(o.calls, what)
+}
+
 func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
 	if s.deferred {
 		c.Out = append(c.Out, s.answer...)
@@ -64,6 +71,14 @@ func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
 		used += i + 1
 		if s.line[0] == '-' {
 			c.Out = append(append(c.Out, s.line...), '\n')
+			continue
+		}
+		if s.line[0] == '~' {
+			c.Out = append(append(c.Out, s.line...), '\n')
+			s.choir.note(string(s.line))
+			if c.Rest(workPiecesMax) {
+				return used
+			}
 			continue
 		}
 		w := Work{Set: s.line[:1], Pieces: 1, Bytes: len(s.line)}

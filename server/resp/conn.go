@@ -23,6 +23,7 @@ type conn struct {
 	args   [][]byte
 	word   [commandBytesMax]byte // the name of a command, in lower case
 	group  group
+	ran    int  // requests that have been executed by this call of Execute, but for those of groups
 	last   bool // no more requests are executed
 	whole  bool // the next request is parsed, and waits for the group
 	fault  string
@@ -36,9 +37,10 @@ type conn struct {
 	acked    int    // replicas that have the last change
 }
 
-// Execute implements door.Handler. It executes the complete requests. If a group is deferred, it returns and is called again.
+// Execute implements door.Handler. It executes the complete requests. If a group is deferred, or other connections have their turn, it returns
+// and is called again.
 func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int) {
-	if c.group.deferred {
+	if c.ran = 0; c.group.deferred {
 		c.answerGroup()
 	}
 	for !c.Ended() && !c.last {
@@ -60,7 +62,7 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 			c.finishGroup(ctx) // the group's elements point into the buffer
 			return used
 		}
-		if !c.take(ctx, buf[used:]) {
+		if c.ran >= restAfter && c.Rest(c.ran) || !c.take(ctx, buf[used:]) {
 			c.whole = true
 			return used
 		}
@@ -72,6 +74,8 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 }
 
 const (
+	// restAfter is how many requests an event loop executes before other connections have their turn. Groups have limits of their own.
+	restAfter = 128
 	// argumentBytes is the memory of an argument besides its bytes, including its part of a group.
 	argumentBytes = 24 + 56
 	// argumentsFew arguments or fewer need no accounting. It is at least the number of arguments of a request that joins a group or is
@@ -145,6 +149,9 @@ func (c *conn) execute(ctx context.Context) (done bool) {
 		began := time.Now()
 		cmd.run(c, ctx, c.args)
 		c.s.counters.others.Add(began, 1)
+	}
+	if len(c.group.requests) == 0 {
+		c.ran++
 	}
 	c.WriteIfFull()
 	return true

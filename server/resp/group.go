@@ -29,6 +29,7 @@ type group struct {
 	asks     bool      // the requests ask about elements; otherwise ops change them
 	ops      []door.Op // for changes
 	elements [][]byte  // for questions
+	most     int       // operations or elements, of several requests
 	bytes    int
 	requests []grouped
 	began    time.Time // when the first request came
@@ -79,12 +80,8 @@ func (c *conn) joins(cmd *command) bool {
 	if len(g.requests) == 0 {
 		return true
 	}
-	most := groupOpsMax
-	if g.asks {
-		most = groupAsksMax
-	}
 	size := sizeOf(elements)
-	return g.asks == cmd.looks() && bytes.Equal(g.key, key) && g.len()+len(elements) <= most && g.bytes+size <= groupBytesMax && checkRequest(key, elements, size, g.asks) == nil
+	return g.asks == cmd.looks() && bytes.Equal(g.key, key) && g.len()+len(elements) <= g.most && g.bytes+size <= groupBytesMax && checkRequest(key, elements, size, g.asks) == nil
 }
 
 // looks reports whether a command that groups asks about elements.
@@ -99,6 +96,9 @@ func (c *conn) join(cmd string, asks, many bool, args [][]byte) bool {
 		if err := checkRequest(key, elements, size, asks); err != nil {
 			c.fail(err.Error())
 			return false
+		}
+		if g.most = groupAsksMax; !asks {
+			g.most = min(groupOpsMax, c.Portion())
 		}
 	}
 	if len(g.requests) == 0 {

@@ -143,6 +143,8 @@ func (c *conn) answerScan(g *gathered, next *position, n int, before uint64) {
 func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scanOptions) (next *position, n int, err error) {
 	r := door.Read{Set: nameOf(p.key), From: p.after, Prefix: prefixOf(o.match), Limit: o.count + 2, Batch: min(o.count+2, door.BatchMax), Bare: true}
 	looked, size, last := 0, 0, []byte{}
+	defer c.EndParts()
+	c.nextPart()
 	for part, err := range c.s.sets.Read(ctx, r) {
 		if errors.Is(err, bigset.ErrNotFound) {
 			return nil, n, nil
@@ -169,6 +171,7 @@ func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scan
 				return nil, 0, err
 			}
 		}
+		c.nextPart()
 	}
 	return nil, n, nil
 }

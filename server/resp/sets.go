@@ -38,6 +38,8 @@ func (c *conn) cardinality(ctx context.Context, key []byte) (uint64, error) {
 func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, error] {
 	r.Bare = true
 	return func(yield func([]byte, error) bool) {
+		defer c.EndParts()
+		c.nextPart()
 		for part, err := range c.s.sets.Read(ctx, r) {
 			if errors.Is(err, bigset.ErrNotFound) {
 				return
@@ -51,7 +53,15 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 					return
 				}
 			}
+			c.nextPart()
 		}
+	}
+}
+
+// nextPart begins a part of a read. In a cluster a part waits for other nodes.
+func (c *conn) nextPart() {
+	if !c.s.sets.Remote() {
+		c.NextPart()
 	}
 }
 
