@@ -153,7 +153,8 @@ func shareViewing(readers []*reader) (undo func()) {
 		}
 		undo()
 		v := &readers[got].st.viewing
-		v.RLock() // until the drop has ended
+		//lint:ignore SA2001 it waits until the drop has ended
+		v.RLock()
 		v.RUnlock()
 	}
 }
