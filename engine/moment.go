@@ -153,8 +153,8 @@ func shareViewing(readers []*reader) (undo func()) {
 		}
 		undo()
 		v := &readers[got].st.viewing
-		//lint:ignore SA2001 it waits until the drop has ended
 		v.RLock()
+		//lint:ignore SA2001 it waits until the drop has ended
 		v.RUnlock()
 	}
 }
