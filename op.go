@@ -46,7 +46,8 @@ type WriteOptions struct {
 	// combined with engine.Options.KeepContexts.
 	Request []byte
 	// SkipPresent makes an add without a context no event if its element is present, under policy coordinator. It is for sets that no other
-	// replica writes: a remove elsewhere that has seen the present dot would take the element away, although the add was acknowledged.
+	// replica writes: a remove elsewhere that has seen the present dot would take the element away, although the add was acknowledged. A remove
+	// here with a context from before the add does so, too.
 	SkipPresent bool
 	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is
 	// applied and its sync is in progress, so that the delta can be sent to other replicas during the sync. It is called before

@@ -55,10 +55,25 @@ func (s *Store) Moment(ctx context.Context, names [][]byte) (_ *Moment, err erro
 		}
 		m.readers = append(m.readers, &reader{s: s, st: st, still: true, bounds: st.prefix.Elements()})
 	}
-	if err := s.openTogether(m.readers); err != nil {
-		return nil, fmt.Errorf("engine: open %d sets at one moment: %w", len(names), lsm.DiskError(err))
+	for {
+		if err := s.openTogether(m.readers); err != nil {
+			return nil, fmt.Errorf("engine: open %d sets at one moment: %w", len(names), lsm.DiskError(err))
+		}
+		if !m.emptied() {
+			return m, nil
+		}
+		for _, r := range m.readers {
+			if err := r.close(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return m, nil
+}
+
+// emptied reports whether a set whose view has elements has none any more: the keys of a set that was emptied are cut out of the tables, maybe
+// before its iterator was opened.
+func (m *Moment) emptied() bool {
+	return slices.ContainsFunc(m.readers, func(r *reader) bool { return liveDots(r.view.seen, r.view.dead) > 0 && r.st.live() == 0 })
 }
 
 // Close ends the use of the Moment.

@@ -316,7 +316,7 @@ func (b *builder) coordinate(r *request) error {
 		}
 	}
 	for _, i := range order { // a memtable takes keys faster in order
-		if op := &r.ops[i]; op.Kind == keyscheme.OpAdd {
+		if op := &r.ops[i]; op.Kind == keyscheme.OpAdd && r.result.Dots[i].Counter > 0 { // 0: it was present, and writes nothing
 			b.put(op.Element, r.result.Dots[i], op.Kind, nil)
 		}
 	}

@@ -169,5 +169,5 @@ func (s *service) names(ctx context.Context, body []byte, send func([]byte) erro
 		}
 		names = names[:0]
 	}
-	return AppendNames(buf[:0], names), nil
+	return AppendNames(sent[:0], names), nil
 }

@@ -158,6 +158,61 @@ func (b *reads) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
 	}
 }
 
+// manyNames are the sets 0 to n-1.
+type manyNames struct {
+	door.Backend
+	n int
+}
+
+func (b manyNames) Names(context.Context, bool, []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
+		for i := range b.n {
+			if !yield(bigset.SetInfo{Name: fmt.Append(nil, i)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestNamesInParts: the part of a list that was sent last does not change until another one was sent, nor when the last answer is made.
+func TestNamesInParts(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, namesMax - 1, namesMax, namesMax + 1, 3*namesMax + 5} {
+		var parts [][]byte
+		var sent []byte
+		unchanged := func() {
+			if k := len(parts); k > 0 && !bytes.Equal(sent, parts[k-1]) {
+				t.Errorf("%d names: part %d has changed", n, k-1)
+			}
+		}
+		last, err := Handler(manyNames{n: n})(t.Context(), &wire.Request{Verb: VerbNames, Body: AppendAll(nil, false, nil)}, func(p []byte) error {
+			unchanged()
+			sent, parts = p, append(parts, bytes.Clone(p))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unchanged()
+		i := 0
+		for _, p := range append(parts, last) {
+			names, err := DecodeNames(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range names {
+				if string(x.Name) != fmt.Sprint(i) {
+					t.Fatalf("%d names: %q is at %d", n, x.Name, i)
+				}
+				i++
+			}
+		}
+		if i != n {
+			t.Errorf("%d of %d names", i, n)
+		}
+	}
+}
+
 // TestReadJoinsParts: a read that says nothing of the size of its parts has few, the first of which goes out at once; what they hold, and where they end, is the same.
 func TestReadJoinsParts(t *testing.T) {
 	t.Parallel()

@@ -99,11 +99,14 @@ type way struct {
 
 func (y way) Do(ctx context.Context, c wire.Call) ([]byte, error) {
 	y.w.mu.Lock()
-	to, cut, before := y.w.members[y.j], y.w.cut[[2]int{y.i, y.j}], y.w.before
+	before := y.w.before
 	y.w.mu.Unlock()
 	if before != nil {
 		before(y.i, y.j, c.Verb)
 	}
+	y.w.mu.Lock()
+	to, cut := y.w.members[y.j], y.w.cut[[2]int{y.i, y.j}]
+	y.w.mu.Unlock()
 	if to == nil || cut {
 		return nil, wire.ErrNotSent
 	}

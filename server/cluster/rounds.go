@@ -153,7 +153,7 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 		}
 	}
 	for _, id := range ids { // proposals of this member from before its restart
-		if s := states[id]; s.Prepared != nil && s.Prepared.Proposer == m.conf.Node {
+		if s := states[id]; s.Prepared != nil && s.Prepared.Proposer == m.conf.Node && s.Prepared.Epoch > l.epoch() {
 			if err := ask(ctx, m.conf.Callers[id], verbWithdraw, m.conf.Node, nil); err != nil {
 				return "", err
 			}

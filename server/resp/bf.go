@@ -87,6 +87,7 @@ func (c *conn) create(ctx context.Context, key []byte, o door.FilterCreate) (cre
 	case is:
 		return false, errKind
 	}
+	c.acked = 0 // nothing says how many have it
 	return c.s.filters.Create(ctx, key, o)
 }
 

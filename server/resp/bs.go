@@ -125,7 +125,6 @@ func (c *conn) page(ctx context.Context, cmd string, r door.Read, key []byte, ar
 
 func (c *conn) readPage(ctx context.Context, g *gathered, r door.Read) (n int, after door.Token, err error) {
 	defer c.EndParts()
-	c.nextPart()
 	for part, err := range c.s.sets.Read(ctx, r) {
 		if errors.Is(err, bigset.ErrNotFound) {
 			return 0, nil, nil
@@ -148,7 +147,9 @@ func (c *conn) readPage(ctx context.Context, g *gathered, r door.Read) (n int, a
 			n++
 		}
 		after = part.After
-		c.nextPart()
+		if !part.Done {
+			c.nextPart()
+		}
 	}
 	return n, after, nil
 }

@@ -337,8 +337,7 @@ func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]b
 		c.failed(cmd, keys[0], err)
 		return
 	}
-	defer done()
-	c.answerElements(cmd, keys[0], op(c, ctx, sets))
+	c.answerElements(cmd, keys[0], op(c, ctx, sets), done)
 }
 
 // sintercardArgs reads the arguments of SINTERCARD; a limit of 0 means none.

@@ -144,7 +144,6 @@ func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scan
 	r := door.Read{Set: nameOf(p.key), From: p.after, Prefix: prefixOf(o.match), Limit: o.count + 2, Batch: min(o.count+2, door.BatchMax), Bare: true}
 	looked, size, last := 0, 0, []byte{}
 	defer c.EndParts()
-	c.nextPart()
 	for part, err := range c.s.sets.Read(ctx, r) {
 		if errors.Is(err, bigset.ErrNotFound) {
 			return nil, n, nil
@@ -171,7 +170,9 @@ func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scan
 				return nil, 0, err
 			}
 		}
-		c.nextPart()
+		if !part.Done {
+			c.nextPart()
+		}
 	}
 	return nil, n, nil
 }

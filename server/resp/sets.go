@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"bigset"
 	"bigset/server/door"
@@ -39,7 +40,6 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 	r.Bare = true
 	return func(yield func([]byte, error) bool) {
 		defer c.EndParts()
-		c.nextPart()
 		for part, err := range c.s.sets.Read(ctx, r) {
 			if errors.Is(err, bigset.ErrNotFound) {
 				return
@@ -53,12 +53,14 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 					return
 				}
 			}
-			c.nextPart()
+			if !part.Done {
+				c.nextPart()
+			}
 		}
 	}
 }
 
-// nextPart begins a part of a read. In a cluster a part waits for other nodes.
+// nextPart begins a part of a read after the first one: a short read waits for no other. In a cluster a part waits for other nodes.
 func (c *conn) nextPart() {
 	if !c.s.sets.Remote() {
 		c.NextPart()
@@ -74,8 +76,11 @@ func (c *conn) all(ctx context.Context, sets []*source) iter.Seq2[[]byte, error]
 	return sets[0].elements(ctx, nil, 0)
 }
 
-// answerElements answers with elements, or with an error before the first byte.
-func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte, error]) {
+// answerElements answers with elements, or with an error before the first byte. It calls done when it has them all, before it waits for the
+// client.
+func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte, error], done func()) {
+	done = sync.OnceFunc(done)
+	defer done()
 	g := c.gather(cmd)
 	defer g.release()
 	n := 0
@@ -89,6 +94,7 @@ func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte,
 		}
 		n++
 	}
+	done()
 	c.header(typeSet, n)
 	g.send(c)
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -14,7 +15,6 @@ type source struct {
 	key    []byte
 	moment door.Moment // nil if each part is of a moment of its own
 	at     int         // the index in the moment
-	end    []byte      // memory
 }
 
 // inParts returns the sets of keys as sources for commands that stream: each part is of a moment of its own, and nothing is held up.
@@ -56,17 +56,25 @@ func (s *source) elements(ctx context.Context, from []byte, limit int) iter.Seq2
 	if s.moment == nil {
 		return s.c.elements(ctx, door.Read{Set: nameOf(s.key), From: from, Limit: limit})
 	}
-	return s.ofMoment(ctx, from, nil, limit)
+	return s.ofMoment(ctx, from, limit)
 }
 
-func (s *source) ofMoment(ctx context.Context, from, to []byte, limit int) iter.Seq2[[]byte, error] {
+// momentPart is how many elements of a moment are a part of a read.
+const momentPart = 1000
+
+func (s *source) ofMoment(ctx context.Context, from []byte, limit int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for e, err := range s.moment.Elements(ctx, s.at, from, to, limit) {
+		defer s.c.EndParts()
+		n := 0
+		for e, err := range s.moment.Elements(ctx, s.at, from, nil, limit) {
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 				err = refusal(errMomentOver)
 			}
 			if !yield(e, err) {
 				return
+			}
+			if n++; n%momentPart == 0 {
+				s.c.nextPart()
 			}
 		}
 	}
@@ -80,12 +88,12 @@ func (s *source) present(ctx context.Context, elements [][]byte, yes []bool) err
 		return err
 	}
 	for i, e := range elements {
-		yes[i], s.end = false, append(append(s.end[:0], e...), 0) // the element that follows e
-		for _, err := range s.ofMoment(ctx, e, s.end, 1) {
+		yes[i] = false
+		for found, err := range s.ofMoment(ctx, e, 1) {
 			if err != nil {
 				return err
 			}
-			yes[i] = true
+			yes[i] = bytes.Equal(found, e)
 		}
 	}
 	return nil
