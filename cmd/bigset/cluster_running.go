@@ -115,6 +115,8 @@ func (a *app) clusterTable(s *cluster.Status, now time.Time) error {
 		switch {
 		case !m.Up:
 			state = "does not answer"
+		case m.Why != "":
+			state = "no state"
 		case m.Epoch == 0:
 			state = "not born"
 		case !m.Sets:
@@ -134,7 +136,7 @@ func (a *app) clusterTable(s *cluster.Status, now time.Time) error {
 	for i := range s.Members {
 		m := &s.Members[i]
 		if m.Why != "" {
-			fmt.Fprintf(a.out, "%s does not answer: %s\n", m.ID, m.Why)
+			fmt.Fprintf(a.out, "%s: %s\n", m.ID, m.Why)
 		}
 		if m.Waits != "" {
 			fmt.Fprintf(a.out, "%s waits for %s\n", m.ID, m.Waits)

@@ -23,7 +23,7 @@ NODE  ADDRESS  STATE            EPOCH  HINTS FOR IT  OLDEST   COMPARED  CALLS  F
 a     h1:1     whole            3      0             -        -         0      0       0.00  
 b     h2:1     does not answer  0      12            1h1m40s  -         40     5       0.25  
 c     h3:1     joining, 34 %    3      0             -        1m30s     0      0       0.00  
-b does not answer: dial: refused
+b: dial: refused
 c waits for its copy of what it may lack
 c is being filled: 312.4 MB were copied, 34 % of its ranges
 `

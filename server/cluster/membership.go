@@ -412,7 +412,7 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 		case own.Restore && !r.names(m.conf.Node, m.conf.Disk.Identity()):
 			return fmt.Errorf("%w: this folder is to be restored with generation %d of the cluster, and the others are at generation %d already: restore all folders again, or start this node with an empty one",
 				ErrForeign, c.Generation, r.Generation)
-		case !own.Restore && c.names(m.conf.Node, m.conf.Disk.Identity()):
+		case !own.Restore && c.names(m.conf.Node, m.conf.Disk.Identity()) && string(r.Cluster) == string(c.Cluster) && r.near(c, restoreMost) == nil:
 			m.superseded = true
 			m.look()
 		}

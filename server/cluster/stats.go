@@ -50,10 +50,10 @@ type VerbCount struct {
 func (p *PeerStats) counts() (list []VerbCount) {
 	for v := range p.Verbs {
 		s := &p.Verbs[v]
-		c := VerbCount{verbName(wire.Verb(v)), s.Calls.Load(), s.Failed.Load(), s.Busy.Load(), float64(s.Nanoseconds.Load()) / 1e9}
-		if c.Calls == 0 {
+		if s.Calls.Load() == 0 {
 			continue
 		}
+		c := VerbCount{verbName(wire.Verb(v)), s.Calls.Load(), s.Failed.Load(), s.Busy.Load(), float64(s.Nanoseconds.Load()) / 1e9}
 		if n := len(list) - 1; n >= 0 && list[n].Verb == c.Verb {
 			last := &list[n]
 			last.Calls, last.Failed, last.Busy, last.Seconds = last.Calls+c.Calls, last.Failed+c.Failed, last.Busy+c.Busy, last.Seconds+c.Seconds

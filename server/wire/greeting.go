@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// greetMin is how long a connection may take to introduce itself, however many others wait to do so.
-	greetMin = 50 * time.Millisecond
+	// greetMin is how long a connection may take to introduce itself, however many others wait to do so: three round trips to a distant node.
+	greetMin = 250 * time.Millisecond
 	// greetLogEvery is the least time between two log lines about connections that were closed for others.
 	greetLogEvery = 10 * time.Second
 )
