@@ -352,7 +352,7 @@ func elementNames(from, to int) []string {
 	return names
 }
 
-// queued waits until so many requests wait for the writers of a set.
+// queued waits until the given number of requests wait for the writers of a set.
 func (p *pair) queued(t rapid.TB, set string, want int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

@@ -27,7 +27,7 @@ func (c *conn) inParts(keys [][]byte) []*source {
 }
 
 // atOnce returns the sets of keys as they are at one moment, if this is a node without a cluster; otherwise it is inParts. The caller must
-// call done at the end. It is for commands whose answers are collected in memory: they do not wait for a client meanwhile.
+// call done when it has read them. It is for commands whose answers are collected in memory, and do not wait for a client until then.
 func (c *conn) atOnce(ctx context.Context, keys [][]byte) (list []*source, done func(), err error) {
 	list = c.inParts(keys)
 	b, ok := c.s.sets.(door.Momentary)
