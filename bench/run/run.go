@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bigset/bench/load"
 	"bigset/bench/probe"
 	"bigset/bench/result"
 	"bigset/bench/spec"
@@ -60,6 +61,9 @@ type Options struct {
 
 // ErrOptions is returned for Options that don't fit the workload.
 var ErrOptions = errors.New("run: bad options")
+
+// ErrEmpty is in the chain of the error of a run in which no element was left for an operation.
+var ErrEmpty = load.ErrEmpty
 
 // ErrWrong is in the chain of errors about a system that gave a wrong answer, or did the wrong operations.
 var ErrWrong = system.ErrWrong

@@ -15,7 +15,6 @@ import (
 	"bigset/bench"
 	"bigset/bench/compare"
 	"bigset/bench/demo"
-	"bigset/bench/load"
 	benchrun "bigset/bench/run"
 	"bigset/bench/spec/parser"
 	"bigset/bloomslice"
@@ -145,7 +144,7 @@ var advices = []advice{
 	{syscall.EISDIR, exitError, "give the path of a file"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
-	{load.ErrEmpty, exitError, "more --elements, or a shorter --duration: `bigset bench check` judges a file by its own"},
+	{benchrun.ErrEmpty, exitError, "more --elements, or a shorter --duration: `bigset bench check` judges a file by its own"},
 	{parser.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},
 	{bench.ErrOut, exitError, "name another file with --out, or remove this one; a larger --rounds adds to a file, other flags must be the same"},
 	{benchrun.ErrOptions, exitError, "`bigset bench run --help` says what can be chosen"},
