@@ -673,29 +673,6 @@ func TestUnequalParts(t *testing.T) {
 	}
 }
 
-// TestWarmUpCancelled: a run that is cancelled in the warm-up of a second store ends with the error of its context.
-func TestWarmUpCancelled(t *testing.T) {
-	w := parse(t, "name: warm\nabout: two stores\nsize: 100\nsystems: [pebble]\nstore: {warm: true}\nphases:\n  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}\n"+
-		"  - {name: main, first: [empty], ops: 100, mix: {add: 1}}\n")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if _, err := Run(ctx, w, Options{Rounds: 1, Dir: t.TempDir(), MemTableBytes: 1 << 20, Observer: cancels{cancel: cancel}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// cancels is an Observer that cancels the run when the second store is opened.
-type cancels struct {
-	Nobody
-	cancel func()
-}
-
-func (c cancels) StepBegan(text string) {
-	if strings.HasSuffix(text, "opening an empty store") {
-		c.cancel()
-	}
-}
-
 // TestSlowRate: a phase with a rate that ends by time takes that time, also if its last call is due earlier; what was late is counted in
 // operations.
 func TestSlowRate(t *testing.T) {
