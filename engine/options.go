@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -74,6 +75,10 @@ type Options struct {
 	// Now is the clock by which requests expire, and by which the answer to a count of parts ends. It may jump;
 	// default time.Now. Any goroutine may call it.
 	Now func() time.Time
+	// Random is where the store draws its keys and the names of its disk and of its incarnations from; default crypto/rand.
+	// A name must never be drawn twice, so only a simulation that is to repeat itself sets another source. Its reads must
+	// not fail. One goroutine at a time reads.
+	Random io.Reader
 	// SlowDisk is how long an operation on the disk may take before EventSlowDisk reports it; default 1 s, negative
 	// is never.
 	SlowDisk time.Duration
@@ -131,7 +136,7 @@ func (o *Options) withDefaults() *Options {
 func (o *Options) below() lsm.Options {
 	return lsm.Options{
 		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
-		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger,
+		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger, Random: o.Random,
 		Tuning: o.LSM, Tune: o.tune,
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,32 @@ func (s deaf) ApplyDelta(m bigset.Delta, d bigset.Durability) error {
 		return nil
 	}
 	return s.store.ApplyDelta(m, d)
+}
+
+// TestSystemsRepeat: a seed does the same again to replicas over rules, and to replicas over engines.
+func TestSystemsRepeat(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"rules", "engine"} {
+		schedules := tier.Pick(10, 10, 400)
+		if name == "engine" {
+			schedules = tier.Pick(2, 2, 100)
+		}
+		var did [2]string
+		for i := range did {
+			sys, done := Rules(), func() error { return nil }
+			if name == "engine" {
+				sys, done = Engines()
+			}
+			found, err := convergence.Explore(t.Context(), sys, convergence.Options{Seed: 4, Replicas: 3, Schedules: schedules, Steps: 60, Workers: 1})
+			if err := errors.Join(err, done()); err != nil || found.Failure != nil {
+				t.Fatalf("%s: %v, %v", name, err, found.Failure)
+			}
+			did[i] = fmt.Sprintf("%+v", found.Stats)
+		}
+		if did[0] != did[1] {
+			t.Errorf("%s did\n%s\nand then\n%s", name, did[0], did[1])
+		}
+	}
 }
 
 // TestPrintedFailsAgain: the printed, shrunk script of a violation by replicas over rules and over engines gives the same kind of

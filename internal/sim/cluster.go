@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -53,6 +55,7 @@ type cluster struct {
 	stats            *Report
 	dials            []*dial
 	clones           uint64 // of disks, so far
+	opened           uint64 // stores, so far
 
 	addressed bool // a request reaches only the incarnation that it is addressed to
 	exchanges time.Duration
@@ -159,6 +162,7 @@ func (c *cluster) run() *convergence.Violation {
 			r.Skipped++
 		}
 	}
+	r.trace = r.trace*31 + c.turns.Trace()
 	r.Schedules++
 	r.Shapes[c.script.shape()]++
 	r.Checks += c.facts.checks
@@ -170,6 +174,15 @@ func (c *cluster) run() *convergence.Violation {
 
 // rand returns a source for choices that the script leaves open. Each value of of has its own source.
 func (s *script) rand(of uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, of<<8+12)) }
+
+// random returns what the next store draws its names from. Each store has a source of its own, so that no name is drawn twice.
+func (c *cluster) random() io.Reader {
+	c.opened++
+	var seed [32]byte
+	binary.BigEndian.PutUint64(seed[:], c.script.seed)
+	binary.BigEndian.PutUint64(seed[8:], c.opened)
+	return rand.NewChaCha8(seed)
+}
 
 // clone returns a member's disk after a power cut.
 func (c *cluster) clone(disk *faultdisk.Disk, percent int) *faultdisk.Disk {

@@ -39,7 +39,7 @@ func TestClusters(t *testing.T) {
 // out, because the engine's own goroutines determine which writes they hit.
 func TestClusterRepeats(t *testing.T) {
 	timed := []string{"power", "crash", "wipe", "restart", "put-back", "io-error", "disk-full", "outage"}
-	for seed := uint64(1); seed <= tier.Pick[uint64](10, 10, 40); seed++ {
+	for seed := uint64(1); seed <= tier.Pick[uint64](10, 10, 200); seed++ {
 		var did [2]string
 		for i := range did {
 			r := newReport()
@@ -53,7 +53,7 @@ func TestClusterRepeats(t *testing.T) {
 			}
 			r.Mechanisms["compaction"] += r.Mechanisms["rewrite"] // which of the two it was depends on the engine's goroutines, too
 			delete(r.Mechanisms, "rewrite")
-			did[i] = fmt.Sprint(r.Faults, r.Mechanisms, r.Operations, r.Checks, "\n", s)
+			did[i] = fmt.Sprintf("%v %v %d operations, %d checks, turns %x\n%s", r.Faults, r.Mechanisms, r.Operations, r.Checks, r.trace, s)
 		}
 		if did[0] != did[1] {
 			t.Errorf("seed %d did\n%s\nand then\n%s", seed, did[0], did[1])

@@ -46,11 +46,11 @@ type host struct {
 	uses int
 }
 
-// open opens an engine. A nil now is the machine's time.
-func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy, now func() time.Time) (*host, error) {
+// open opens an engine. A nil now is the machine's time, and a nil random its random numbers.
+func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy, now func() time.Time, random io.Reader) (*host, error) {
 	o := &engine.Options{
 		FS: disk, Strategy: strategy, BackgroundInterval: -1, SlowDisk: -1, MemTableBytes: 64 << 10, BlockCacheBytes: 1 << 20,
-		SpanBytes: 1 << 10, Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		SpanBytes: 1 << 10, Now: now, Random: random, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if strategy.WorksOn(compaction.Merge) != nil {
 		o.Record = compaction.Set
@@ -70,7 +70,7 @@ func (p *pool) get() (*host, error) {
 		return h, nil
 	}
 	p.made++
-	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)], nil)
+	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)], nil, nil)
 }
 
 // put takes an engine back when a schedule has ended.
@@ -107,7 +107,7 @@ func (h *host) left(disk *faultdisk.Disk, dir string) hostDisk {
 // open opens what is left of an engine. Its disk still holds the sets and notes of its earlier schedules, so their number is
 // bounded.
 func (d hostDisk) open(disk *faultdisk.Disk) (*host, error) {
-	h, err := open(disk, d.dir, d.strategy, nil)
+	h, err := open(disk, d.dir, d.strategy, nil, nil)
 	if err == nil {
 		h.uses = d.uses
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -29,7 +30,8 @@ type member struct {
 	process *process // that copies from others
 	clock   *dial
 	down    bool
-	lives   int // how often it has ended
+	lives   int      // how often it has ended
+	disks   []string // the identities that its disks had, one for each life
 
 	joining bool             // it has lost its disk: it answers after it has copied from every other member
 	filled  map[*member]bool // the members that it has copied since then
@@ -79,12 +81,13 @@ func (s skewed) Now() time.Time { return s.clock.Now() }
 
 // up opens a replica's store.
 func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compaction.Strategy) error {
-	h, err := open(disk, dir, strategy, m.clock.Now)
+	h, err := open(disk, dir, strategy, m.clock.Now, c.random())
 	if err != nil {
 		return err
 	}
 	m.store = &engineStore{host: h, set: c.set, rand: c.script.rand(uint64(1000 + len(c.gone))), some: func(string) {}}
 	c.names.met(c.indexOf(m), h.Replica().Actor())
+	m.disks = append(m.disks, string(h.Replica().Identity()))
 	state := peer.Normal
 	if m.joining {
 		state = peer.Joining
@@ -206,29 +209,36 @@ func (c *cluster) putBack(m *member, seconds int) bool {
 		return false
 	}
 	disk := c.clone(m.backup[0], 100)
-	if err := touch(disk, disk.PathJoin(m.store.host.dir, "IDENTITY")); err != nil {
+	if err := touch(disk, disk.PathJoin(m.store.host.dir, "IDENTITY"), c.clones); err != nil {
 		c.facts.violated(convergence.Failed, "an older copy of %s: %v", m.node, err)
 		return false
 	}
 	c.count("crash-unsynced")
 	m.joining = true
+	before := len(m.disks)
 	c.crash(m, disk, 100, seconds)
+	if slices.Contains(m.disks[:before], string(m.store.host.Replica().Identity())) {
+		c.facts.violated(convergence.Failed, "%s with an older copy of its disk counts as a disk that it had before", m.node)
+	}
 	m.self.hints.disk = c.clone(m.backup[1], 100)
 	c.count("restore")
 	return true
 }
 
-// touch changes the first byte of the file by which a store recognizes its folder, because another folder has another file.
-func touch(disk *faultdisk.Disk, path string) error {
+// touch writes a number into the file by which a store recognizes its folder, because another folder has another file. Copies need
+// different numbers: a copy of a copy must not have the file of the first folder again.
+func touch(disk *faultdisk.Disk, path string, copies uint64) error {
 	f, err := disk.Open(path)
 	if err != nil {
 		return err
 	}
 	text, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err != nil || len(text) == 0 {
-		return fmt.Errorf("%s of %d bytes: %w", path, len(text), err)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
-	text[0] = map[bool]byte{true: '1', false: '0'}[text[0] == '0'] // a digit
+	if copy(text, fmt.Sprintf("%016x", copies)) < 16 {
+		return fmt.Errorf("%s has %d bytes", path, len(text))
+	}
 	w, err := disk.Create(path, "identity")
 	if err != nil {
 		return err

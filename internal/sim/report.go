@@ -45,6 +45,8 @@ type Report struct {
 	Violations int            `json:"violations"`
 
 	Failure *Failure `json:"-"` // the violation, shrunk
+
+	trace uint64 // a hash of the turns of all clusters
 }
 
 // Shortage is a fault or a mechanism that was reached less often than its floor.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"log/slog"
 	"runtime"
@@ -81,6 +82,7 @@ type Options struct {
 	BallastBytes    int64         // see disk.lay; 0 is none
 	SlowDisk        time.Duration // how long an operation on the disk may take before it is reported; 0 or less is never
 	Logger          *slog.Logger
+	Random          io.Reader             // where identities are drawn from, nil is crypto/rand; its reads must not fail, and one goroutine at a time reads
 	Tuning          bigset.LSM            // the zero value is the defaults; it has passed its Check
 	Tune            func(*pebble.Options) // tests change what Pebble is opened with; may be nil
 }

@@ -83,9 +83,9 @@ func (d *DB) FirstIncarnation() bool {
 
 // nextActor returns the actor of the incarnation after the given one, with fresh random bytes, so that two copies of one folder
 // that both continue from the same incarnation get different actors.
-func nextActor(old clock.Actor) clock.Actor {
+func (d *DB) nextActor(old clock.Actor) clock.Actor {
 	a := make([]byte, actorBytes)
-	randomBytes(a)
+	d.random(a)
 	if len(old) == actorBytes {
 		copy(a, old[:nodeBytes])
 		n := binary.BigEndian.Uint32([]byte(old[nodeBytes:]))
@@ -96,8 +96,15 @@ func nextActor(old clock.Actor) clock.Actor {
 	return clock.Actor(a)
 }
 
-func randomBytes(b []byte) {
-	_, _ = rand.Read(b) // it never fails: crypto/rand ends the process instead
+// random draws bytes. Open calls it, and later only who holds the lock of the identity.
+func (d *DB) random(b []byte) {
+	from := d.opt.Random
+	if from == nil {
+		from = rand.Reader
+	}
+	if _, err := io.ReadFull(from, b); err != nil {
+		panic(fmt.Sprintf("lsm: no random bytes: %v", err)) // crypto/rand never fails, and a name that is not random could be issued twice
+	}
 }
 
 // loadIdentity reads the identity of the store, or decides it for a new store, and finds out whether a new incarnation is due. It
@@ -127,7 +134,7 @@ func (d *DB) loadIdentity() error {
 	if d.id.doubt = open || place == "" || d.id.place != place; d.id.doubt {
 		// It is not stored yet, but nothing may be minted under the old actor.
 		d.id.place = place
-		actor = nextActor(actor)
+		actor = d.nextActor(actor)
 	}
 	return errors.Join(d.loadSalts(actor), d.loadStanding(open), d.loadSeal())
 }
@@ -152,7 +159,7 @@ func (d *DB) newIdentity() error {
 	if err := d.disk.held(); err != nil {
 		return err
 	}
-	if err := writeIdentityFile(d.fs, d.dir, ""); err != nil {
+	if err := d.writeIdentityFile(""); err != nil {
 		return err
 	}
 	place, err := readPlace(d.opt.FS, d.dir)
@@ -160,10 +167,10 @@ func (d *DB) newIdentity() error {
 		return err
 	}
 	d.id.place = place
-	d.id.minting.Store(newMinting(nextActor("")))
+	d.id.minting.Store(newMinting(d.nextActor("")))
 	seal := make([]byte, len(d.id.keyring.Current)+len(d.id.keyring.Domain))
-	randomBytes(seal)
-	randomBytes(d.standing.id[:])
+	d.random(seal)
+	d.random(d.standing.id[:])
 	b := d.pebble.NewBatch()
 	defer b.Close()
 	err = errors.Join(
@@ -213,7 +220,7 @@ func (d *DB) Mark() error {
 	// skips files that look unchanged. The log that it names exists on disk before the file does.
 	log, err := lastLog(d.fs, d.dir)
 	if err == nil {
-		err = writeIdentityFile(d.fs, d.dir, log.name)
+		err = d.writeIdentityFile(log.name)
 	}
 	if err == nil {
 		d.id.place, err = readPlace(d.opt.FS, d.dir)
@@ -271,7 +278,7 @@ func (d *DB) renewed(batch *pebble.Batch, first, last keyscheme.Slot) (*minting,
 			return next, batch.Set(keySalts, next.append(nil), nil)
 		}
 	}
-	next := newMinting(nextActor(now.actor))
+	next := newMinting(d.nextActor(now.actor))
 	return next, batch.Set(keyIdentity, append([]byte(next.actor), d.id.place...), nil)
 }
 
@@ -307,14 +314,14 @@ func (d *DB) markClean(whole bool) error {
 
 // writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is which file it is, not
 // its content: a copy of the folder has another file.
-func writeIdentityFile(fs vfs.FS, dir, log string) error {
+func (d *DB) writeIdentityFile(log string) error {
 	b := make([]byte, identityBytes)
-	randomBytes(b)
+	d.random(b)
 	text := hex.EncodeToString(b) + "\n"
 	if log != "" {
 		text += log + "\n"
 	}
-	return WriteFile(fs, dir, identityFile, text)
+	return WriteFile(d.fs, d.dir, identityFile, text)
 }
 
 // readIdentity returns the text of the identity file, and the name of the log in it. Both are empty if there is no such file. The

@@ -3,7 +3,9 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -197,4 +199,35 @@ func FuzzParseFormat(f *testing.F) {
 			t.Errorf("parseFormat(%q, %d) = %v, which it does not name", text, want, record)
 		}
 	})
+}
+
+// TestRandom: stores with equal sources of random bytes get equal names and keys, and a store that goes on in doubt draws from its source
+// too. By default no two stores have anything in common.
+func TestRandom(t *testing.T) {
+	names := func(seeded bool) (all []string) {
+		disk := testkit.NewDisk()
+		for life := range 2 {
+			r := newRig("store")
+			r.disk, r.opt.Random = disk, nil
+			if seeded {
+				r.opt.Random = rand.NewChaCha8([32]byte{byte(life)})
+			}
+			r.open(t)
+			r.write(t, batch{"key of the store": []byte("value")}, true)
+			k := r.db.Keyring()
+			all = append(all, string(r.db.Actor()), string(r.db.DiskID()), string(k.Current[:]), string(k.Domain[:]))
+			disk = disk.CrashClone(100, 1)
+			r.close(t)
+		}
+		return all
+	}
+	a, b, c := names(true), names(true), names(false)
+	if !slices.Equal(a, b) {
+		t.Errorf("equal sources: %x, then %x", a, b)
+	}
+	for i := range c {
+		if a[i] == c[i] {
+			t.Errorf("a store without a source draws %x, as one with a source did", c[i])
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -95,7 +96,7 @@ func TestMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if round == 1 { // another file of the same name is another place
-			if err := writeIdentityFile(fs, "store", ""); err != nil {
+			if err := WriteFile(fs, "store", identityFile, strings.Repeat("0", 2*identityBytes)+"\n"); err != nil {
 				t.Fatal(err)
 			}
 		}

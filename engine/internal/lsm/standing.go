@@ -74,7 +74,7 @@ func (d *DB) loadStanding(unclean bool) error {
 		copy(s.id[:], id)
 		s.stored = true
 	default: // a store from before there was one, or a copy
-		randomBytes(s.id[:])
+		d.random(s.id[:])
 	}
 	lacks, err := d.readPromises(keyLacks)
 	if err != nil {

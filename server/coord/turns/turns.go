@@ -26,6 +26,7 @@ type Runner struct {
 	timers  []*timer
 	current *task
 	turn    chan struct{} // sent to by the task whose turn has ended
+	trace   uint64
 }
 
 type task struct {
@@ -125,9 +126,21 @@ func (r *Runner) Run(within time.Duration, f func()) bool {
 				return first.over
 			}
 		}
+		r.note(len(able))
 		r.give(able[r.rng.IntN(len(able))])
 	}
 }
+
+// note adds a turn, for which that many tasks were ready, to the trace.
+func (r *Runner) note(able int) {
+	const prime = 1<<40 + 0x1b3 // as in FNV-1a
+	r.trace = (r.trace ^ uint64(able)) * prime
+	r.trace = (r.trace ^ uint64(r.now.UnixNano())) * prime
+}
+
+// Trace returns a hash of all turns so far: of their times, and of the number of tasks that were ready. If a schedule is a function of
+// its seed, each run of it has the same trace.
+func (r *Runner) Trace() uint64 { return r.trace }
 
 // give gives a task its turn.
 func (r *Runner) give(t *task) {

@@ -16,9 +16,10 @@ func newRunner(seed uint64) *turns.Runner { return turns.New(rand.New(rand.NewPC
 
 // TestOrder: one runs at a time; the order is the seed's, and another seed's is another.
 func TestOrder(t *testing.T) {
-	orders := map[string]bool{}
+	orders, traces := map[string]bool{}, map[uint64]bool{}
 	for seed := range uint64(20) {
 		var orderOf [2]string
+		var traceOf [2]uint64
 		for i := range orderOf {
 			r, inside := newRunner(seed), 0
 			for id := range 3 {
@@ -36,6 +37,10 @@ func TestOrder(t *testing.T) {
 			if !r.Run(0, func() {}) {
 				t.Error("not ended")
 			}
+			traceOf[i] = r.Trace()
+		}
+		if traces[traceOf[0]] = true; traceOf[0] != traceOf[1] {
+			t.Errorf("seed %d: trace %x, then %x", seed, traceOf[0], traceOf[1])
 		}
 		if len(orderOf[0]) != 9 || orderOf[0] != orderOf[1] {
 			t.Errorf("seed %d: %q, then %q", seed, orderOf[0], orderOf[1])
@@ -44,6 +49,9 @@ func TestOrder(t *testing.T) {
 	}
 	if len(orders) < 10 {
 		t.Errorf("%d orders of 20 seeds", len(orders))
+	}
+	if len(traces) < 5 {
+		t.Errorf("%d traces of 20 seeds", len(traces))
 	}
 }
 
