@@ -68,6 +68,8 @@ async function main() {
           const [inner, wide] = await page.evaluate(() => [document.documentElement.clientWidth, document.documentElement.scrollWidth])
           assert(wide <= inner, `${name} ${view} at ${width} pixels is ${wide} wide`)
           assert(await page.evaluate(() => { const e = document.getElementById('elements'); return e.scrollWidth <= e.clientWidth }), `the elements at ${width} pixels are wider than their place`)
+          const cut = await page.evaluate(() => [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.firstElementChild.id))
+          if (width === 400) assert.deepEqual(cut, [], `${name} ${view} at ${width} pixels: columns are cut off`)
           await page.screenshot({path: `${shots}/${name}-${view}-${width}-${colorScheme}.png`, fullPage: true})
         }
         const go = view => page.evaluate(v => { location.hash = v }, view)
@@ -85,6 +87,12 @@ async function main() {
         await has('#sets td', 'maps / b/ / 0xff00')
         await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 66)
 
+        for (const [prefix, rows] of [['set-1', 11], ['nothing-', 1], ['', 50]]) {
+          await page.fill('#search-sets [name=prefix]', prefix)
+          await page.click('#search-sets button')
+          await page.waitForFunction(n => document.querySelectorAll('#sets tbody tr').length === n, rows)
+        }
+
         await page.fill('#find-set [name=key]', 'visitors')
         await page.click('#find-set button')
         await has('#set-figures dd', '2,200')
@@ -92,6 +100,13 @@ async function main() {
         await look('set')
         await page.click('#more-elements')
         await has('#elements li', 'user:001300')
+        await page.click('#more-elements')
+        await has('#elements li', 'user:001800')
+        await page.click('#fewer-elements')
+        await has('#elements li', 'user:001300')
+        await page.click('#fewer-elements')
+        await has('#elements li', 'user:000000')
+        await page.waitForSelector('#fewer-elements', {state: 'hidden'})
         await page.fill('#search [name=prefix]', 'user:0000')
         await page.check('#search [name=reverse]')
         await page.click('#search button')

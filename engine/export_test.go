@@ -284,6 +284,19 @@ func (s *Store) WhenViewed(f func()) { s.viewed = f }
 // WhenViewing sets a function that a Moment calls after each view that it has taken, while it still takes others.
 func (s *Store) WhenViewing(f func()) { s.viewing = f }
 
+// HoldSet holds a set as a look-up may that reads the disk, until release is called.
+func (s *Store) HoldSet(name []byte) (release func(), err error) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return nil, err
+	}
+	st.mu.RLock()
+	return func() {
+		st.mu.RUnlock()
+		s.sets.release(st)
+	}, nil
+}
+
 // Durable reports whether all that was applied is known to be on disk.
 func (s *Store) Durable() bool { return s.db.Durable() >= s.db.Applied() }
 

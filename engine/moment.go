@@ -11,20 +11,25 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
+	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
+	"bigset/keyscheme"
 )
 
 // momentAgeMax is how long a Moment can be read.
 const momentAgeMax = time.Minute
 
 // Moment is some sets as they were at one moment: each batch of that time is shown whole or not at all, and no set is shown earlier or later
-// than another. One goroutine at a time uses it. As long as it is open, compactions drop no newly dead key of its sets, and the disk keeps the
-// tables that they had, and the memory their memtables. So whoever opens it reads at once, and closes it.
+// than another. One goroutine at a time uses it. As long as it is open, compactions drop no newly dead key of its sets, and the tables and
+// memtables that they had then stay. So whoever opens it reads at once, and closes it.
+//
+// On a store with Options.KeepContexts a batch of that time may be shown in part: the context of a key may hide elements that were there before it.
 type Moment struct {
-	s       *Store
+	s       *Store // nil after Close
 	readers []*reader
+	lookers []*pebble.Iterator // for Contains, of each set; nil until it is needed
 	opened  time.Time
 }
 
@@ -76,14 +81,22 @@ func (m *Moment) emptied() bool {
 	return slices.ContainsFunc(m.readers, func(r *reader) bool { return liveDots(r.view.seen, r.view.dead) > 0 && r.st.live() == 0 })
 }
 
-// Close ends the use of the Moment.
+// Close ends the use of the Moment. A closed Moment has no sets: it can't be read.
 func (m *Moment) Close() (err error) {
+	if m.s == nil {
+		return nil
+	}
+	for _, it := range m.lookers {
+		if it != nil {
+			err = errors.Join(err, it.Close())
+		}
+	}
 	for _, r := range m.readers {
 		err = errors.Join(err, r.close())
 		m.s.sets.release(r.st)
 	}
-	m.readers = nil
 	m.s.db.Leave()
+	*m = Moment{}
 	return err
 }
 
@@ -97,8 +110,8 @@ func (m *Moment) Read(ctx context.Context, set int, o bigset.ReadOptions) iter.S
 			return
 		}
 		for !r.done {
-			if time.Since(m.opened) > momentAgeMax {
-				yield(nil, fmt.Errorf("engine: read %q: sets of one moment are read for %v at most: %w", r.st.name, momentAgeMax, context.DeadlineExceeded))
+			if err := m.late(r.st); err != nil {
+				yield(nil, err)
 				return
 			}
 			chunk, err := r.next(ctx)
@@ -107,6 +120,89 @@ func (m *Moment) Read(ctx context.Context, set int, o bigset.ReadOptions) iter.S
 			}
 		}
 	}
+}
+
+func (m *Moment) late(st *set) error {
+	if time.Since(m.opened) > momentAgeMax {
+		return fmt.Errorf("engine: read %q: sets of one moment are read for %v at most: %w", st.name, momentAgeMax, context.DeadlineExceeded)
+	}
+	return nil
+}
+
+// Contains reports in yes for each element whether the set at an index contains it at the moment. It reads the keys of these elements, which
+// bloom filters guard; it is fastest if they are in order. It fails as Read does.
+func (m *Moment) Contains(ctx context.Context, set int, elements [][]byte, yes []bool) error {
+	r := m.readers[set]
+	for i, e := range elements {
+		err := bigset.CheckElement(e)
+		if err == nil && i%momentLookUps == 0 {
+			if err = m.late(r.st); err == nil {
+				err = ctx.Err()
+			}
+			if err == nil && m.s.db.Closed() {
+				err = bigset.ErrClosed
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if yes[i], err = m.has(set, e); err != nil {
+			return fmt.Errorf("engine: look up in %q: %w", r.st.name, lsm.DiskError(err))
+		}
+	}
+	m.s.counters.lookUps.Add(uint64(len(elements)))
+	return nil
+}
+
+// momentLookUps is how many elements Contains looks up before it looks at the time.
+const momentLookUps = 256
+
+// has reports whether a set contains an element at the moment.
+func (m *Moment) has(set int, element []byte) (bool, error) {
+	r := m.readers[set]
+	it, err := m.looker(set)
+	if err != nil {
+		return false, err
+	}
+	buf := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(buf)
+	*buf = r.st.prefix.AppendElementBound((*buf)[:0], element)
+	var dots []clock.Dot
+	var wide *clock.Clock
+	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
+		_, actor, counter, op, ok := keyscheme.DecodeElement(len(r.st.prefix), it.Key())
+		if !ok {
+			return false, fmt.Errorf("%w: key %x under element %q", bigset.ErrCorrupt, it.Key(), element)
+		}
+		if r.newer(actor, counter) {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err == nil && keyscheme.IsUnresolved(value) {
+			wide, err = fold.Widen(wide, value)
+		}
+		if err != nil {
+			return false, err
+		}
+		if op == keyscheme.OpAdd && !r.view.dead.ContainsBytes(actor, counter) {
+			dots = append(dots, clock.Dot{Actor: clock.Actor(actor), Counter: counter})
+		}
+	}
+	if wide != nil {
+		dots = slices.DeleteFunc(dots, wide.Contains)
+	}
+	return len(dots) > 0, it.Error()
+}
+
+// looker returns the iterator for look-ups in a set. It shows what the reader's does.
+func (m *Moment) looker(set int) (_ *pebble.Iterator, err error) {
+	if m.lookers == nil {
+		m.lookers = make([]*pebble.Iterator, len(m.readers))
+	}
+	if m.lookers[set] == nil {
+		m.lookers[set], err = m.readers[set].it.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{UseL6Filters: true}})
+	}
+	return m.lookers[set], err
 }
 
 // openTogether opens readers at one moment. The rules of reader.open hold for each of them. They find no dead runs: a finder that stays for a
@@ -135,20 +231,53 @@ func (s *Store) openTogether(readers []*reader) error {
 
 // viewTogether takes the views of all readers. No set changes after its view was taken and before the last one is.
 func (s *Store) viewTogether(readers []*reader) {
-	s.moments.Lock()
-	defer s.moments.Unlock()
-	var held []*set
+	var sets []*set
 	for _, r := range readers {
-		if !slices.Contains(held, r.st) {
-			held = append(held, r.st)
-			r.st.mu.Lock()
-			defer r.st.mu.Unlock()
+		if !slices.Contains(sets, r.st) {
+			sets = append(sets, r.st)
 		}
+	}
+	unlock := s.lockTogether(sets)
+	defer unlock()
+	for _, r := range readers {
 		if r.view = r.st.viewLocked(); s.viewing != nil {
 			s.viewing()
 		}
 	}
 }
+
+// lockTogether locks sets and returns what unlocks them. While it waits for one, it holds no other: a look-up may hold a set while it reads
+// the disk. If others take the sets again and again, it locks them one after another, for one caller at a time.
+func (s *Store) lockTogether(sets []*set) (unlock func()) {
+	unlock = func() {
+		for _, st := range sets {
+			st.mu.Unlock()
+		}
+	}
+	for try, busy := 0, 0; try < lockTries && len(sets) > 0; try++ {
+		sets[0], sets[busy] = sets[busy], sets[0]
+		sets[0].mu.Lock()
+		for busy = 1; busy < len(sets) && sets[busy].mu.TryLock(); busy++ {
+		}
+		if busy == len(sets) {
+			return unlock
+		}
+		for _, st := range sets[:busy] {
+			st.mu.Unlock()
+		}
+	}
+	s.moments.Lock()
+	for _, st := range sets {
+		st.mu.Lock()
+	}
+	return func() {
+		unlock()
+		s.moments.Unlock()
+	}
+}
+
+// lockTries is how often lockTogether tries to lock all sets without waiting for the second one.
+const lockTries = 16
 
 // shareViewing read-locks viewing of all readers' sets and returns what undoes it. A drop of a range locks several of them, so it waits for
 // none while it holds another.
@@ -180,8 +309,8 @@ func (r *reader) restart(o bigset.ReadOptions) error {
 		return err
 	}
 	r.ask(o)
-	if r.done = comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0; r.done {
-		return nil
+	if r.done = false; comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0 {
+		return nil // next answers without the iterator
 	}
 	r.it.SetBounds(r.bounds.Lower, r.bounds.Upper)
 	r.it.ResetStats()

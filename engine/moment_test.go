@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,75 @@ func TestMomentOfSeveralSets(t *testing.T) {
 	must(t, m.Close(), "close")
 }
 
+// TestMomentWaitsAlone: while a moment waits for one of its sets, it holds up no other.
+func TestMomentWaitsAlone(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	for _, set := range []string{"a", "held", "z"} {
+		p.all(t, set, keyscheme.OpAdd, []string{"x"}, bigset.Sync)
+	}
+	release, err := p.store.HoldSet([]byte("held"))
+	must(t, err, "hold a set")
+	opened := make(chan *engine.Moment)
+	go func() {
+		m, err := p.store.Moment(bg, [][]byte{[]byte("a"), []byte("held"), []byte("z")})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- m
+	}()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := range 50 {
+			for _, set := range []string{"a", "z"} {
+				if _, err := p.store.Add(bg, []byte(set), [][]byte{fmt.Append(nil, i)}, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(time.Millisecond) // the moment waits meanwhile
+		}
+	}()
+	select {
+	case <-written:
+	case <-time.After(20 * time.Second):
+		t.Error("writers wait for a set that a moment waits for")
+	}
+	release()
+	<-written
+	m := <-opened
+	for set, want := range []int{51, 1, 51} {
+		if got := momentNames(t, m, set, bigset.ReadOptions{}); len(got) != want {
+			t.Errorf("set %d has %d elements, want %d", set, len(got), want)
+		}
+	}
+	must(t, m.Close(), "close")
+	must(t, m.Close(), "close again")
+}
+
+// TestMomentPassesNoLiveKeys: a usual reader learns of a run of keys that died after a moment was opened; the moment shows them still.
+func TestMomentPassesNoLiveKeys(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	names := elementNames(0, 400)
+	p.all(t, "s", keyscheme.OpAdd, names, bigset.Sync)
+	m := openMoment(t, p.store, "s")
+	p.all(t, "s", keyscheme.OpRemove, names[100:300], bigset.Sync)
+	for range 3 {
+		left := 0
+		for _, err := range p.store.Elements(bg, []byte("s"), bigset.ReadOptions{}) {
+			must(t, err, "read")
+			left++
+		}
+		if got := momentNames(t, m, 0, bigset.ReadOptions{}); left != 200 || len(got) != 400 {
+			t.Errorf("%d elements are left, the moment has %d", left, len(got))
+		}
+	}
+	must(t, m.Close(), "close")
+}
+
 // TestMomentStays: a moment shows its sets unchanged while they are written, dropped, flushed, compacted and rewritten: in parts, in both directions, and again.
 func TestMomentStays(t *testing.T) {
 	p := newPair("store")
@@ -146,6 +216,19 @@ func TestMomentStays(t *testing.T) {
 		if got := momentNames(t, m, 1, bigset.ReadOptions{}); len(got) != 9 {
 			t.Errorf("%s: the dropped set has %q", when, got)
 		}
+		all := slices.Concat(elementNames(0, 105), []string{"", strings.Repeat("x", bigset.ElementBytesMax)})
+		asked, yes := make([][]byte, len(all)), make([]bool, len(all))
+		for i, e := range all {
+			asked[i] = []byte(e)
+		}
+		for set, has := range [][]string{was, names[:9]} {
+			must(t, m.Contains(bg, set, asked, yes), "look up")
+			for i, e := range all {
+				if yes[i] != slices.Contains(has, e) {
+					t.Errorf("%s: %.20q is in set %d of the moment: %v", when, e, set, yes[i])
+				}
+			}
+		}
 	}
 	check("at once")
 	p.all(t, "s", keyscheme.OpRemove, names[20:50], bigset.Sync)
@@ -170,10 +253,23 @@ func TestMomentEnds(t *testing.T) {
 	defer p.close(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
 	m := openMoment(t, p.store, "s")
+	chunks := 0
+	for chunk, err := range m.Read(bg, 0, bigset.ReadOptions{From: []byte("b"), To: []byte("a")}) {
+		must(t, err, "read nothing")
+		if chunks++; !chunk.Done || chunk.Clock.Len() != 1 {
+			t.Errorf("a range without elements has the clock %v, done %v", chunk.Clock, chunk.Done)
+		}
+	}
+	if chunks != 1 {
+		t.Errorf("a range without elements has %d chunks", chunks)
+	}
 	done, cancel := context.WithCancel(bg)
 	cancel()
 	fails := func(ctx context.Context, want error) {
 		t.Helper()
+		if err := m.Contains(ctx, 0, [][]byte{[]byte("a")}, make([]bool, 1)); !errors.Is(err, want) {
+			t.Errorf("a look-up has the error %v, want %v", err, want)
+		}
 		for _, err := range m.Read(ctx, 0, bigset.ReadOptions{}) {
 			if !errors.Is(err, want) {
 				t.Errorf("error %v, want %v", err, want)

@@ -385,7 +385,11 @@ func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
 	}
 	if comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0 {
 		r.done = true
-		return &fold.Chunk{Clock: r.st.view().seen, Done: true}, nil
+		v := r.view
+		if !r.still {
+			v = r.st.view()
+		}
+		return &fold.Chunk{Clock: v.seen, Done: true}, nil
 	}
 	if r.left > 0 {
 		r.fold.ElementsMax = min(r.fold.ElementsMax, r.left)

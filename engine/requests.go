@@ -287,7 +287,7 @@ func (b *builder) repeat(r *request, known *keyscheme.Request) error {
 			if op.Kind == keyscheme.OpRemove {
 				continue
 			}
-			return fmt.Errorf("%w: id %x is that of another request to %q", bigset.ErrRequest, r.opt.Request, b.st.name)
+			return fmt.Errorf("%w: id %q is that of another request to %q", bigset.ErrRequest, r.opt.Request, b.st.name)
 		}
 		dots[i] = clock.Dot{Actor: known.Actor, Counter: known.First + uint64(n)}
 		d.Items = append(d.Items, bigset.Item{Kind: op.Kind, Element: op.Element, Context: slices.Collect(known.Items[n].Context.Dots())})
@@ -296,7 +296,7 @@ func (b *builder) repeat(r *request, known *keyscheme.Request) error {
 		}
 	}
 	if len(d.Items) < len(known.Items) {
-		return fmt.Errorf("%w: id %x is that of another request to %q", bigset.ErrRequest, r.opt.Request, b.st.name)
+		return fmt.Errorf("%w: id %q is that of another request to %q", bigset.ErrRequest, r.opt.Request, b.st.name)
 	}
 	r.result = bigset.Result{Delta: d, Dots: dots, Removed: removed}
 	return nil

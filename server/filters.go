@@ -149,7 +149,7 @@ func (b bloomFilter) Info(context.Context, bool) (door.FilterInfo, error) {
 
 func infoOf(i *filters.Info) door.FilterInfo {
 	return door.FilterInfo{
-		Name: string(i.Name), Probability: i.Options.Probability, InMemory: i.Open,
+		Name: string(i.Name), Probability: i.Options.Probability, InMemory: i.Open, Volatile: i.Options.InMemory,
 		CheckHits: i.CheckHits, CheckMisses: i.CheckMisses, SetHits: i.MarkHits, SetMisses: i.MarkMisses,
 		PageIns: i.PageIns, PageOuts: i.PageOuts, Figures: i.Figures,
 	}

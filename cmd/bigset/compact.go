@@ -8,7 +8,7 @@ import (
 )
 
 func (a *app) compact() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "compact [SET]",
 		Short: "Take dead keys off the disk now",
 		Long: `Take what was removed or replaced off the disk now, of a set or of all, in the way of the store's strategy. A store does
@@ -17,7 +17,7 @@ that by itself while a program has it open.`,
   bigset compact friends --json`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setNameOrAll(args)
+			set, err := a.setNameOrAll(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -30,6 +30,8 @@ that by itself while a program has it open.`,
 			})
 		},
 	}
+	bucketFlags(cmd)
+	return cmd
 }
 
 func (a *app) compacting(r engine.CompactReport) {

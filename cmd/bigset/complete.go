@@ -39,7 +39,7 @@ func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (name
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	if len(a.node.addrs) > 0 {
-		return a.completeAway(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+		return a.completeAway(cmd, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 	opt, err := a.options(atRest)
 	if err != nil {
@@ -50,11 +50,12 @@ func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (name
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	offer := offered(cmd)
 	for info, err := range s.Sets(cmd.Context(), bigset.SetsOptions{}) {
 		if err != nil || len(names) == namesMax {
 			break
 		}
-		if name := string(info.Name); completes(begun, name) {
+		if name, ok := offer(info.Name); ok && completes(begun, name) {
 			names = append(names, name)
 		}
 	}
@@ -71,19 +72,20 @@ func completes(begun, name string) bool {
 const completeTime = 2 * time.Second
 
 // completeAway offers the names of the sets of running nodes.
-func (a *app) completeAway(ctx context.Context, begun string) (names []string) {
+func (a *app) completeAway(cmd *cobra.Command, begun string) (names []string) {
 	c, err := a.node.open()
 	if err != nil {
 		return nil
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 	defer cancel()
+	offer := offered(cmd)
 	for s, err := range c.Sets(ctx, client.SetsOptions{}) {
 		if err != nil || len(names) == namesMax {
 			break
 		}
-		if name := string(s.Name); completes(begun, name) {
+		if name, ok := offer(s.Name); ok && completes(begun, name) {
 			names = append(names, name)
 		}
 	}

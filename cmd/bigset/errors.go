@@ -27,6 +27,7 @@ import (
 	"bigset/server/bloomd"
 	"bigset/server/certs"
 	"bigset/server/cluster"
+	"bigset/server/setname"
 	"bigset/server/tokens"
 )
 
@@ -81,7 +82,7 @@ var advices = []advice{
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
 	{bigset.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
-	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
+	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes; redis's empty key is --bucket default \"\"", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},
 	{errRunning, exitError, "stop it, so that all is written, or give a copy of its folder"},
@@ -182,7 +183,7 @@ func (a *app) report(err error) int {
 	if ad.hint == "" {
 		return ad.code
 	}
-	fmt.Fprintf(a.errs, "bigset: %s\nhint: %s\n", plain(err), ad.hint)
+	fmt.Fprintf(a.errs, "bigset: %s\nhint: %s\n", setname.InError(plain(err), a.named), ad.hint)
 	return ad.code
 }
 

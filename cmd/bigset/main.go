@@ -70,6 +70,7 @@ type app struct {
 	strategy     string
 	keepContexts bool // the store keeps wide contexts unresolved
 	args         []string
+	named        []byte // the set that the command is about, if it is about one
 	node         node   // running nodes, which commands on sets ask instead of a folder
 	record       string // for a store that is to be created; only commands that may create one have the flag
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"unicode/utf8"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset/keyscheme"
+	"bigset/server/setname"
 )
 
 // notation is how bytes are written as arguments and on lines: verbatim, or as base64.
@@ -52,6 +54,17 @@ type jsonElement struct {
 type jsonSet struct {
 	Text   *string `json:"set,omitempty"`
 	Base64 []byte  `json:"set_base64,omitempty"`
+	*jsonName
+}
+
+// jsonName is the name of a set by which Riak's and HTTP's clients know it.
+type jsonName struct {
+	Type         *string `json:"type,omitempty"`
+	TypeBase64   []byte  `json:"type_base64,omitempty"`
+	Bucket       *string `json:"bucket,omitempty"`
+	BucketBase64 []byte  `json:"bucket_base64,omitempty"`
+	Key          *string `json:"key,omitempty"`
+	KeyBase64    []byte  `json:"key_base64,omitempty"`
 }
 
 func (n notation) jsonElement(b []byte) jsonElement {
@@ -61,7 +74,20 @@ func (n notation) jsonElement(b []byte) jsonElement {
 
 func (n notation) jsonSet(b []byte) jsonSet {
 	text, raw := n.split(b)
-	return jsonSet{text, raw}
+	return jsonSet{text, raw, n.jsonName(b)}
+}
+
+// jsonName returns nil for a set whose name is its key.
+func (n notation) jsonName(set []byte) *jsonName {
+	name, ok := setname.Split(set)
+	if !ok || bytes.Equal(set, name.Key) {
+		return nil
+	}
+	k := &jsonName{}
+	k.Type, k.TypeBase64 = n.split(name.Type)
+	k.Bucket, k.BucketBase64 = n.split(name.Bucket)
+	k.Key, k.KeyBase64 = n.split(name.Key)
+	return k
 }
 
 // split returns bytes as text, or raw if they are not valid text or base64 was requested.

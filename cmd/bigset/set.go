@@ -13,17 +13,22 @@ func (a *app) set() *cobra.Command {
 		Short: "Change sets and ask about them",
 		Long: `Change sets and ask about them. A set exists as soon as something is added to it.
 
+SET is the name of a set for redis's clients and for programs. A set of Riak's or HTTP's clients is named by --type, --bucket and its key
+as SET, and so is redis's empty key: --bucket default "".
+
 Elements are any bytes. They are read and printed as they are or, with --base64, as base64. Put -- before an element that begins with -.
 
 With --addr the commands ask running nodes: a single node, or any nodes of a cluster. Then --w, --dw and --r say how many replicas a change or a
 read needs. If the outcome of a change is unknown, the exit status is 3, and the hint has the command that settles it.`,
 		Example: `  bigset set add friends paul ringo
   bigset set ls friends --limit 100
-  bigset set add friends john --addr 127.0.0.1:8691`,
+  bigset set add friends john --addr 127.0.0.1:8691
+  bigset set ls --type maps --bucket people friends`,
 	}
 	cmd.AddCommand(a.setAdd(), a.setRemove(), a.setHas(), a.setList(), a.setCount(), a.setDrop(), a.setNames(),
 		a.setContext(), a.setFigures(), a.setWatch(), a.setImport(), a.setExport())
 	a.node.flags(cmd)
+	bucketFlags(cmd)
 	return chooser(cmd)
 }
 

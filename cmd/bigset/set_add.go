@@ -24,7 +24,7 @@ With --json each element comes with its context: the token to act on this very a
   bigset set add temperatures -- -7`,
 		Args: takes(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.parse(cmd, args); err != nil {
+			if err := c.parse(a, cmd, args); err != nil {
 				return err
 			}
 			how := making

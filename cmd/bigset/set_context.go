@@ -21,7 +21,7 @@ Tokens are sealed with a key of the store; they live as long as it does, and wor
   bigset set drop friends --context "$(bigset set context friends)"`,
 		Args: takes(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setName(args[0])
+			set, err := a.setName(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ context: the token of the whole set when counting began, for drop.`,
   bigset set count friends --prefix p`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setName(args[0])
+			set, err := a.setName(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/server/setname"
 )
 
 func (a *app) setDrop() *cobra.Command {
@@ -25,7 +26,7 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
   bigset set drop friends --context "$(bigset set context friends)"`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setName(args[0])
+			set, err := a.setName(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -77,7 +78,7 @@ func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock
 	if err := a.answer(struct {
 		jsonSet
 		Left uint64 `json:"left"`
-	}{notation{}.jsonSet(set), left}, "dropped %q, %s left", set, tally(left)); err != nil {
+	}{notation{}.jsonSet(set), left}, "dropped %s, %s left", setname.Quoted(set), tally(left)); err != nil {
 		return err
 	}
 	if err := a.out.Flush(); err != nil || left > 0 {

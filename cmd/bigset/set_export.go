@@ -20,7 +20,7 @@ written that way: it ends the export with an error; --base64 writes any bytes.`,
   bigset set export --base64 friends | bigset set import --base64 copy`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setName(args[0])
+			set, err := a.setName(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ With --json each answer comes with its context: the token to act on what was see
   bigset set has friends paul ringo --json`,
 		Args: takes(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setName(args[0])
+			set, err := a.setName(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -91,7 +91,7 @@ func (e *importError) Error() string {
 func (e *importError) Unwrap() error { return e.cause }
 
 func (im *importer) run(cmd *cobra.Command, args []string) (err error) {
-	if im.set, err = setName(args[0]); err != nil {
+	if im.set, err = im.setName(cmd, args[0]); err != nil {
 		return err
 	}
 	if im.options, err = im.writing.options(cmd); err != nil {

@@ -49,7 +49,7 @@ and when there is more the last object is {"after": TOKEN}. Where there is no el
 			if l.limit < 0 {
 				return usage(cmd, "--limit %d: it is 1 or more, or 0 for all", l.limit)
 			}
-			if l.set, err = setName(args[0]); err != nil {
+			if l.set, err = a.setName(cmd, args[0]); err != nil {
 				return err
 			}
 			o, err := l.bounds()

@@ -16,6 +16,7 @@ import (
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/certs"
+	"bigset/server/setname"
 )
 
 // node is how commands on sets reach running nodes, instead of a folder.
@@ -376,20 +377,12 @@ func (a *app) countAway(ctx context.Context, set, prefix []byte) error {
 }
 
 // namesAway is names at a running node.
-func (a *app) namesAway(ctx context.Context, n notation, all bool) error {
+func (a *app) namesAway(cmd *cobra.Command, n notation, all bool) error {
+	in := inBucket(cmd)
 	return a.ask(func(to *client.Client) error {
-		for s, err := range to.Sets(ctx, client.SetsOptions{Empty: all}) {
-			if err != nil {
-				return err
-			}
-			if !a.json {
-				err = a.line("", s.Name, n)
-			} else {
-				err = a.object(struct {
-					jsonSet
-					Live uint64 `json:"live"`
-					Seen uint64 `json:"seen"`
-				}{n.jsonSet(s.Name), s.Live, s.Seen})
+		for s, err := range to.Sets(cmd.Context(), client.SetsOptions{Empty: all}) {
+			if err == nil && in(s.Name) {
+				err = a.name(n, bigset.SetInfo{Name: s.Name, Live: s.Live, Seen: s.Seen})
 			}
 			if err != nil {
 				return err
@@ -440,7 +433,7 @@ func (a *app) dropAway(cmd *cobra.Command, set []byte, text string) (err error) 
 		return a.answer(struct {
 			jsonSet
 			Left uint64 `json:"left"`
-		}{notation{}.jsonSet(set), left}, "dropped %q, %s left", set, tally(left))
+		}{notation{}.jsonSet(set), left}, "dropped %s, %s left", setname.Quoted(set), tally(left))
 	})
 }
 

@@ -20,7 +20,7 @@ with --open-contexts this is not checked.`,
   bigset set rm friends paul --context "$(bigset set context friends paul)"`,
 		Args: takes(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.parse(cmd, args); err != nil {
+			if err := c.parse(a, cmd, args); err != nil {
 				return err
 			}
 			a.keepContexts = c.keepContexts

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +9,7 @@ import (
 	"bigset/client"
 	"bigset/engine"
 	"bigset/server/door"
+	"bigset/server/setname"
 )
 
 func (a *app) setFigures() *cobra.Command {
@@ -23,7 +23,7 @@ node, stop the node and run "bigset stats SET" on its folder.`,
   bigset set stats friends --addr 127.0.0.1:8691`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setName(args[0])
+			set, err := a.setName(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func (a *app) figures(set []byte, st client.Stats) error {
 // figureRows are the figures of a set, wherever it is stored.
 func figureRows(set []byte, st door.Stats) []row {
 	return []row{
-		{"set", fmt.Sprintf("%q", set)},
+		{"set", setname.Quoted(set)},
 		{"live dots", bench.Thousands(st.Live)},
 		{"events", bench.Thousands(st.Seen)},
 		{"dead dots", bench.Thousands(st.Dead)},

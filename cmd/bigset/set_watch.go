@@ -52,7 +52,7 @@ In a folder nothing else can happen while it is read: there --once is understood
   bigset set watch friends`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if w.set, err = setName(args[0]); err != nil {
+			if w.set, err = a.setName(cmd, args[0]); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("since") {

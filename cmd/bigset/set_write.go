@@ -34,8 +34,8 @@ func (c *change) flags(cmd *cobra.Command) {
 }
 
 // parse reads the arguments, and checks everything that needs no store.
-func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
-	if c.set, err = setName(args[0]); err != nil {
+func (c *change) parse(a *app, cmd *cobra.Command, args []string) (err error) {
+	if c.set, err = a.setName(cmd, args[0]); err != nil {
 		return err
 	}
 	if c.elements, err = c.notation.elements(args[1:]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +16,7 @@ import (
 	"bigset/bench"
 	"bigset/engine"
 	"bigset/server"
+	"bigset/server/setname"
 )
 
 func (a *app) stats() *cobra.Command {
@@ -35,7 +37,7 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
   bigset stats --metrics`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setNameOrAll(args)
+			set, err := a.setNameOrAll(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -60,6 +62,7 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 			})
 		},
 	}
+	bucketFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&l.wanted, "sets", false, "list sets")
 	f.StringVar(&l.by, "by", "dead", "with --sets: those first that have most dead keys (dead), bytes in tables (size), or live dots (live)")
@@ -112,13 +115,15 @@ func (t *totals) addFilters(s *engine.Store) error {
 	for _, name := range known.Sets {
 		t.DamagedSets = append(t.DamagedSets, notation{}.jsonSet(name))
 	}
-	t.damaged = strings.Join(slices.Concat(quoted("filter", known.Filters), quoted("set", known.Sets)), ", ")
+	t.damaged = strings.Join(slices.Concat(damagedOf("filter", known.Filters, quote), damagedOf("set", known.Sets, setname.Quoted)), ", ")
 	return nil
 }
 
-func quoted(what string, names [][]byte) (all []string) {
+func quote(b []byte) string { return strconv.Quote(string(b)) }
+
+func damagedOf(what string, names [][]byte, quoted func([]byte) string) (all []string) {
 	for _, name := range names {
-		all = append(all, fmt.Sprintf("%s %q", what, name))
+		all = append(all, what+" "+quoted(name))
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"bigset/bench"
 	"bigset/engine"
 	"bigset/server/door"
+	"bigset/server/setname"
 )
 
 // setFigures are the figures of one set in JSON.
@@ -108,8 +109,8 @@ func (a *app) listStats(ctx context.Context, s *engine.Store, l setList) error {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "live dots\tdead keys\tin tables\tclock\ttombstone\tgaps\tactors\t  set")
 	for _, st := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %q\n", bench.Thousands(st.Live), bench.Thousands(st.KeysDead), size(st.BytesTables),
-			size(uint64(st.BytesClock)), size(uint64(st.BytesTombstone)), bench.Thousands(uint64(st.Gaps)), bench.Thousands(uint64(st.Actors)), st.Name)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", bench.Thousands(st.Live), bench.Thousands(st.KeysDead), size(st.BytesTables),
+			size(uint64(st.BytesClock)), size(uint64(st.BytesTombstone)), bench.Thousands(uint64(st.Gaps)), bench.Thousands(uint64(st.Actors)), setname.Quoted(st.Name))
 	}
 	return w.Flush()
 }

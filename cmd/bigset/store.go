@@ -10,7 +10,6 @@ import (
 
 	"bigset/compaction"
 	"bigset/engine"
-	"bigset/keyscheme"
 )
 
 // access is how a command uses the store.
@@ -73,23 +72,4 @@ func strategyNames() string {
 		names = append(names, s.Name())
 	}
 	return strings.Join(names, ", ")
-}
-
-// setName returns the bytes of a set's name. It is checked before a store is opened or created.
-func setName(arg string) ([]byte, error) {
-	if arg == "" {
-		return nil, fmt.Errorf("%w: it is empty", errSetName)
-	}
-	if err := keyscheme.CheckSetName([]byte(arg)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errSetName, err)
-	}
-	return []byte(arg), nil
-}
-
-// setNameOrAll is setName for the only argument; without an argument it returns nil, which means all sets.
-func setNameOrAll(args []string) ([]byte, error) {
-	if len(args) == 0 {
-		return nil, nil
-	}
-	return setName(args[0])
 }

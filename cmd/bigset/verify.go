@@ -12,6 +12,7 @@ import (
 	"bigset/bench"
 	"bigset/engine"
 	"bigset/server"
+	"bigset/server/setname"
 )
 
 func (a *app) verify() *cobra.Command {
@@ -34,7 +35,7 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
   bigset verify --online --rate 8`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := setNameOrAll(args)
+			set, err := a.setNameOrAll(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -72,6 +73,7 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
 			return err
 		},
 	}
+	bucketFlags(cmd)
 	cmd.Flags().BoolVar(&online, "online", false, "read in small pieces, at the --rate")
 	cmd.Flags().Int64Var(&rate, "rate", 32, "with --online: MiB of keys a second, at most")
 	return cmd
@@ -179,7 +181,7 @@ func (a *app) problem(p engine.Problem) error {
 	}
 	text := "problem"
 	if len(p.Set) > 0 {
-		text += fmt.Sprintf(" in set %q", p.Set)
+		text += " in set " + setname.Quoted(p.Set)
 	}
 	if len(p.Filter) > 0 {
 		text += fmt.Sprintf(" in filter %q", p.Filter)

@@ -10,7 +10,16 @@ import (
 	"bigset/server/door"
 )
 
-var _ door.Momentary = (*Backend)(nil)
+var (
+	_ door.Momentary = (*Backend)(nil)
+	_ door.Sizer     = (*Backend)(nil)
+)
+
+// Live implements door.Sizer.
+func (b *Backend) Live(ctx context.Context, set []byte) (uint64, error) {
+	n, err := b.store.Live(ctx, set)
+	return n, failure(err, 0)
+}
 
 // Moment implements door.Momentary.
 func (b *Backend) Moment(ctx context.Context, sets [][]byte) (door.Moment, error) {
@@ -26,6 +35,11 @@ type moment struct{ m *engine.Moment }
 
 // Close implements door.Moment. An iterator that fails to close has reported its error to its reader.
 func (m moment) Close() { _ = m.m.Close() }
+
+// Contains implements door.Moment.
+func (m moment) Contains(ctx context.Context, set int, elements [][]byte, yes []bool) error {
+	return failure(m.m.Contains(ctx, set, elements, yes), 0)
+}
 
 // Elements implements door.Moment.
 func (m moment) Elements(ctx context.Context, set int, from, to []byte, limit int) iter.Seq2[[]byte, error] {

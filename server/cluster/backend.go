@@ -114,6 +114,9 @@ func failure(err error) error {
 	case err == nil, errors.Is(err, door.ErrUnavailable):
 		return err
 	case errors.As(err, &u):
+		if err == error(u) {
+			err = unsaid{u}
+		}
 		return &door.UnknownError{Acked: u.Acked, Durable: u.Durable, W: u.W, DW: max(0, u.DW), Err: err}
 	case errors.Is(err, coord.ErrUnknown):
 		return &door.UnknownError{Err: err}
@@ -124,6 +127,22 @@ func failure(err error) error {
 	}
 	return err
 }
+
+// unsaid is a coordinator's error as the cause of a door.UnknownError, which contains the numbers: its text is the rest.
+type unsaid struct{ of *coord.UnknownError }
+
+func (u unsaid) Error() string {
+	text := fmt.Sprintf("%.64q", u.of.Set)
+	if u.of.Unanswered > 0 {
+		text += fmt.Sprintf(", %d have not answered", u.of.Unanswered)
+	}
+	if u.of.Err != nil {
+		text += ": " + u.of.Err.Error()
+	}
+	return text
+}
+
+func (u unsaid) Unwrap() error { return u.of }
 
 // quorum returns the quorum of a request in the form for the coordinator.
 func (b *Backend) quorum(l *live, q door.Quorum, r int) (coord.Quorum, error) {

@@ -16,7 +16,7 @@ import (
 // first stream that are in memory.
 const digestMean = 64
 
-// countsAheadMax is how many answers with digests may wait to be compared. An answer covers as many elements as a dozen chunks: with one, the
+// countsAheadMax is how many answers with digests may wait to be compared. An answer covers as many elements as sixteen chunks: with one, the
 // other replica pauses while the coordinator goes through the answer before.
 const countsAheadMax = 3
 

@@ -69,6 +69,7 @@ type FilterInfo struct {
 	Name                   string
 	Probability            float64
 	InMemory               bool // its bits are in memory now
+	Volatile               bool // its keys are lost when the node stops. A node of a cluster has no such filter, and the client API does not report it
 	CheckHits, CheckMisses uint64
 	SetHits, SetMisses     uint64
 	PageIns, PageOuts      uint64

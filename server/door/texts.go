@@ -6,7 +6,7 @@ import (
 )
 
 // packageNames are the prefixes of our packages' errors.
-var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
+var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "", "coord: ", "", "peer: ", "", "wire: ", "")
 
 // Text returns the text of an error as clients read it: without the names of our packages.
 func Text(err error) string { return packageNames.Replace(err.Error()) }

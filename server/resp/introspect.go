@@ -213,7 +213,7 @@ func (c *conn) lolwut(context.Context, [][]byte) {
 }
 
 // keyspaceTime is how long INFO counts keys if the section is not named.
-const keyspaceTime = time.Second
+const keyspaceTime = 50 * time.Millisecond
 
 // sections are the sections of INFO.
 var sections = []struct {

@@ -197,7 +197,9 @@ func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 		if err = e; errors.Is(err, bigset.ErrNotFound) {
 			err = nil
 		}
-		c.acked = dropped.Acked
+		if !gone {
+			c.acked = dropped.Acked
+		}
 	}
 	if err != nil && gone {
 		err = partly(err, "the filter of the key was removed before it")

@@ -175,6 +175,23 @@ func TestCommandsCount(t *testing.T) {
 	}
 }
 
+// TestMomentsCount: the sets that a command reads at one moment count, whatever is in them, and are given back.
+func TestMomentsCount(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 1 << 20})}})
+	p := dial()
+	for range 3 {
+		for _, cmd := range []string{"SUNION", "SINTER", "SDIFF"} {
+			if got := p.do(t, numbered(setsMost, cmd)...); !strings.HasPrefix(got, "-TRYAGAIN") {
+				t.Errorf("%s of %d sets: %.100s", cmd, setsMost, got)
+			}
+			if got := p.do(t, numbered(setsMost/4, cmd)...); got != "*[]" {
+				t.Errorf("%s of %d sets: %.100s", cmd, setsMost/4, got)
+			}
+		}
+	}
+}
+
 func TestOwnWritesAreBounded(t *testing.T) {
 	t.Parallel()
 	for word, n := range map[string]int{"ELEMENTS": bigset.BatchOpsMax, "PAIRS": 2 * bigset.BatchOpsMax} {

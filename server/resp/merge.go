@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"bigset/server/door"
 )
 
 // Limits of commands on several sets.
@@ -149,6 +151,15 @@ func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
 	return nil
 }
 
+// live returns how many live dots a set has.
+func (s *Server) live(ctx context.Context, key []byte) (uint64, error) {
+	if b, ok := s.sets.(door.Sizer); ok {
+		return b.Live(ctx, nameOf(key))
+	}
+	st, err := s.sets.Stats(ctx, nameOf(key), 0)
+	return st.Live, err
+}
+
 // sizes returns about how many elements sets have. For a single set it returns 0.
 func (c *conn) sizes(ctx context.Context, sets []*source) ([]uint64, error) {
 	list := make([]uint64, len(sets))
@@ -156,11 +167,10 @@ func (c *conn) sizes(ctx context.Context, sets []*source) ([]uint64, error) {
 		return list, nil
 	}
 	for i, set := range sets {
-		s, err := c.s.sets.Stats(ctx, nameOf(set.key), 0)
-		if err != nil && !isUnheard(err) {
+		var err error
+		if list[i], err = c.s.live(ctx, set.key); err != nil && !isUnheard(err) {
 			return nil, err
 		}
-		list[i] = s.Live
 	}
 	return list, nil
 }

@@ -41,6 +41,11 @@ func (m restlessMoment) Elements(ctx context.Context, set int, from, to []byte, 
 	return m.Moment.Elements(ctx, set, from, to, limit)
 }
 
+func (m restlessMoment) Contains(ctx context.Context, set int, elements [][]byte, yes []bool) error {
+	m.change()
+	return m.Moment.Contains(ctx, set, elements, yes)
+}
+
 // TestOneMoment: before each read, an atomic batch moves the first element of a set of several pages to its end, or back, and another element moves to a second set.
 // Each answer shows all sets at one moment: an element is in one of its two places.
 func TestOneMoment(t *testing.T) {

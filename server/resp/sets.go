@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"bigset"
 	"bigset/server/door"
@@ -225,6 +226,9 @@ func common(a, b []byte) (n int) {
 // drawLess is how many times as many elements as are drawn a set must have for them to be drawn one by one. A draw reads some hundred elements.
 const drawLess = 1000
 
+// drawLessRemote is drawLess in a cluster, where each of these reads asks a quorum.
+const drawLessRemote = 10_000
+
 // randomMany answers with n distinct elements, or with -n elements with repetition. A few elements of a large set are drawn as randomOne does
 // it. Otherwise it reads the whole set, and each element has the same probability.
 func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
@@ -267,9 +271,12 @@ func (c *conn) checkAnswer(g *gathered, list [][]byte) error {
 // drawFew draws n distinct elements, or -n elements with repetition, one by one. It returns nil if the set is too small for that, or if the same
 // elements come again and again.
 func (c *conn) drawFew(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
-	s, err := c.s.sets.Stats(ctx, nameOf(key), 0)
-	few := uint64(max(n, -n))
-	if err != nil || few > repeatedMost || s.Live/drawLess < few {
+	live, err := c.s.live(ctx, key)
+	few, least := uint64(max(n, -n)), uint64(drawLess)
+	if c.s.sets.Remote() {
+		least = drawLessRemote
+	}
+	if err != nil || few > repeatedMost || live/least < few {
 		if isUnheard(err) {
 			err = nil
 		}
@@ -278,10 +285,12 @@ func (c *conn) drawFew(ctx context.Context, g *gathered, key []byte, n int64) (d
 	if few > argumentsFew && !c.Take(int(few)*4*argumentBytes) {
 		return nil, refusal(errNoRoom)
 	}
-	seen := map[string]bool{}
+	seen := map[string]bool{} // of g's memory; it stays empty where elements may be repeated
 	for tries := uint64(0); uint64(len(drawn)) < few; tries++ {
 		e, ok, err := c.random(ctx, nameOf(key))
 		if err != nil || !ok || tries == 4*few {
+			g.release()
+			*g = *c.gather("srandmember")
 			return nil, err
 		}
 		if n > 0 && seen[string(e)] {
@@ -290,7 +299,9 @@ func (c *conn) drawFew(ctx context.Context, g *gathered, key []byte, n int64) (d
 		if e, err = g.keep(e); err != nil {
 			return nil, err
 		}
-		seen[string(e)] = true
+		if n > 0 {
+			seen[unsafe.String(unsafe.SliceData(e), len(e))] = true
+		}
 		drawn = append(drawn, e)
 	}
 	return drawn, nil

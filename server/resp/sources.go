@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -26,6 +25,9 @@ func (c *conn) inParts(keys [][]byte) []*source {
 	return list
 }
 
+// momentBytes is about the memory of a set in a moment: its iterator, and the blocks that this holds.
+const momentBytes = 32 << 10
+
 // atOnce returns the sets of keys as they are at one moment, if this is a node without a cluster; otherwise it is inParts. The caller must
 // call done when it has read them. It is for commands whose answers are collected in memory, and do not wait for a client until then.
 func (c *conn) atOnce(ctx context.Context, keys [][]byte) (list []*source, done func(), err error) {
@@ -38,8 +40,12 @@ func (c *conn) atOnce(ctx context.Context, keys [][]byte) (list []*source, done 
 	for i, key := range keys {
 		names[i] = nameOf(key)
 	}
+	if more := len(keys) - 1; more > 0 && !c.Take(more*momentBytes) { // a read of one set is not counted either
+		return nil, nil, refusal(errNoRoom)
+	}
 	m, err := b.Moment(ctx, names)
 	if err != nil {
+		c.Give()
 		return nil, nil, err
 	}
 	for i, s := range list {
@@ -67,10 +73,7 @@ func (s *source) ofMoment(ctx context.Context, from []byte, limit int) iter.Seq2
 		defer s.c.EndParts()
 		n := 0
 		for e, err := range s.moment.Elements(ctx, s.at, from, nil, limit) {
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				err = refusal(errMomentOver)
-			}
-			if !yield(e, err) {
+			if !yield(e, s.inTime(ctx, err)) {
 				return
 			}
 			if n++; n%momentPart == 0 {
@@ -87,14 +90,13 @@ func (s *source) present(ctx context.Context, elements [][]byte, yes []bool) err
 		copy(yes, present)
 		return err
 	}
-	for i, e := range elements {
-		yes[i] = false
-		for found, err := range s.ofMoment(ctx, e, 1) {
-			if err != nil {
-				return err
-			}
-			yes[i] = bytes.Equal(found, e)
-		}
+	return s.inTime(ctx, s.moment.Contains(ctx, s.at, elements, yes))
+}
+
+// inTime returns the error of reading a moment for the client.
+func (s *source) inTime(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return refusal(errMomentOver)
 	}
-	return nil
+	return err
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"bigset/server/door"
+	"bigset/server/setname"
 )
 
 const hexDigits = "0123456789abcdef"
@@ -129,17 +131,20 @@ func (q *request) send(status int, kind string, b []byte) error {
 
 // json sends a value as JSON.
 func (q *request) json(status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // a browser does not show it as HTML
+	if err := e.Encode(v); err != nil {
 		return err
 	}
-	return q.send(status, typeJSON, append(b, '\n'))
+	return q.send(status, typeJSON, b.Bytes())
 }
 
 // fail answers with an error, if the answer has not begun.
 func (q *request) fail(err error) {
 	changes := q.route != nil && q.route.changes
 	status, f, isFault := answerOf(err, changes)
+	f.Message = setname.InError(f.Message, q.set)
 	var method *wrongMethod
 	if errors.As(err, &method) {
 		q.w.Header().Set("Allow", method.allow)

@@ -20,8 +20,8 @@ const filterNameBytesMax = keyscheme.FilterNameBytesMax
 // appendFilter appends the information about a filter.
 func appendFilter(dst []byte, f *door.FilterInfo) []byte {
 	dst = appendField(append(dst, '{'), "name", []byte(f.Name))
-	return fmt.Appendf(dst, `,"capacity":%d,"size":%d,"storage_bytes":%d,"probability":%v,"in_memory":%v,"check_hits":%d,"check_misses":%d,"set_hits":%d,"set_misses":%d}`,
-		f.Capacity, f.Size, f.Storage, f.Probability, f.InMemory, f.CheckHits, f.CheckMisses, f.SetHits, f.SetMisses)
+	return fmt.Appendf(dst, `,"capacity":%d,"size":%d,"storage_bytes":%d,"probability":%v,"in_memory":%v,"loaded":%v,"check_hits":%d,"check_misses":%d,"set_hits":%d,"set_misses":%d}`,
+		f.Capacity, f.Size, f.Storage, f.Probability, f.Volatile, f.InMemory, f.CheckHits, f.CheckMisses, f.SetHits, f.SetMisses)
 }
 
 func (q *request) filterListing() (l door.FilterListing, err error) {
@@ -102,7 +102,14 @@ func (q *request) filterCreate() error {
 	if created {
 		status = http.StatusCreated
 	}
-	return q.json(status, map[string]bool{"created": created})
+	out := struct {
+		Created bool   `json:"created"`
+		Message string `json:"message,omitempty"`
+	}{Created: created}
+	if !created && o != (door.FilterCreate{}) {
+		out.Message = "the filter exists: its options are not changed"
+	}
+	return q.json(status, out)
 }
 
 func (in *input) uint(what string) uint64 {

@@ -19,12 +19,13 @@ import (
 const (
 	namesDefault = 100
 	namesMost    = 1000
-	namesLooked  = 100_000 // to look at, if a token hides most
+	namesLooked  = 100_000 // to look at, if most are not in the list
 )
 
 // listSets answers with sets, in an order that is not the order of their names:
 // {"sets":[{"type":...,"bucket":...,"key":...,"live":n,"seen":n}],"after":...}. With all, the list includes empty sets. A name that no path
-// can have is given unchanged. Sets that the token hides are left out.
+// can have is given unchanged. Sets that the token hides are left out. With type, bucket and prefix, which is one of keys, the list has only
+// the sets that match all that are given.
 func (q *request) listSets() error {
 	all, err := q.flag("all", false)
 	if err != nil {
@@ -38,6 +39,7 @@ func (q *request) listSets() error {
 	if err != nil {
 		return err
 	}
+	wanted := q.setsWanted()
 	a := &whole{q: q}
 	err = a.raw(`{"sets":[`)
 	n, looked, last, shown, more := 0, 0, []byte{}, true, false
@@ -51,14 +53,15 @@ func (q *request) listSets() error {
 		}
 		looked++
 		last = append(last[:0], name.Name...)
-		if shown = q.grant.May(tokens.Read, name.Name); !shown {
+		at, isNamed := setname.Split(name.Name)
+		if shown = q.grant.May(tokens.Read, name.Name); !shown || !wanted(at, isNamed) {
 			continue
 		}
 		b := []byte("{")
 		if n > 0 {
 			b = []byte(",{")
 		}
-		if at, ok := setname.Split(name.Name); ok {
+		if isNamed {
 			b = append(appendField(b, "type", at.Type), ',')
 			b = append(appendField(b, "bucket", at.Bucket), ',')
 			b = appendField(b, "key", at.Key)
@@ -85,6 +88,15 @@ func (q *request) listSets() error {
 		return err
 	}
 	return a.send(http.StatusOK)
+}
+
+// setsWanted reads the parameters that select sets for a list, and returns what reports whether a set is selected.
+func (q *request) setsWanted() func(n setname.Name, isNamed bool) bool {
+	typ, bucket, prefix := q.bytes("type"), q.bytes("bucket"), q.bytes("prefix")
+	all := typ == nil && bucket == nil && prefix == nil
+	return func(n setname.Name, isNamed bool) bool {
+		return all || isNamed && (typ == nil || bytes.Equal(n.Type, typ)) && (bucket == nil || bytes.Equal(n.Bucket, bucket)) && bytes.HasPrefix(n.Key, prefix)
+	}
 }
 
 // half returns the time at which half of the request's time has passed. A list ends its page then; otherwise its time could end during a

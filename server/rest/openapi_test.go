@@ -141,6 +141,8 @@ func (r *route) goodBody() string {
 		return `{"capacity":20000}`
 	case strings.HasPrefix(r.path, "/filters"):
 		return `{"keys":["a"]}`
+	case r.name == "drop_seen":
+		return `{"context":"AAAA"}`
 	case strings.HasSuffix(r.path, "contains"):
 		return `{"elements":["a"]}`
 	}
@@ -158,7 +160,7 @@ func TestOpenAPIParameters(t *testing.T) {
 	}
 	s.want("PUT", "/filters/f", "", 201)
 	s.want("POST", "/types/sets/buckets/b/datatypes/k", `{"add":"a"}`, 204)
-	free := []string{"prefix", "from", "to", "request_id", "element"} // any text will do
+	free := []string{"type", "bucket", "prefix", "from", "to", "request_id", "element"} // any text will do
 	for i := range table {
 		r := &table[i]
 		path := r.filled()
@@ -284,6 +286,9 @@ func TestOpenAPIStatuses(t *testing.T) {
 		try(short, call{})
 		if path := map[string]string{"update": "?returnbody=true", "fetch": "?encoding=base64", "page": "?encoding=base64", "contains": "?element=a"}[r.name]; path != "" {
 			try(good, call{path: path})
+		}
+		if r.name == "drop_seen" {
+			try(good, call{body: good.want("GET", "/types/sets/buckets/b/datatypes/k/context", "", 200)})
 		}
 		if r.name == "console_file" {
 			happened[good.status(call{method: "GET", path: "/console/none.js"})] = true

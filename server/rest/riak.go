@@ -295,6 +295,43 @@ func (q *request) drop() error {
 	if d.Context, err = q.token("context"); err != nil {
 		return err
 	}
+	return q.dropped(d)
+}
+
+// dropSeen removes what the context in the body saw. A context in an address can be too long for it.
+func (q *request) dropSeen() error {
+	d := door.Drop{Set: q.set}
+	var err error
+	if d.Quorum, err = q.writes(); err != nil {
+		return err
+	}
+	if err := q.takeElements(); err != nil {
+		return err
+	}
+	in := newInput(q.body, false)
+	in.object("a drop", func(name string) bool {
+		switch name {
+		case "context":
+			d.Context = in.context()
+		case "type": // as in the answer that has the context
+			if in.str(name) != "set" {
+				in.fail("type is set")
+			}
+		default:
+			return false
+		}
+		return true
+	})
+	if err := in.end(); err != nil {
+		return err
+	}
+	if len(d.Context) == 0 {
+		return badRequest("no context is given; DELETE without one removes everything")
+	}
+	return q.dropped(d)
+}
+
+func (q *request) dropped(d door.Drop) error {
 	dropped, err := q.s.sets.Drop(q.ctx, d)
 	if err != nil {
 		return err

@@ -195,6 +195,11 @@ func TestBadRequests(t *testing.T) {
 		{"GET", friends + "/elements?after=x", "", "after"},
 		{"GET", friends + "/contains", "", "element"},
 		{"DELETE", friends + "?context=AAAA", "", "token"},
+		{"POST", friends + "/drop", `{}`, "no context"},
+		{"POST", friends + "/drop", `{"context":""}`, "no context"},
+		{"POST", friends + "/drop", `{"context":"AAAA"}`, "token"},
+		{"POST", friends + "/drop", `{"type":"map","context":"AAAA"}`, "type is set"},
+		{"POST", friends + "/drop", `{"set":"a"}`, "not a field"},
 		{"GET", "/types/t/buckets/b/datatypes/" + strings.Repeat("x", 30<<10), "x", "no body"},
 	} {
 		status, answer, _ := s.ask(call{method: c.method, path: c.path, body: c.body})
@@ -207,7 +212,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	s.want("GET", friends, "", 404)
 	status, answer, header := s.ask(call{method: "PATCH", path: friends})
-	if status != 405 || header.Get("Allow") != "GET, POST, DELETE" {
+	if status != 405 || header.Get("Allow") != "GET, HEAD, POST, DELETE" {
 		t.Errorf("%d %s %q", status, answer, header)
 	}
 	s.want("GET", "/nowhere", "", 404, "no_such_path", "openapi.json")
@@ -224,16 +229,71 @@ func TestRequestIDs(t *testing.T) {
 	s.want("GET", friends+"/count", "", 200, `"count":1`)
 }
 
+// TestDropSeen: what a context saw is removed, also if the context is longer than an address may be.
+func TestDropSeen(t *testing.T) {
+	s := start(t, Options{})
+	s.want("POST", friends, `{"add_all":["a","b"]}`, 204)
+	seen := s.want("GET", friends+"/context", "", 200)
+	s.want("POST", friends, `{"add":"c"}`, 204)
+	s.want("POST", friends+"/drop?w=1", seen, 200, `"left":1`)
+	s.want("GET", friends+"?include_context=false", "", 200, `"value":["c"]`)
+	long := base64.RawURLEncoding.EncodeToString(make([]byte, 100<<10))
+	s.want("POST", friends+"/drop", `{"context":"`+long+`"}`, 400, "token", `"outcome":"nothing"`)
+}
+
+// TestErrorTexts: an error names the set by its path, a request id as the client wrote it, and no sign is escaped for HTML.
+func TestErrorTexts(t *testing.T) {
+	s := start(t, Options{})
+	s.want("GET", "/types/maps/buckets/b%2Fx/datatypes/%FF", "", 404, `not found: /types/maps/buckets/b%2Fx/datatypes/%FF"`)
+	s.want("GET", "/types/sets/buckets/default/datatypes/", "", 404, `not found: /types/sets/buckets/default/datatypes/"`)
+	s.want("GET", friends, "", 404, `not found: \"friends\"`)
+	s.want("GET", friends+"?a%26b=1", "", 400, `"message":"\"a&b\" is not`)
+	s.want("POST", friends+"?request_id=q1", `{"add":"a"}`, 204)
+	s.want("POST", friends+"?request_id=q1&retry=true", `{"add":"b"}`, 400, `id \"q1\" is that of another request to \"friends\"`)
+}
+
+// TestListsOfSome lists the sets of a bucket, of a type, and those whose keys begin alike, also in pages of one.
+func TestListsOfSome(t *testing.T) {
+	s := start(t, Options{})
+	for _, path := range []string{"/types/sets/buckets/default/datatypes/fa", "/types/sets/buckets/default/datatypes/fb", "/types/sets/buckets/default/datatypes/g", "/types/sets/buckets/b/datatypes/fc",
+		"/types/maps/buckets/b/datatypes/fd", "/types/maps/buckets/b/datatypes/%FF"} {
+		s.want("POST", path, `{"add":"a"}`, 204)
+	}
+	for query, want := range map[string]string{"": "fa fb fc fd g \xff", "prefix=f": "fa fb fc fd", "type=maps": "fd \xff", "type=maps&prefix=%FF": "\xff", "bucket=b&prefix=f": "fc fd",
+		"bucket=default": "fa fb g", "type=sets&bucket=b": "fc", "prefix=x": ""} {
+		for _, limit := range []string{"1", "100"} {
+			var keys []string
+			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+				page := s.want("GET", "/sets?"+query+"&limit="+limit+"&after="+after, "", 200)
+				for _, n := range field[[]struct {
+					Key string
+					Odd []byte `json:"key_base64"`
+				}](t, page, "sets") {
+					keys = append(keys, n.Key+string(n.Odd))
+				}
+				after = field[string](t, page, "after")
+			}
+			slices.Sort(keys)
+			if got := strings.Join(keys, " "); got != want {
+				t.Errorf("%q in pages of %s: %q, want %q", query, limit, got, want)
+			}
+		}
+	}
+}
+
 // TestFilters uses a filter, which is one key space with sets.
 func TestFilters(t *testing.T) {
 	s := start(t, Options{})
 	s.want("POST", "/filters/seen/add", `{"keys":["a"]}`, 404)
 	s.want("PUT", "/filters/seen", `{"capacity":20000,"probability":0.001}`, 201, `{"created":true}`)
 	s.want("PUT", "/filters/seen", "", 200, `{"created":false}`)
+	s.want("PUT", "/filters/seen", `{"capacity":30000}`, 200, `"created":false`, "options are not changed")
 	s.want("POST", "/filters/seen/add?encoding=base64", `{"keys":["YQ==","/w=="]}`, 200, `{"added":[true,true]}`)
 	s.want("POST", "/filters/seen/contains", `{"keys":["a","b"]}`, 200, `{"present":[true,false]}`)
 	s.want("GET", "/filters/seen", "", 200, `"capacity":20000`, `"size":2`)
-	s.want("PUT", "/filters/other", "", 201)
+	s.want("GET", "/filters/seen", "", 200, `"in_memory":false`, `"loaded":true`)
+	s.want("PUT", "/filters/other", `{"in_memory":true}`, 201)
+	s.want("GET", "/filters/other", "", 200, `"in_memory":true`, `"loaded":true`)
 	page := s.want("GET", "/filters?limit=1", "", 200, `"name":"other"`)
 	s.want("GET", "/filters?limit=1&after="+field[string](t, page, "after"), "", 200, `"name":"seen"`)
 	if got := s.want("GET", "/filters?prefix=se", "", 200); strings.Contains(got, "other") {

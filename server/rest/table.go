@@ -54,6 +54,7 @@ func init() {
 		{name: "update", method: "POST", path: setPath, verb: tokens.Write, params: ofUpdate, body: typeJSON, changes: true, run: (*request).update},
 		{name: "create", method: "POST", path: strings.TrimSuffix(setPath, "/{key}"), verb: tokens.Write, params: ofUpdate, body: typeJSON, changes: true, run: (*request).create},
 		{name: "drop", method: "DELETE", path: setPath, verb: tokens.Write, params: list(ofWrites, []string{"context"}), changes: true, run: (*request).drop},
+		{name: "drop_seen", method: "POST", path: setPath + "/drop", verb: tokens.Write, params: ofWrites, body: typeJSON, changes: true, run: (*request).dropSeen},
 		{name: "page", method: "GET", path: setPath + "/elements", verb: tokens.Read,
 			params: list(ofReads, ofRanges, []string{"reverse", "limit", "after", "contexts", "include_context", "encoding"}), run: (*request).page},
 		{name: "stream", method: "GET", path: setPath + "/stream", verb: tokens.Read, stream: true,
@@ -65,7 +66,7 @@ func init() {
 		{name: "contains_many", method: "POST", path: setPath + "/contains", verb: tokens.Read, params: list(ofReads, []string{"contexts", "encoding"}), body: typeJSON, run: (*request).containsMany},
 		{name: "context", method: "GET", path: setPath + "/context", verb: tokens.Read, params: ofReads, run: (*request).context},
 		{name: "stats", method: "GET", path: setPath + "/stats", verb: tokens.Read, params: list(ofReads, []string{"here"}), run: (*request).stats},
-		{name: "sets", method: "GET", path: "/sets", verb: tokens.Read, any: true, params: []string{"all", "after", "limit", "timeout"}, run: (*request).listSets},
+		{name: "sets", method: "GET", path: "/sets", verb: tokens.Read, any: true, params: []string{"type", "bucket", "prefix", "all", "after", "limit", "timeout"}, run: (*request).listSets},
 
 		{name: "filters", method: "GET", path: "/filters", verb: tokens.Read, any: true, params: []string{"prefix", "after", "limit", "timeout"}, run: (*request).listFilters},
 		{name: "filter", method: "GET", path: filterPath, verb: tokens.Read, params: []string{"timeout"}, run: (*request).filterInfo},
@@ -99,7 +100,9 @@ func find(r *http.Request) (*route, map[string]string, error) {
 		case t.method == r.Method, r.Method == http.MethodHead && t.method == http.MethodGet && !t.stream: // net/http leaves out the body
 			return t, named, nil
 		default:
-			allow = append(allow, t.method)
+			if allow = append(allow, t.method); t.method == http.MethodGet && !t.stream {
+				allow = append(allow, http.MethodHead)
+			}
 		}
 	}
 	if len(allow) > 0 {

@@ -13,5 +13,5 @@
 // default) begin with Prefix, and no other names do. Plain names are ordered by key: the empty key and keys that begin with a zero byte
 // come before all names of the third line, the other keys after them.
 //
-// Files: name.go.
+// Files: name.go, text.go (names in sentences, lists and paths).
 package setname

@@ -54,6 +54,15 @@ func (m *RWMutex[R]) Lock() {
 	m.mu.Lock()
 }
 
+// TryLock is Mutex.TryLock.
+func (m *RWMutex[R]) TryLock() bool {
+	got := m.mu.TryLock()
+	if got {
+		self().add(m.place(), false)
+	}
+	return got
+}
+
 // Unlock is Mutex.Unlock.
 func (m *RWMutex[R]) Unlock() {
 	leave(m.place())

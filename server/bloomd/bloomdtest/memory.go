@@ -86,15 +86,15 @@ func newFilter(name string, o door.FilterCreate) (*memoryFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := door.FilterInfo{Name: name, Probability: opt.Probability, InMemory: true}
-	return &memoryFilter{opt: opt, pure: o.InMemory != nil && *o.InMemory, slice: slice, info: info}, nil
+	info := door.FilterInfo{Name: name, Probability: opt.Probability, InMemory: true, Volatile: o.InMemory != nil && *o.InMemory}
+	return &memoryFilter{opt: opt, pure: info.Volatile, slice: slice, info: info}, nil
 }
 
 // again returns a cleared filter that is created again: its options and keys are the old ones, its counters new.
 func (f *memoryFilter) again() *memoryFilter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	info := door.FilterInfo{Name: f.info.Name, Probability: f.info.Probability, InMemory: true, PageIns: 1}
+	info := door.FilterInfo{Name: f.info.Name, Probability: f.info.Probability, InMemory: true, Volatile: f.pure, PageIns: 1}
 	return &memoryFilter{opt: f.opt, pure: f.pure, slice: f.slice, info: info}
 }
 

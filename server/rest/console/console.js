@@ -92,9 +92,14 @@ const setsPage = 50
 let setsAfter = ''
 function listSets(more) {
   return run('view', async current => {
-    const page = await ask(`/sets?limit=${setsPage}&all=${$('all-sets').checked}&after=${more ? setsAfter : ''}`)
-    if (!current()) return
-    setsAfter = page.after || ''
+    const prefix = percent(encoder.encode(new FormData($('search-sets')).get('prefix')))
+    let page
+    setsAfter = more ? setsAfter : ''
+    do { // a page may have none and still not be the last
+      page = await ask(`/sets?limit=${setsPage}&all=${$('all-sets').checked}&prefix=${prefix}&after=${setsAfter}`)
+      if (!current()) return
+      setsAfter = page.after || ''
+    } while (!page.sets.length && setsAfter)
     $('more-sets').hidden = !setsAfter
     const body = $('sets').tBodies[0]
     if (!more) body.replaceChildren()
@@ -105,7 +110,7 @@ function listSets(more) {
       body.append(row)
       if (name) waiting.push([row, pathOf(...name)])
     }
-    if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 7}, 'There are no sets that you may see.')))
+    if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 7}, prefix ? 'No set that you may see has a key that begins so.' : 'There are no sets that you may see.')))
     await Promise.all([1, 2, 3, 4].map(async () => {
       for (let next; current() && (next = waiting.shift());) {
         const [row, path] = next
@@ -118,14 +123,14 @@ function listSets(more) {
 }
 
 // One set.
-let open = '', elementsAfter = ''
+let open = '', pages = [] // where the pages of elements begin that were shown, and the next one
 function openSet(path) {
   open = path
   const name = path.split('/').filter((_, i) => [2, 4, 6].includes(i)).map(bytesOfPercent)
   $('set-name').textContent = nameOf(...name)
   for (const id of ['counted', 'answer']) $(id).textContent = ''
   $('elements').replaceChildren()
-  $('more-elements').hidden = true
+  for (const id of ['more-elements', 'fewer-elements']) $(id).hidden = true
   return run('view', async current => {
     const st = await ask(path + '/stats?here=true')
     if (!current()) return
@@ -136,7 +141,7 @@ function openSet(path) {
       ...st.here ? [['Keys in tables here', number(here.keys)], ['Dead of them, at least', number(here.keys_dead)], ['Bytes in tables', bytes(here.table_bytes)],
         ['Keys by level', (here.keys_by_level || []).map(number).join(' · ') || 'none'], ['Memory', bytes(here.heap_bytes)]] : [],
     ])
-    await listElements(false, current)
+    await listElements(0, current)
   })
 }
 
@@ -146,13 +151,16 @@ function rangeOf() {
   return q
 }
 
-async function listElements(more, current) {
+// listElements shows the page of elements that is step pages after the current one, or the first one if step is 0.
+async function listElements(step, current) {
+  const before = step > 0 ? pages : step < 0 ? pages.slice(0, -2) : ['']
   const q = [...rangeOf(), 'encoding=base64', 'limit=500', 'reverse=' + $('search').reverse.checked]
-  if (more) q.push('after=' + elementsAfter)
+  if (step) q.push('after=' + before.at(-1))
   const page = await ask(open + '/elements?' + q.join('&'))
   if (!current()) return
-  elementsAfter = page.after || ''
-  $('more-elements').hidden = !elementsAfter
+  pages = [...before, page.after || '']
+  $('more-elements').hidden = !page.after
+  $('fewer-elements').hidden = pages.length < 3
   $('elements').replaceChildren(...page.value.map(e => {
     const s = shown(fromBase64(e))
     return h('li', s.bytes ? {class: 'bytes'} : {}, s.text === '' ? '(empty)' : s.text)
@@ -172,8 +180,8 @@ function listFilters(more) {
     const body = $('filters').tBodies[0]
     if (!more) body.replaceChildren()
     body.append(...page.filters.map(f => h('tr', {}, ...cells(shown(part(f, 'name')).text, number(f.size), number(f.capacity), bytes(f.storage_bytes), String(f.probability),
-      number(f.check_hits + f.check_misses), number(f.check_hits), number(f.set_hits + f.set_misses)), h('td', {}, f.in_memory ? 'yes' : 'no'))))
-    if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 9}, 'There are no filters that you may see.')))
+      number(f.check_hits + f.check_misses), number(f.check_hits), number(f.set_hits + f.set_misses)), h('td', {}, f.in_memory ? 'in memory only' : 'on disk'), h('td', {}, f.loaded ? 'yes' : 'no'))))
+    if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 10}, 'There are no filters that you may see.')))
   })
 }
 
@@ -317,8 +325,10 @@ on('find-set', 'submit', () => {
   const f = new FormData($('find-set'))
   location.hash = hashOf(pathOf(...['type', 'bucket', 'key'].map(x => encoder.encode(f.get(x)))))
 })
-on('search', 'submit', () => run('view', current => listElements(false, current)))
-on('more-elements', 'click', () => run('view', current => listElements(true, current)))
+on('search-sets', 'submit', () => listSets(false))
+on('search', 'submit', () => run('view', current => listElements(0, current)))
+on('more-elements', 'click', () => run('view', current => listElements(1, current)))
+on('fewer-elements', 'click', () => run('view', current => listElements(-1, current)))
 on('count', 'click', () => run('count', async current => {
   const c = await ask(open + '/count?' + rangeOf().join('&'))
   if (current()) $('counted').textContent = `${number(c.count)} elements are in that range.`
@@ -330,6 +340,14 @@ on('ask', 'submit', () => run('ask', async current => {
 }))
 on('find-filters', 'submit', () => listFilters(false))
 on('more-filters', 'click', () => listFilters(true))
+
+// label gives each cell the name of its column, which a narrow page shows beside it.
+function label(table) {
+  const names = Array.from(table.tHead.rows[0].cells, c => c.textContent)
+  for (const row of table.tBodies[0].rows) Array.from(row.cells).forEach((c, i) => { c.dataset.label = names[i] })
+}
+for (const table of document.querySelectorAll('table')) new MutationObserver(() => label(table)).observe(table.tBodies[0], {childList: true})
+
 addEventListener('hashchange', show)
 show()
 poll()

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bigset/keyscheme"
+	"bigset/server/setname"
+)
+
+// bucketFlags adds the flags that name the bucket of a set.
+func bucketFlags(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.String("type", setname.PlainType, "bucket type of the set, for sets of Riak's and HTTP's clients")
+	f.String("bucket", setname.PlainBucket, "bucket of the set, for sets of Riak's and HTTP's clients")
+}
+
+// bucketGiven returns the bucket that the flags of a command name, without a key. given is false if neither flag is given.
+func bucketGiven(cmd *cobra.Command) (n setname.Name, given bool) {
+	f := cmd.Flags()
+	value := func(name string) []byte {
+		given = given || f.Changed(name)
+		text, _ := f.GetString(name)
+		return []byte(text)
+	}
+	n.Type, n.Bucket = value("type"), value("bucket")
+	return n, given
+}
+
+// inBucket reports whether a set is one of the bucket that the flags name; without the flags every set is.
+func inBucket(cmd *cobra.Command) func(set []byte) bool {
+	want, given := bucketGiven(cmd)
+	return func(set []byte) bool {
+		n, ok := setname.Split(set)
+		return !given || ok && string(n.Type) == string(want.Type) && string(n.Bucket) == string(want.Bucket)
+	}
+}
+
+// setName returns the name of the set that an argument and the flags for its bucket name. It is checked before a store is opened or created.
+func (a *app) setName(cmd *cobra.Command, arg string) ([]byte, error) {
+	set := []byte(arg)
+	if n, given := bucketGiven(cmd); given {
+		n.Key = set
+		set = n.Set()
+	}
+	if len(set) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", errSetName)
+	}
+	if err := keyscheme.CheckSetName(set); err != nil {
+		return nil, fmt.Errorf("%w: %w", errSetName, err)
+	}
+	a.named = set
+	return set, nil
+}
+
+// setNameOrAll is setName for the only argument; without an argument it returns nil, which means all sets.
+func (a *app) setNameOrAll(cmd *cobra.Command, args []string) ([]byte, error) {
+	if len(args) > 0 {
+		return a.setName(cmd, args[0])
+	}
+	if _, given := bucketGiven(cmd); given {
+		return nil, usage(cmd, "--type and --bucket need the key of a set as SET")
+	}
+	return nil, nil
+}
+
+// nameLine returns the name of a set for a list, on a line: as text if it has no other.
+func nameLine(set []byte, n notation) []byte {
+	if n.base64 {
+		return set
+	}
+	return []byte(setname.Text(set))
+}
+
+// offered returns what a shell offers for a set as the argument SET of a command: the key, if it is in the bucket of the command's flags.
+func offered(cmd *cobra.Command) func(set []byte) (arg string, ok bool) {
+	_, given := bucketGiven(cmd)
+	in := inBucket(cmd)
+	return func(set []byte) (string, bool) {
+		n, ok := setname.Split(set)
+		if !given || !ok {
+			return string(set), !given
+		}
+		return string(n.Key), in(set)
+	}
+}
