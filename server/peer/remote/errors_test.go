@@ -81,6 +81,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"groups of others": func(b []byte) []byte {
 			return frame(peer.MarkedMany{{Added: []bool{true, true}}, {Added: []bool{true}}})
 		},
+		"a stamp with a digest, or without": func(b []byte) []byte {
+			m, _, err := peer.Decode(b)
+			if s, ok := m.(peer.Stamp); err == nil && ok && s.Digest == [16]byte{} {
+				return frame(peer.Stamp{Number: 7, Digest: [16]byte{1}})
+			}
+			return frame(peer.Stamp{Number: 7})
+		},
 		"counts without a clock": func(b []byte) []byte {
 			return frame(peer.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}})
 		},
