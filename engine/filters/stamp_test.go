@@ -44,8 +44,8 @@ func TestStamps(t *testing.T) {
 		}
 		return sum
 	}
-	seen := map[uint64]string{}
 	last := stamp(0)
+	seen := map[uint64]string{last: "the first marks"}
 	changed := func(what string, want bool) {
 		t.Helper()
 		now := stamp(0)
@@ -99,6 +99,10 @@ func TestStamps(t *testing.T) {
 	r[0].close(t)
 	r[0].open(t)
 	changed("a restart", true)
+	for i := range 60 { // with a number of its own, not with one of the process before
+		r[0].marks(t, spec, hashes[40+i:41+i])
+		changed("a mark after a restart", true)
+	}
 	r[0].replaced(t, spec, changed)
 	for _, r := range r {
 		r.close(t)

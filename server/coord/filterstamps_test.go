@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/internal/testkit/tier"
 	"bigset/server/coord"
 	"bigset/server/peer"
 )
@@ -177,10 +176,11 @@ func TestStampsSeldomCompared(t *testing.T) {
 // before it began.
 func TestStampsUnderFaults(t *testing.T) {
 	stamps, changes := 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
+	schedule := func(seed uint64) {
 		tb := &cleaning{TB: t}
 		defer tb.clean()
-		c := newFilterCluster(tb, newSched(rapid.Uint64().Draw(rt, "seed")), 3)
+		c := newFilterCluster(tb, newSched(seed), 3)
+		rng := c.s.rng
 		var cos []*coord.Coordinator
 		for i := range 2 {
 			order := slices.Concat(c.links[i:], c.links[:i])
@@ -195,24 +195,24 @@ func TestStampsUnderFaults(t *testing.T) {
 		}
 		f := filterOf(8, 1)
 		acked := map[string]bool{}
-		for round := range rapid.IntRange(2, 6).Draw(rt, "rounds") {
+		for round := range 2 + rng.IntN(5) {
 			for _, l := range c.links {
-				fault := rapid.SampledFrom([]string{"", "", "", "", "lost", "reset", "late"}).Draw(rt, "fault")
+				fault := []string{"", "", "", "", "lost", "reset", "late"}[rng.IntN(7)]
 				l.fault = func() string { return fault }
-				l.SetState(rapid.SampledFrom([]peer.MemberState{peer.Normal, peer.Normal, peer.Normal, peer.Normal, peer.Joining}).Draw(rt, "state"))
+				l.SetState([]peer.MemberState{peer.Normal, peer.Normal, peer.Normal, peer.Normal, peer.Joining}[rng.IntN(5)])
 			}
 			var keys []string
-			for i := range rapid.IntRange(0, 12).Draw(rt, "keys") {
+			for i := range rng.IntN(13) {
 				keys = append(keys, fmt.Sprintf("key %d of %d", i, round))
 			}
-			by, checks := rapid.IntRange(0, 1).Draw(rt, "by"), rapid.IntRange(1, 4).Draw(rt, "checks")
-			pause := time.Duration(rapid.SampledFrom([]int{0, 150, 3000}).Draw(rt, "pause")) * time.Millisecond
+			by, checks := rng.IntN(2), 1+rng.IntN(4)
+			pause := []time.Duration{0, 150 * time.Millisecond, 3 * time.Second}[rng.IntN(3)]
 			c.s.run(tb, 20*minute, func() {
 				if len(keys) > 0 {
 					_, err := cos[by].MarkFilter(ctx, keysOf(f, keys...))
 					var fe *coord.FilterError
 					if err != nil && !errors.As(err, &fe) {
-						rt.Fatalf("%v", err)
+						t.Fatalf("seed %d: %v", seed, err)
 					}
 					for i, key := range keys {
 						if fe == nil || !slices.Contains(fe.Keys, i) {
@@ -236,11 +236,11 @@ func TestStampsUnderFaults(t *testing.T) {
 						present, err := co.CheckFilter(ctx, keysOf(f, asked...))
 						var fe *coord.FilterError
 						if err != nil && !errors.As(err, &fe) {
-							rt.Fatalf("%v", err)
+							t.Fatalf("seed %d: %v", seed, err)
 						}
 						for i, key := range all {
 							if !present[i] && (fe == nil || !slices.Contains(fe.Keys, i)) {
-								rt.Fatalf("%s was acknowledged, and is denied", key)
+								t.Fatalf("seed %d: %s was acknowledged, and is denied", seed, key)
 							}
 						}
 					}
@@ -251,7 +251,10 @@ func TestStampsUnderFaults(t *testing.T) {
 			stamps += l.stamps
 		}
 		changes += len(acked)
-	})
+	}
+	for range tier.Times(8) {
+		schedule(tier.Random(t).Uint64())
+	}
 	if stamps < 20 || changes < 20 {
 		t.Errorf("%d stamps, %d keys: the test does not see what it is for", stamps, changes)
 	}

@@ -350,7 +350,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 				try("of another verb", other, node)
 			}
 		}
-		for _, v := range []wire.Verb{0, 1, 99, 121, 126, 129, 142, 255} {
+		for _, v := range []wire.Verb{0, 1, 99, 121, 126, 129, 144, 255} {
 			other := c
 			other.Verb = v
 			try("of no verb", other, node)
