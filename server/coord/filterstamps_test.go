@@ -252,10 +252,10 @@ func TestStampsUnderFaults(t *testing.T) {
 		}
 		changes += len(acked)
 	}
-	for range tier.Times(8) {
+	for range tier.Times(16) {
 		schedule(tier.Random(t).Uint64())
 	}
-	if stamps < 20 || changes < 20 {
+	if tier.Full() && (stamps < 10 || changes < 20) {
 		t.Errorf("%d stamps, %d keys: the test does not see what it is for", stamps, changes)
 	}
 }
