@@ -108,6 +108,7 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 // forget removes a slice from its filter, and the filter from the list if that was its last slice. The slice's lock is held.
 func (fs *Filters) forget(part *filterSlice) {
 	part.gone.Store(true)
+	part.of.stamp.Add(1)
 	part.count(nil)
 	part.dropSums()
 	if slice := part.slice.Swap(nil); slice != nil {

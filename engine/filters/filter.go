@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 
@@ -25,6 +26,7 @@ type Filter struct {
 	options    atomic.Pointer[keyscheme.FilterOptions] // of a slice whose head was read
 	idle       atomic.Pointer[idleSums]
 	counts     atomic.Pointer[filterCounts] // nil until it is used
+	stamp      atomic.Uint64                // of what it has, see StampNow
 }
 
 // idleSlice stands for a slice that the store has on disk only: a store with very many slices can afford only
@@ -32,7 +34,9 @@ type Filter struct {
 var idleSlice filterSlice
 
 func newFilter(fs *Filters, name []byte, generation uint64, slices uint32) *Filter {
-	return &Filter{fs: fs, name: bytes.Clone(name), generation: generation, slices: make([]atomic.Pointer[filterSlice], max(1, slices))}
+	f := &Filter{fs: fs, name: bytes.Clone(name), generation: generation, slices: make([]atomic.Pointer[filterSlice], max(1, slices))}
+	f.stamp.Store(rand.Uint64()) // so that no other process, and no other Filter of this one, has had the same
+	return f
 }
 
 // add adds a slice that the store has.

@@ -101,8 +101,8 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 			misses++
 			continue
 		}
-		slice.Commit()
 		f.changed()
+		slice.Commit()
 		hits++
 	}
 	return len(hashes)

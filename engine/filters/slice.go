@@ -69,8 +69,12 @@ func (f *filterSlice) prefix() keyscheme.FilterPrefix {
 	return keyscheme.NewFilterPrefix(f.of.name, uint32(f.index))
 }
 
-// changed records that bits or counts have changed. The lock is held.
-func (f *filterSlice) changed() { f.flags &^= flagDigested | flagQuiet }
+// changed records that bits or counts change. It is called before bits are set, and the lock is held until they are: so nobody sees a bit
+// with the stamp from before it, and no digest of that stamp has it.
+func (f *filterSlice) changed() {
+	f.of.stamp.Add(1)
+	f.flags &^= flagDigested | flagQuiet
+}
 
 // damaged returns why requests on the slice fail, or nil. The lock is held.
 func (f *filterSlice) damaged() error {
@@ -220,8 +224,8 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 		if err := f.mayMark(opt, slice); err != nil {
 			return err
 		}
-		slice.Commit()
 		f.changed()
+		slice.Commit()
 		hits++
 	}
 	return nil

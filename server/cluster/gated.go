@@ -213,6 +213,13 @@ func (g *gated) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys, pre
 	return g.gate.check(g.epoch) == nil && g.to.CheckManyNow(spec, groups, present)
 }
 
+// StampNow implements peer.SlicesNow.
+func (g *gated) StampNow(spec bigset.SliceSpec) (number uint64, ok bool) { return g.to.StampNow(spec) }
+
+func (g *gated) Stamp(ctx context.Context, spec bigset.SliceSpec, digest bool) (peer.Stamp, peer.Member, error) {
+	return look(g, func() (peer.Stamp, peer.Member, error) { return g.to.Stamp(ctx, spec, digest) })
+}
+
 func (g *gated) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceMarks) ([]peer.SliceAnswers, peer.Member, error) {
 	return change(g, func() ([]peer.SliceAnswers, peer.Member, error) { return g.to.ApplyMarksMany(ctx, spec, groups) })
 }

@@ -17,6 +17,7 @@ type Coordinator struct {
 	end  context.CancelFunc
 
 	rounds *rounds
+	stamps stamps
 
 	mu           sync.Mutex
 	closed       bool

@@ -29,19 +29,22 @@ type filterCluster struct {
 type sliceLink struct {
 	*local.Replica
 	wire
-	disk   *testkit.Disk
-	minted []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
-	marks  []bigset.Marks // those that a coordinator received from a replica that was still Normal
-	apply  func()         // before marks are applied
-	short  bool           // it answers about all keys but the last
-	fewer  bool           // it answers about all slices that it was given marks of but the last
-	twist  func(*bigset.Marks)
-	joins  bool                     // its answers say that it is Joining, though it gives them
-	near   bool                     // it answers checks at once where nothing is wrong with it, as one in the coordinator's process
-	frames int                      // about many slices that it was given
-	asked  int                      // keys that these asked about
-	spoil  func(slice uint32) bool  // slices about which it has an error among many
-	sick   func(slice uint32) error // slices that it does nothing about (ErrUnavailable), or does, and returns an error all the same
+	disk    *testkit.Disk
+	minted  []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
+	marks   []bigset.Marks // those that a coordinator received from a replica that was still Normal
+	apply   func()         // before marks are applied
+	short   bool           // it answers about all keys but the last
+	fewer   bool           // it answers about all slices that it was given marks of but the last
+	twist   func(*bigset.Marks)
+	joins   bool                     // its answers say that it is Joining, though it gives them
+	near    bool                     // it answers checks at once where nothing is wrong with it, as one in the coordinator's process
+	frames  int                      // about many slices that it was given
+	asked   int                      // keys that these asked about
+	stamps  int                      // that it was asked for instead of keys
+	digests int                      // of filters that it was asked for
+	older   bool                     // its program knows no stamps
+	spoil   func(slice uint32) bool  // slices about which it has an error among many
+	sick    func(slice uint32) error // slices that it does nothing about (ErrUnavailable), or does, and returns an error all the same
 }
 
 func (l *sliceLink) Member() peer.Member {
@@ -291,6 +294,31 @@ func (l *sliceLink) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys,
 		}
 	}
 	return known && !bad
+}
+
+// StampNow hides that of the replica, as CheckManyNow does.
+func (l *sliceLink) StampNow(spec bigset.SliceSpec) (number uint64, ok bool) {
+	if !l.near {
+		return 0, false
+	}
+	return l.Replica.StampNow(spec)
+}
+
+func (l *sliceLink) Stamp(ctx context.Context, spec bigset.SliceSpec, digest bool) (s peer.Stamp, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		if digest {
+			l.digests++
+		} else {
+			l.frames++
+			l.stamps++
+		}
+		if l.older {
+			return peer.ErrFrameKind
+		}
+		s, _, err = l.Replica.Stamp(ctx, spec, digest)
+		return err
+	})
+	return s, l.Member(), err
 }
 
 func (l *sliceLink) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) (all []peer.SliceAnswers, _ peer.Member, err error) {

@@ -35,7 +35,7 @@ func kindVersion(kind byte) byte {
 	switch kind {
 	case kindWrite, kindWritten, kindKnows, kindKnown, kindFactsResult, kindAskLost, kindAskState, kindRead, kindLookup, kindContexts, kindAskDigests,
 		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany, kindAskCount, kindPartCounts,
-		kindAskRequests, kindRequests:
+		kindAskRequests, kindRequests, kindAskStamp, kindStamp:
 		return 2
 	case kindDeltas, kindOutcomes:
 		return DeltasVersion

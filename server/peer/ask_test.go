@@ -76,6 +76,10 @@ func wireSamples() []sample {
 		{"marks-many", peer.MarksMany{Spec: spec, Groups: marks}},
 		{"marked-many", peer.MarkedMany{{SliceMarks: marks[0], Added: []bool{true, false}}, {Err: gone}, {SliceMarks: marks[2], Added: []bool{true}}}},
 		{"answers-many", peer.AnswersMany{{Answers: []bool{true, false, true}}, {Err: gone}, {}}},
+		{"ask-stamp", peer.AskStamp{Spec: spec}},
+		{"ask-stamp-digest", peer.AskStamp{Spec: spec, Digest: true}},
+		{"stamp", peer.Stamp{Number: 1<<63 + 5}},
+		{"stamp-digest", peer.Stamp{Number: 7, Digest: [16]byte{1, 15: 2}}},
 	}
 }
 
@@ -279,6 +283,7 @@ func TestUnsendableWireFrames(t *testing.T) {
 		{kept(func(r *bigset.KeptRequest) { r.Events[0].Context.AddRange("A", 1, bigset.DeltaDotsMax+1) }), peer.ErrFrameTooLarge},
 		{peer.AskRangeDigests{Parts: bigset.RangePartsMax + 1}, peer.ErrFrame},
 		{peer.CheckMany{Spec: slice("filter", 1, 300, slicedFilter)}, peer.ErrFrame},
+		{peer.AskStamp{Spec: slice("filter", 1, 300, slicedFilter)}, peer.ErrFrame},
 		{peer.CheckMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 8}}}, peer.ErrFrame},
 		{peer.MarkMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 1}, {Slice: 1}}}, peer.ErrFrame},
 		{peer.MarkMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 1, Hashes: many}, {Slice: 2, Hashes: many[:1]}}}, peer.ErrFrameTooLarge},

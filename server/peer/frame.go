@@ -46,7 +46,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Portion, ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult,
 // AskLost, AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or Requests. About slices of
 // bloom filters: a Mark, Marked, Marks, Check, KeyAnswers, DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or
-// FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany, MarkedMany, CheckMany, AnswersMany or MarksMany. About both: Done.
+// FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany, MarkedMany, CheckMany, AnswersMany, MarksMany, AskStamp or Stamp. About both: Done.
 // From version 3 on: Deltas or Outcomes. docs/format.md draws them.
 type Message interface {
 	kind() byte
@@ -205,7 +205,7 @@ func (d *decoder) message(kind byte) (Message, error) {
 	case kindLost:
 		return d.lost(), nil
 	}
-	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage, d.requestMessage, d.deltasMessage} {
+	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage, d.requestMessage, d.deltasMessage, d.stampMessage} {
 		if m := read(kind); m != nil {
 			return m, nil
 		}

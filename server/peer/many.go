@@ -47,13 +47,16 @@ type ManySlices interface {
 // SlicesNow is an optional extension of a ManySlices in this process: it answers at once, so that a coordinator asks other replicas only
 // for what it does not know yet.
 type SlicesNow interface {
-	ManySlices
+	Stamper
 
 	// CheckManyNow does what CheckMany does if that waits for nothing: no page has to be read. It records in present, which is as long as
 	// all keys together, which keys are present, group after group. It returns false if that can't be determined at once, or if CheckMany
 	// or any group of it might fail. Then the contents of present mean nothing, and the caller must use CheckMany. The answers count as
 	// those of a member in state Normal.
 	CheckManyNow(spec bigset.SliceSpec, groups []SliceKeys, present []bool) bool
+
+	// StampNow returns the number of the stamp of a filter, as Stamp does, or false if the replica has nothing of the filter.
+	StampNow(spec bigset.SliceSpec) (number uint64, ok bool)
 }
 
 // SliceKeys are keys of one slice, by their hashes.

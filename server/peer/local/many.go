@@ -113,6 +113,30 @@ func (l *Replica) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys, p
 	return known && l.wholeSlices() == nil // what was read may be the remains of a drop of the range
 }
 
+// StampNow implements peer.SlicesNow.
+func (l *Replica) StampNow(spec bigset.SliceSpec) (number uint64, ok bool) {
+	return l.store.Filters().StampNow(&spec)
+}
+
+// Stamp implements peer.Stamper.
+func (l *Replica) Stamp(ctx context.Context, spec bigset.SliceSpec, digest bool) (s peer.Stamp, _ peer.Member, err error) {
+	if err := l.wholeSlices(); err != nil {
+		return s, l.slices(), err
+	}
+	if digest {
+		s.Number, s.Digest, err = l.store.Filters().FilterDigest(ctx, spec)
+	} else {
+		s.Number, err = l.store.Filters().Stamp(ctx, spec)
+	}
+	if err == nil {
+		err = l.wholeSlices() // what was read may be the remains of a drop of the range
+	}
+	if err != nil {
+		return peer.Stamp{}, l.slices(), l.present(err)
+	}
+	return s, l.slices(), nil
+}
+
 // ApplyMarksMany implements peer.ManySlices.
 func (l *Replica) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceMarks) ([]peer.SliceAnswers, peer.Member, error) {
 	if err := manyChecked(groups, func(g *peer.SliceMarks) int { return len(g.Marks) }); err != nil {

@@ -81,6 +81,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"groups of others": func(b []byte) []byte {
 			return frame(peer.MarkedMany{{Added: []bool{true, true}}, {Added: []bool{true}}})
 		},
+		"a stamp with a digest, or without": func(b []byte) []byte {
+			m, _, err := peer.Decode(b)
+			if s, ok := m.(peer.Stamp); err == nil && ok && s.Digest == [16]byte{} {
+				return frame(peer.Stamp{Number: 7, Digest: [16]byte{1}})
+			}
+			return frame(peer.Stamp{Number: 7})
+		},
 		"counts without a clock": func(b []byte) []byte {
 			return frame(peer.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}})
 		},
@@ -343,7 +350,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 				try("of another verb", other, node)
 			}
 		}
-		for _, v := range []wire.Verb{0, 1, 99, 121, 126, 129, 142, 255} {
+		for _, v := range []wire.Verb{0, 1, 99, 121, 126, 129, 144, 255} {
 			other := c
 			other.Verb = v
 			try("of no verb", other, node)

@@ -14,7 +14,7 @@ import (
 // Local is the replica that a Handler serves.
 type Local interface {
 	peer.Replica
-	peer.ManySlices
+	peer.Stamper
 	peer.ManyDeltas
 	peer.RequestLister
 }
@@ -275,6 +275,11 @@ func (v *visit) serveSlices(m peer.Message) ([]byte, error) {
 		return v.checkMany(m)
 	case peer.MarksMany:
 		return v.applyMarksMany(m)
+	case peer.AskStamp:
+		return v.once(Answer, 0, keyscheme.SlotMax, func() (peer.Message, peer.Member, error) {
+			a, by, err := rep.Stamp(ctx, m.Spec, m.Digest)
+			return a, by, err
+		})
 	}
 	return nil, v.refused(fmt.Errorf("%w: a %T", peer.ErrFrameKind, m))
 }

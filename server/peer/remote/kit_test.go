@@ -338,6 +338,14 @@ func calls(t fataler) []call {
 			a, by, err := r.CheckMany(ctx, spec(0), groups)
 			return answers{a, by}, errors.Join(err, groupErr(len(a), func(i int) error { return a[i].Err }))
 		}},
+		{"Stamp", remote.Answer, false, false, func(r remote.Local) (any, error) {
+			a, by, err := r.Stamp(ctx, spec(0), false)
+			return answers{a, by}, err
+		}},
+		{"StampDigest", remote.Answer, false, false, func(r remote.Local) (any, error) {
+			a, by, err := r.Stamp(ctx, spec(0), true)
+			return answers{a, by}, err
+		}},
 		{"ApplyMarksMany", remote.Take, true, false, func(r remote.Local) (any, error) {
 			m1, m3 := marksOf(t, 1, "b", "e"), marksOf(t, 3, "c")
 			a, by, err := r.ApplyMarksMany(ctx, spec(0), []peer.SliceMarks{{Slice: 1, Layers: m1.Layers, Marks: m1.Marks}, {Slice: 3, Layers: m3.Layers, Marks: m3.Marks}})

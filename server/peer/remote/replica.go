@@ -40,7 +40,7 @@ type Replica struct {
 
 var (
 	_ peer.Replica       = (*Replica)(nil)
-	_ peer.ManySlices    = (*Replica)(nil)
+	_ peer.Stamper       = (*Replica)(nil)
 	_ peer.RequestLister = (*Replica)(nil)
 	_ peer.DeltaSender   = (*Replica)(nil)
 	_ peer.ManyDeltas    = (*Replica)(nil)

@@ -81,6 +81,17 @@ func (r *Replica) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups [
 	return r.answers(a, by, err, len(groups), func(i int) int { return len(groups[i].Hashes) })
 }
 
+// Stamp implements peer.Stamper.
+func (r *Replica) Stamp(ctx context.Context, spec bigset.SliceSpec, digest bool) (peer.Stamp, peer.Member, error) {
+	spec.Slice = 0
+	verb := VerbStamp
+	if digest {
+		verb = VerbFilterDigest
+	}
+	a, by, err := ask[peer.Stamp](ctx, r, verb, peer.AskStamp{Spec: spec, Digest: digest})
+	return fit(r, a, by, err, (a.Digest != [16]byte{}) == digest, "a digest, or none,")
+}
+
 // ApplyMarksMany implements peer.ManySlices.
 func (r *Replica) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceMarks) ([]peer.SliceAnswers, peer.Member, error) {
 	spec.Slice = 0

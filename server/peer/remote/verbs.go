@@ -41,11 +41,13 @@ const (
 	VerbMarkMany       wire.Verb = 139
 	VerbCheckMany      wire.Verb = 140
 	VerbApplyMarksMany wire.Verb = 141
+	VerbStamp          wire.Verb = 142
+	VerbFilterDigest   wire.Verb = 143
 )
 
 // Verbs returns all verbs of replicas, ascending.
 func Verbs() (all []wire.Verb) {
-	for v := VerbWrite; v <= VerbApplyMarksMany; v++ {
+	for v := VerbWrite; v <= VerbFilterDigest; v++ {
 		if fits(v, nil) {
 			all = append(all, v)
 		}
@@ -60,6 +62,7 @@ var names = map[wire.Verb]string{
 	VerbRangeDigests: "range_digests", VerbCountParts: "count_parts", VerbRequests: "requests", VerbWriteAhead: "write_ahead", VerbApplyMany: "apply_many",
 	VerbMark: "mark", VerbApplyMarks: "apply_marks", VerbCheck: "check", VerbDropGeneration: "drop_generation", VerbSliceDigests: "slice_digests", VerbPageSums: "page_sums",
 	VerbPages: "pages", VerbMergePages: "merge_pages", VerbFlushSlice: "flush_slice", VerbMarkMany: "mark_many", VerbCheckMany: "check_many", VerbApplyMarksMany: "apply_marks_many",
+	VerbStamp: "stamp", VerbFilterDigest: "filter_digest",
 }
 
 // Name returns the name of a verb of replicas in figures, or "" for another verb. Verbs that differ in the durability have one name.
@@ -144,6 +147,9 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.CheckMany)
 	case VerbApplyMarksMany:
 		_, ok = m.(peer.MarksMany)
+	case VerbStamp, VerbFilterDigest:
+		a, is := m.(peer.AskStamp)
+		ok = is && a.Digest == (v == VerbFilterDigest)
 	default:
 		return false
 	}
@@ -158,7 +164,8 @@ func priorityOf(v wire.Verb) wire.Priority {
 	case VerbExport, VerbRequests:
 		return wire.PriorityCopy
 	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync), VerbHeal, VerbLost, VerbElementDigests,
-		VerbState, VerbLocate, VerbDigests, VerbRangeDigests, VerbSliceDigests, VerbPageSums, VerbPages, VerbMergePages, VerbFlushSlice:
+		VerbState, VerbLocate, VerbDigests, VerbRangeDigests, VerbSliceDigests, VerbPageSums, VerbPages, VerbMergePages, VerbFlushSlice,
+		VerbFilterDigest:
 		return wire.PriorityRepair
 	}
 	return wire.PriorityQuorum
