@@ -114,6 +114,17 @@ type Request struct {
 	Priority Priority
 	Body     []byte // belongs to the handler
 	From     *Remote
+	j        *job
+}
+
+// Rest lets other requests of clients run while this one waits for something that happens rarely. The handler calls resume before it goes
+// on, which waits until the request may run again, or has ended. Sending a part of a stream rests by itself.
+func (r *Request) Rest() (resume func()) {
+	if r.j == nil {
+		return func() {}
+	}
+	again := r.j.rest()
+	return func() { again() }
 }
 
 // Handler answers a request. It is called in a goroutine of its own. The context ends with the request's deadline, when the caller gives
