@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,7 @@ import (
 	"bigset/client"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/torture"
 	"bigset/keyscheme"
 	"bigset/server"
 	"bigset/server/api"
@@ -80,6 +82,8 @@ var advices = []advice{
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
 	{bigset.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
+	{errNodeEnded, exitError, "a folder keeps its cluster: with other --nodes give another --dir; docs/cluster.md explains what a node waits for"},
+	{torture.ErrViolated, exitError, "a promise was broken: the folders and the logs in them are kept; the same --seed does the same faults"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},
@@ -219,9 +223,16 @@ func advise(err error) advice {
 
 // packageNames removes the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "demo: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
+	"bench: ", "", "demo: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "",
+	"cluster: ", "", "coord: ", "", "peer: ", "", "transfer: ", "", "torture: ", "")
 
-// plain returns the text of an error for the user: without the names of packages, on one line.
+// plain returns the text of an error for the user: without the names of packages, on one line, and each of several errors once.
 func plain(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(packageNames.Replace(err.Error())), "\n", "; ")
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSpace(packageNames.Replace(err.Error())), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }

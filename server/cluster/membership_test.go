@@ -732,3 +732,79 @@ func (d *memDisk) clone(identity string) *memDisk {
 	}
 	return c
 }
+
+// TestBadState: a member with a record that the others can't take ends the rounds of none: one that is being filled goes on.
+func TestBadState(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	w.stop(2)
+	w.disks[2], w.fills[2] = newDisk("c2"), errors.New("not yet")
+	w.tick(time.Minute)
+	c, err := w.start(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(3)
+	if v := c.View(); !v.Serves || v.Sets {
+		t.Fatalf("c: %+v", v)
+	}
+	b := w.members[1]
+	b.mu.Lock()
+	r := b.ledger.Committed.clone()
+	r.Epoch += 1 << 40
+	b.ledger.Committed = r
+	b.mu.Unlock()
+	w.fills[2] = nil
+	for range 2 {
+		c.Round(t.Context())
+		for c.filling() {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	if v := c.View(); !v.Sets || !v.Filters || !strings.Contains(c.Waits(), "b: ") {
+		t.Errorf("c is filled: %v, %v; it waits for %q", v.Sets, v.Filters, c.Waits())
+	}
+}
+
+// TestTwinWhileOneHangs: what a member has said in the last round counts, though a third one may make a round last.
+func TestTwinWhileOneHangs(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	a, err := w.start(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	a.others["b"] = other{state: State{Boot: 7}, at: w.clock}
+	a.mu.Unlock()
+	for _, c := range []struct {
+		after           time.Duration
+		boot, connected uint64
+		twin            bool
+	}{{0, 8, 7, true}, {0, 7, 7, false}, {0, 8, 6, false}, {3500 * time.Millisecond, 8, 7, true}, {time.Second, 8, 7, false}} {
+		w.tick(c.after)
+		if err := a.twin("b", c.boot, c.connected); (err != nil) != c.twin {
+			t.Errorf("%v later, boot %d beside %d: %v", c.after, c.boot, c.connected, err)
+		}
+	}
+}
+
+// TestNamesFit: IDs that a greeting has no room for are refused.
+func TestNamesFit(t *testing.T) {
+	t.Parallel()
+	c := MembershipConfig{Node: "a", Peers: []Peer{{ID: "a"}}}
+	for i := range 240 {
+		c.Peers = append(c.Peers, Peer{ID: fmt.Sprintf("%064d", i)})
+	}
+	if err := c.Check(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "shorter") {
+		t.Error(err)
+	}
+	c.Peers = c.Peers[:200]
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}

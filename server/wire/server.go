@@ -148,7 +148,7 @@ func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	if closed {
 		return nil, nil, ErrClosed
 	}
-	e, err := s.greeting.enter(ctx, nc)
+	e, err := s.greeting.enter(ctx, nc, s.opt.HelloTime)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -284,6 +284,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
+	s.greeting.end()
 	for _, c := range all {
 		c.drain()
 	}

@@ -96,6 +96,7 @@ type Remote struct {
 	Purpose Purpose
 	Version byte   // of the protocol: the highest that both sides speak
 	Hello   []byte // what it reported about itself
+	Value   any    // of the layer above, which sets it in ServerOptions.Hello or ClientOptions.Check
 }
 
 // Purpose is the purpose of a connection. It is on the wire.
