@@ -393,12 +393,15 @@ func (m *Membership) twin(id string, boot, connected uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o := m.others[id]
-	recent := m.conf.Interval + roundTime + time.Second // a round may wait that long for a third member that hangs
-	if boot == 0 || connected == 0 || boot == connected || o.err != nil || o.state.Boot != connected || m.conf.Now().Sub(o.at) >= recent {
+	if boot == 0 || connected == 0 || boot == connected || o.err != nil || o.state.Boot != connected || m.conf.Now().Sub(o.at) >= m.aliveTime() {
 		return nil
 	}
 	return twinError(id)
 }
+
+// aliveTime is how long a process counts as alive after it was last heard: until the end of the next round, which may wait for a third member
+// that hangs.
+func (m *Membership) aliveTime() time.Duration { return m.conf.Interval + roundTime + time.Second }
 
 // twinError is the error of a second process of a member.
 func twinError(id string) error {

@@ -534,8 +534,9 @@ func TestTwin(t *testing.T) {
 		{"a process after the connections were opened again", ask, b + 1, b + 1, false},
 		{"a process after one of two connections was opened again: the new process answers", ask, b, b + 1, false},
 		{"a program that draws no number", ask, 0, b, false},
-		{"a process at the last moment of the former one", func() { ask(); w.tick(cloneTime - 1) }, b + 1, b, true},
-		{"a process after the former one was silent for long", func() { ask(); w.tick(cloneTime) }, b + 1, b, false},
+		{"a process while a third member hangs", func() { ask(); w.tick(roundTime + time.Second) }, b + 1, b, true},
+		{"a process at the last moment of the former one", func() { ask(); w.tick(a.aliveTime() - 1) }, b + 1, b, true},
+		{"a process after the former one was silent for long", func() { ask(); w.tick(a.aliveTime()) }, b + 1, b, false},
 		{"a process while the former one can't be reached", func() {
 			ask()
 			w.mu.Lock()
@@ -767,29 +768,6 @@ func TestBadState(t *testing.T) {
 	}
 	if v := c.View(); !v.Sets || !v.Filters || !strings.Contains(c.Waits(), "b: ") {
 		t.Errorf("c is filled: %v, %v; it waits for %q", v.Sets, v.Filters, c.Waits())
-	}
-}
-
-// TestTwinWhileOneHangs: what a member has said in the last round counts, though a third one may make a round last.
-func TestTwinWhileOneHangs(t *testing.T) {
-	t.Parallel()
-	w := newNet(t, 3)
-	a, err := w.start(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.mu.Lock()
-	a.others["b"] = other{state: State{Boot: 7}, at: w.clock}
-	a.mu.Unlock()
-	for _, c := range []struct {
-		after           time.Duration
-		boot, connected uint64
-		twin            bool
-	}{{0, 8, 7, true}, {0, 7, 7, false}, {0, 8, 6, false}, {3500 * time.Millisecond, 8, 7, true}, {time.Second, 8, 7, false}} {
-		w.tick(c.after)
-		if err := a.twin("b", c.boot, c.connected); (err != nil) != c.twin {
-			t.Errorf("%v later, boot %d beside %d: %v", c.after, c.boot, c.connected, err)
-		}
 	}
 }
 

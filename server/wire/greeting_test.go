@@ -132,6 +132,7 @@ func TestGreetingOrder(t *testing.T) {
 			t.Errorf("closed %q", closed)
 		}
 		g.leave(got[1])
+		synctest.Wait()
 		g.leave(got[0])
 		synctest.Wait()
 		if fmt.Sprint(order) != "[0 1 2 3]" {
