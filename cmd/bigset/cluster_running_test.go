@@ -89,7 +89,7 @@ func TestLastLine(t *testing.T) {
 // TestPlain: an error is shown without names of packages, and each part of several once.
 func TestPlain(t *testing.T) {
 	away := errors.New("peer: b: coord: no answer")
-	if got := plain(errors.Join(away, errors.New("cluster: c is down"), away)); got != "b: no answer; c is down" {
+	if got := plain(errors.Join(away, errors.New("cluster: coord: wrong cluster: c is down"), away)); got != "b: no answer; wrong cluster: c is down" {
 		t.Errorf("%q", got)
 	}
 }

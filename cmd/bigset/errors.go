@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -223,13 +224,16 @@ func advise(err error) advice {
 
 // packageNames removes the prefixes of our packages' errors.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "demo: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "",
-	"cluster: ", "", "coord: ", "", "peer: ", "", "transfer: ", "", "torture: ", "")
+	"bench: ", "", "demo: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
+
+// wordNames are names of packages that are words, too: they are removed only where a part of the text begins.
+var wordNames = regexp.MustCompile(`(^|: |; |\n)(?:(?:cluster|coord|peer|transfer|torture): )+`)
+
 
 // plain returns the text of an error for the user: without the names of packages, on one line, and each of several errors once.
 func plain(err error) string {
 	var lines []string
-	for line := range strings.SplitSeq(strings.TrimSpace(packageNames.Replace(err.Error())), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(wordNames.ReplaceAllString(packageNames.Replace(err.Error()), "$1")), "\n") {
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
