@@ -229,7 +229,6 @@ var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compa
 // wordNames are names of packages that are words, too: they are removed only where a part of the text begins.
 var wordNames = regexp.MustCompile(`(^|: |; |\n)(?:(?:cluster|coord|peer|transfer|torture): )+`)
 
-
 // plain returns the text of an error for the user: without the names of packages, on one line, and each of several errors once.
 func plain(err error) string {
 	var lines []string
