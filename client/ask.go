@@ -66,7 +66,13 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 		if err = lost; lost == nil {
 			err = failed
 		}
-		if lost == nil && !(hope && c.reached.Load()) || !c.sleep(ctx, end, pause) {
+		if lost == nil && !(hope && c.reached.Load()) {
+			return lost, err
+		}
+		if c.again != nil {
+			c.again(err)
+		}
+		if !c.sleep(ctx, end, pause) {
 			return lost, err
 		}
 	}

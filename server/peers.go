@@ -135,6 +135,7 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	p := &n.config.Peers
 	o := wire.ServerOptions{Options: wire.Options{Errors: cluster.Errors}, ClientErrors: api.Errors{}, Name: p.Node, Log: n.log}
 	d := door.Options{Name: "peers", Limits: limits, Log: n.log}
+	out := &peersDoor{}
 	var folder *certs.Folder
 	if p.TLS != "" {
 		var err error
@@ -151,10 +152,9 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 			return nil, nil, fmt.Errorf("%w: the certificate in %s is of node %s of cluster %s, and this is node %s of cluster %s", ErrConfig, p.TLS, id.Name, id.Cluster, p.Node, cmp.Or(p.Cluster, id.Cluster))
 		}
 		p.Cluster, o.Name = id.Cluster, p.Node
-		d.TLS, o.Identify = folder.Server(), identify
+		d.TLS, o.Identify = folder.Server(), out.identify
 	}
 	p.Cluster = cmp.Or(p.Cluster, "bigset")
-	out := &peersDoor{}
 	if p.Peers == "" {
 		o.Handler = clientsOnly(api.AccessTokenHandler(n.tokenKeeper(), api.FilterHandler(n.servedFilters(s), api.Handler(n.aloneSets(s)))))
 	} else {
@@ -196,12 +196,13 @@ func clientsOnly(h wire.Handler) wire.Handler {
 }
 
 // identify returns the role and the name of the other end, from its certificate.
-func identify(ctx context.Context, nc net.Conn) (wire.Role, string, error) {
+func (d *peersDoor) identify(ctx context.Context, nc net.Conn) (wire.Role, string, error) {
 	c, ok := nc.(*tls.Conn)
 	if !ok {
 		return 0, "", errors.New("server: a connection without TLS")
 	}
 	if err := c.HandshakeContext(ctx); err != nil {
+		d.HandshakeFailed()
 		return 0, "", err
 	}
 	_, role, name, err := certs.RoleOf(c.ConnectionState())

@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bigset"
 	"bigset/server/api"
@@ -66,6 +68,16 @@ func TestPeerVerbsOfAClient(t *testing.T) {
 			if err == nil {
 				_ = c.Close()
 			}
+		}
+	}
+	before := nodes[0].doors[0].protocol.Counts().Handshakes
+	if nc, err := tls.Dial("tcp", nodes[0].Addr().String(), &tls.Config{RootCAs: x509.NewCertPool()}); err == nil {
+		_ = nc.Close()
+		t.Error("a handshake that trusts nobody")
+	}
+	for end := time.Now().Add(time.Minute); nodes[0].doors[0].protocol.Counts().Handshakes == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a handshake that failed is not counted")
 		}
 	}
 	c, err := dial(t.Context(), client, wire.ClientOptions{Name: "paul"})

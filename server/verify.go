@@ -19,6 +19,7 @@ type Kept struct {
 	Tokens   int            // access tokens
 	Hints    map[string]int // changes that other members missed, by member
 	Problems []string       // what can't be read
+	Later    []string       // what only a later version of this program can read
 }
 
 // VerifyKept reads what the data folder of a stopped node keeps beside sets and filters: the record of its cluster, the list of the
@@ -47,6 +48,9 @@ func VerifyKept(dir string, s *engine.Store) (k Kept, err error) {
 		return k, err
 	}
 	k.Hints = rep.Nodes
+	for _, l := range rep.Later {
+		k.Later = append(k.Later, "hints: "+l)
+	}
 	for _, p := range rep.Problems {
 		k.Problems = append(k.Problems, fmt.Sprintf("hints: %s", p))
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -85,6 +87,33 @@ func (l *layout) plan(cmd *cobra.Command) (*ring.Map, error) {
 		return nil, usage(cmd, "%w", err)
 	}
 	return m, nil
+}
+
+// planOf returns the map of the cluster of a node, or that of the flags if no node is named.
+func (l *layout) planOf(cmd *cobra.Command, address, certificates string) (*ring.Map, error) {
+	f := cmd.Flags()
+	if !f.Changed("addr") {
+		if f.Changed("tls") {
+			return nil, usage(cmd, "--tls is for a node: give its --addr too")
+		}
+		return l.plan(cmd)
+	}
+	for _, flag := range []string{"nodes", "buckets", "n", "strategy"} {
+		if f.Changed(flag) {
+			return nil, usage(cmd, "--%s and --addr: the node says what its cluster has, give one of them", flag)
+		}
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+	defer cancel()
+	s, err := statusOf(ctx, address, certificates)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []ring.Node
+	for i := range s.Members {
+		nodes = append(nodes, ring.Node{Member: ring.Member{Node: s.Members[i].ID}})
+	}
+	return ring.Static(ring.ID{}, ring.Settings(s.Settings), nodes, nil) // as the members do
 }
 
 // parseNode reads NAME[:WEIGHT][@ZONE].
@@ -207,16 +236,19 @@ func (a *app) clusterLookup() *cobra.Command {
 	var l layout
 	var filter bool
 	var slice uint32
+	var address, certificates string
 	cmd := &cobra.Command{
-		Use:   "lookup NAME --nodes NAME[:WEIGHT][@ZONE],…",
-		Short: "Compute which nodes would hold a set or a filter",
+		Use:   "lookup NAME {--addr HOST:PORT | --nodes NAME[:WEIGHT][@ZONE],…}",
+		Short: "Compute which nodes hold a set or a filter",
 		Long: `Compute the slot and the bucket of a set, and the nodes that hold it, the primary first; with --filter those of one slice of a
-bloom filter. Nodes, buckets, n and strategy have to be those of the cluster.`,
-		Example: `  bigset cluster lookup friends --nodes a,b,c,d
+bloom filter. --addr asks a node for the members and settings of its cluster; without it no node is asked, and --nodes, --buckets, --n and
+--strategy have to be those of the cluster.`,
+		Example: `  bigset cluster lookup friends --addr 127.0.0.1:8691
+  bigset cluster lookup friends --nodes a,b,c,d
   bigset cluster lookup seen --filter --slice 7 --nodes a,b,c,d --json`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, err := l.plan(cmd)
+			m, err := l.planOf(cmd, address, certificates)
 			if err != nil {
 				return err
 			}
@@ -224,6 +256,9 @@ bloom filter. Nodes, buckets, n and strategy have to be those of the cluster.`,
 		},
 	}
 	l.flags(cmd)
+	cmd.Flags().StringVar(&address, "addr", "", "`HOST:PORT` of a node of the cluster")
+	cmd.Flags().StringVar(&certificates, "tls", "", "with --addr: `folder` of a client's certificate (default: without TLS)")
+	_ = cmd.MarkFlagDirname("tls")
 	cmd.Flags().BoolVar(&filter, "filter", false, "NAME is a bloom filter")
 	cmd.Flags().Uint32Var(&slice, "slice", 0, "with --filter: which slice")
 	return cmd

@@ -306,9 +306,30 @@ func (t *trial) start(n *trialNode, ended chan<- error) error {
 	go func() {
 		err := n.cmd.Wait()
 		n.ended <- err
-		ended <- fmt.Errorf("node %s has ended (%v), see %s.log", n.id, err, dir)
+		ended <- fmt.Errorf("%w: node %s (%v), see %s.log%s", errNodeEnded, n.id, err, dir, lastLine(dir+".log"))
 	}()
 	return nil
+}
+
+// errNodeEnded is the error of a node that has ended by itself.
+var errNodeEnded = errors.New("a node has ended")
+
+// lastBytes is how much of the end of a log is looked at.
+const lastBytes = 4096
+
+// lastLine returns the last line of a log, except for a hint, to be added to a sentence; nothing if it can't be read.
+func lastLine(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(b[max(0, len(b)-lastBytes):])), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if line := strings.TrimSpace(lines[i]); line != "" && !strings.HasPrefix(line, "hint: ") {
+			return ": " + strings.TrimPrefix(line, "bigset: ")
+		}
+	}
+	return ""
 }
 
 // ready waits until all nodes serve.
@@ -343,18 +364,25 @@ func (t *trial) say() error {
 		return err
 	}
 	first, last := t.nodes[0], t.nodes[len(t.nodes)-1]
+	are, others := fmt.Sprintf("%d nodes are one store", len(t.nodes)), "the others go on"
+	switch len(t.nodes) {
+	case 1:
+		are, others = "One node is a store", "its folder is as it was: start it again with the same --dir"
+	case 2:
+		others = "the other one still answers reads of what it has"
+	}
 	fmt.Fprintf(t.a.out, `
-%d nodes are one store, below %s. Try, in another terminal:
+%s, below %s. Try, in another terminal:
 
   bigset set add friends paul --addr %s
   bigset set ls friends --addr %s
   bigset filter create seen --addr %s
   bigset filter check seen paul --addr %s
   bigset cluster status --addr %s
-  kill -9 %d      # the others go on
+  kill -9 %d      # %s
 
 Ctrl-C ends them.
-`, len(t.nodes), t.dir, first.peer, last.peer, first.bloomd, last.bloomd, first.peer, last.cmd.Process.Pid)
+`, are, t.dir, first.peer, last.peer, first.bloomd, last.bloomd, first.peer, last.cmd.Process.Pid, others)
 	return t.a.out.Flush()
 }
 

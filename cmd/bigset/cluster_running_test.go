@@ -3,17 +3,22 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
-	"bigset/internal/ring"
 	"bigset/server/cluster"
+	"bigset/server/wire"
 )
 
 // TestClusterTable: the table names what an operator has to know of each member, and below it is why one does not answer, what it waits for, and how far it is filled.
 func TestClusterTable(t *testing.T) {
 	now := time.Unix(10_000, 0)
-	s := cluster.Status{Cluster: "test", Node: "a", Epoch: 3, Generation: 1, Settings: ring.Settings{N: 3, R: 2, W: 2, DW: 2, Buckets: 256}, Members: []cluster.MemberStatus{
+	s := cluster.Status{Cluster: "test", Node: "a", Epoch: 3, Generation: 1, Settings: cluster.StatusSettings{N: 3, R: 2, W: 2, DW: 2, Buckets: 256}, Members: []cluster.MemberStatus{
 		{ID: "a", Address: "h1:1", Up: true, Epoch: 3, Sets: true, Filters: true},
 		{ID: "b", Address: "h2:1", Why: "dial: refused", Hints: 12, HintSeconds: 3700, Calls: 40, Failed: 5, Milliseconds: 0.25},
 		{ID: "c", Address: "h3:1", Up: true, Epoch: 3, Waits: "its copy of what it may lack", Compared: now.Add(-90 * time.Second), Copied: &cluster.Copied{Bytes: 312_400_000, Portion: 0.344}},
@@ -35,5 +40,69 @@ c is being filled: 312.4 MB were copied, 34 % of its ranges
 	a.out.Flush()
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestLookupOfNode: a lookup that asks a node uses the members and settings of its cluster, whatever the order of the members.
+func TestLookupOfNode(t *testing.T) {
+	t.Parallel()
+	s := cluster.Status{Node: "d", Settings: cluster.StatusSettings{N: 2, R: 1, W: 2, DW: 2, Buckets: 16, Slices: 1}}
+	for _, id := range []string{"d", "c", "b", "a"} {
+		s.Members = append(s.Members, cluster.MemberStatus{ID: id})
+	}
+	status, err := json.Marshal(s)
+	if err != nil || !bytes.Contains(status, []byte(`"settings":{"n":2,"r":1,"w":2,"dw":2,"buckets":16,"slices":1}`)) {
+		t.Fatalf("%s, %v", status, err)
+	}
+	addr := serveSetsBy(t, func(h wire.Handler) wire.Handler {
+		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if r.Verb == cluster.VerbStatus {
+				return status, nil
+			}
+			return h(ctx, r, send)
+		}
+	})
+	for _, name := range []string{"friends", "enemies", "x"} {
+		want := call(t, "", "cluster", "lookup", name, "--nodes", "a,b,c,d", "--n", "2", "--buckets", "16")
+		if got := call(t, "", "cluster", "lookup", name, "--addr", addr); got != want || got.code != 0 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
+// TestLastLine: of the log of a node that has ended, the error is shown.
+func TestLastLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	for text, want := range map[string]string{"": "", "one\ntwo\n": ": two", "x\nbigset: bad configuration: --n\nhint: read\n\n": ": bad configuration: --n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastLine(path); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := lastLine(path + ".none"); got != "" {
+		t.Errorf("no file: %q", got)
+	}
+}
+
+// TestPlain: an error is shown without names of packages, and each part of several once.
+func TestPlain(t *testing.T) {
+	away := errors.New("peer: b: coord: no answer")
+	if got := plain(errors.Join(away, errors.New("cluster: coord: wrong cluster: c is down"), away)); got != "b: no answer; wrong cluster: c is down" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestAsksAgain: a command says once why it takes long, and nothing before a second has passed.
+func TestAsksAgain(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{errs: &errs}
+	a.asksAgain(time.Now().Add(time.Hour))(errors.New("early"))
+	again := a.asksAgain(time.Now().Add(-time.Hour))
+	again(errors.New("door: c is down"))
+	again(errors.New("later"))
+	if got := errs.String(); got != "asking again for some seconds: c is down\n" {
+		t.Errorf("%q", got)
 	}
 }

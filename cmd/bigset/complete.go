@@ -73,7 +73,7 @@ const completeTime = 2 * time.Second
 
 // completeAway offers the names of the sets of running nodes.
 func (a *app) completeAway(cmd *cobra.Command, begun string) (names []string) {
-	c, err := a.node.open()
+	c, err := a.node.open(nil)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -21,6 +22,7 @@ import (
 	"bigset/client"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/torture"
 	"bigset/keyscheme"
 	"bigset/server"
 	"bigset/server/api"
@@ -82,6 +84,8 @@ var advices = []advice{
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
 	{bigset.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
+	{errNodeEnded, exitError, "a folder keeps its cluster: with other --nodes give another --dir; docs/cluster.md explains what a node waits for"},
+	{torture.ErrViolated, exitError, "a promise was broken: the folders and the logs in them are kept; the same --seed does the same faults"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes; redis's empty key is --bucket default \"\"", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},
@@ -221,9 +225,15 @@ func advise(err error) advice {
 }
 
 // packageNames finds the prefixes of our packages' errors, where an error or a cause of it begins.
-var packageNames = regexp.MustCompile(`(^|: |; |\n)(?:(?:engine|keyscheme|compaction|clock|fold|bench|demo|workloads|compare|spec|run|certs|server|bloomd|bloomslice|bloomdfiles|client|door|ring|wire|lab|load|sample|cluster|coord|peer|transfer): )+`)
+var packageNames = regexp.MustCompile(`(^|: |; |\n)(?:(?:engine|keyscheme|compaction|clock|fold|bench|demo|workloads|compare|spec|run|certs|server|bloomd|bloomslice|bloomdfiles|client|door|ring|wire|lab|load|sample|cluster|coord|peer|transfer|torture): )+`)
 
-// plain returns the text of an error for the user: without the names of packages, on one line.
+// plain returns the text of an error for the user: without the names of packages, on one line, and each of several errors once.
 func plain(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(packageNames.ReplaceAllString(err.Error(), "$1")), "\n", "; ")
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSpace(packageNames.ReplaceAllString(err.Error(), "$1")), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -112,7 +114,7 @@ func (n *node) quorum(cmd *cobra.Command) client.Quorum {
 
 // ask runs f with a client of the running nodes. If f's error leaves the outcome of a change unknown, ask adds the command that settles it.
 func (a *app) ask(f func(*client.Client) error) (err error) {
-	c, err := a.node.open()
+	c, err := a.node.open(a.asksAgain(time.Now()))
 	if err != nil {
 		return err
 	}
@@ -120,8 +122,19 @@ func (a *app) ask(f func(*client.Client) error) (err error) {
 	return f(c)
 }
 
-func (n *node) open() (*client.Client, error) {
-	o := client.Options{Addrs: n.addrs, Name: "bigset"}
+// asksAgain returns a function that says once why a command that began at a time has not ended, if that takes longer than a second.
+func (a *app) asksAgain(began time.Time) func(error) {
+	var once sync.Once
+	return func(err error) {
+		if time.Since(began) < time.Second {
+			return
+		}
+		once.Do(func() { fmt.Fprintf(a.errs, "asking again for some seconds: %s\n", plain(err)) })
+	}
+}
+
+func (n *node) open(again func(error)) (*client.Client, error) {
+	o := client.Options{Addrs: n.addrs, Name: "bigset", Again: again}
 	if n.certificates != "" {
 		var err error
 		if o.TLS, err = certs.ClientConfig(n.certificates); err != nil {

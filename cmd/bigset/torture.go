@@ -42,6 +42,11 @@ The same seed does the same faults; what they meet depends on the machine.`,
 		if minutes <= 0 || o.Nodes < 2 || o.Nodes > 9 || o.Clients < 1 {
 			return usage(cmd, "--minutes is above 0, --nodes is 2 to 9, --clients is 1 or more")
 		}
+		for _, name := range o.Faults {
+			if !slices.Contains(torture.AllFaults, name) && name != "full" {
+				return usage(cmd, "--faults %s: it is one of %s, full", name, strings.Join(torture.AllFaults, ", "))
+			}
+		}
 		program, err := os.Executable()
 		if err != nil {
 			return err

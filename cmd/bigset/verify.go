@@ -65,6 +65,11 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
 					rep.Problems = append(rep.Problems, engine.Problem{What: p})
 				}
 				rep.ProblemCount += len(kept.Problems)
+				for _, l := range kept.Later {
+					if err := a.note("%s: it is left as it is, for the program that wrote it", packageNames.Replace(l)); err != nil {
+						return err
+					}
+				}
 				return a.verified(&rep, &kept)
 			})
 			if errors.Is(err, bigset.ErrCorrupt) { // too damaged to be read to the end

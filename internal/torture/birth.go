@@ -22,6 +22,7 @@ type Born struct {
 	Elements, Keys int
 	Whole          time.Duration // from the start of the processes until all members were whole
 	Added          int           // elements that clients added during that time
+	Slowest        time.Duration // the longest time that one of these took
 }
 
 const (
@@ -57,14 +58,14 @@ func Birth(ctx context.Context, o Options, elements, keys int) (b Born, err erro
 	}
 	adds, stop := context.WithCancel(ctx)
 	added := make(chan error, 1)
-	go func() { added <- addUntil(adds, ns, &b.Added) }()
+	go func() { added <- addUntil(adds, ns, &b) }()
 	err = ns.whole(ctx, 5*time.Minute)
 	b.Whole = time.Since(began)
 	stop()
 	if err := errors.Join(err, <-added); err != nil {
 		return b, err
 	}
-	o.Progress("whole after %.1f s, with %d elements more", b.Whole.Seconds(), b.Added)
+	o.Progress("whole after %.1f s, with %d elements more, the slowest in %.1f s", b.Whole.Seconds(), b.Added, b.Slowest.Seconds())
 	if err := ns.whole(ctx, time.Minute); err != nil { // the last hints
 		return b, err
 	}
@@ -178,8 +179,9 @@ func checkKeys(ctx context.Context, n *node, keys int) error {
 	})
 }
 
-// addUntil adds elements at all nodes in turn until ctx ends. Refused elements do not count as added.
-func addUntil(ctx context.Context, ns *nodes, added *int) error {
+// addUntil adds elements at all nodes in turn until ctx ends. Refused elements do not count as added. An element of which it is unknown whether
+// it was added is added again.
+func addUntil(ctx context.Context, ns *nodes, b *Born) error {
 	var cs []*client.Client
 	for _, n := range ns.all {
 		c, err := client.Open(client.Options{Addrs: []string{n.addr}})
@@ -189,15 +191,27 @@ func addUntil(ctx context.Context, ns *nodes, added *int) error {
 		defer c.Close()
 		cs = append(cs, c)
 	}
-	for i := 0; ctx.Err() == nil; i++ {
+	unknown := time.Time{} // since when this is unknown of an element
+	for i := 0; ctx.Err() == nil || !unknown.IsZero(); i++ {
+		began := time.Now()
+		if !unknown.IsZero() && began.Sub(unknown) > time.Minute {
+			return fmt.Errorf("torture: for a minute it is unknown whether an element was added while the cluster was born")
+		}
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTime)
-		_, err := cs[i%len(cs)].Write(bounded, client.Write{Set: []byte(bornSet), Ops: []client.Op{{Kind: client.OpAdd, Element: fmt.Appendf(nil, "more %09d", *added)}}})
+		_, err := cs[i%len(cs)].Write(bounded, client.Write{Set: []byte(bornSet), Ops: []client.Op{{Kind: client.OpAdd, Element: fmt.Appendf(nil, "more %09d", b.Added)}}})
 		cancel()
 		switch {
 		case err == nil:
-			*added++
+			if !unknown.IsZero() {
+				began, unknown = unknown, time.Time{}
+			}
+			b.Added, b.Slowest = b.Added+1, max(b.Slowest, time.Since(began))
+		case errors.Is(err, client.ErrUnknown):
+			if unknown.IsZero() {
+				unknown = began
+			}
 		case errors.Is(err, client.ErrUnavailable): // for example before the birth
-			pause(ctx, 10*time.Millisecond)
+			pause(context.WithoutCancel(ctx), 10*time.Millisecond)
 		default:
 			return fmt.Errorf("torture: an add while the cluster is born: %w", err)
 		}

@@ -39,6 +39,9 @@ type Options struct {
 	Progress func(format string, args ...any)
 }
 
+// ErrViolated is wrapped by the error of a run in which a promise was broken.
+var ErrViolated = history.ErrViolated
+
 // AllFaults are the faults by name.
 var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "clone", "isolate", "one-way", "cut", "delay", "slow"}
 

@@ -7,6 +7,7 @@ import (
 
 	"bigset/clock"
 	"bigset/server/door"
+	"bigset/server/wire"
 )
 
 // AppendChanges appends a request of VerbChanges. The wait is in milliseconds.
@@ -89,11 +90,12 @@ func (in *input) dotted() (all []door.Dotted) {
 	return all
 }
 
-func (s *service) changes(ctx context.Context, body []byte, send func([]byte) error) ([]byte, error) {
-	q, err := DecodeChanges(body)
+func (s *service) changes(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+	q, err := DecodeChanges(r.Body)
 	if err != nil {
 		return nil, err
 	}
+	q.Rest = r.Rest
 	for part, err := range s.backend.Changes(ctx, q) {
 		if err != nil {
 			return nil, err

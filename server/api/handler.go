@@ -97,7 +97,7 @@ func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) 
 	case VerbNames:
 		return s.names(ctx, r.Body, send)
 	case VerbChanges:
-		return s.changes(ctx, r.Body, send)
+		return s.changes(ctx, r, send)
 	case VerbCountSets:
 		n, err := s.backend.CountSets(ctx)
 		return AppendSetCount(nil, n), err

@@ -200,7 +200,7 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 		for i := range tt.joining {
 			all[i] = &joiner{all[i]}
 		}
-		apart, err := newOwnership(l.view.Record)
+		apart, err := newOwnership(m.membership.conf.ids(), m.membership.conf.Settings)
 		must(t, err)
 		odd := newLive(l.view, apart, all, l.near, time.Now)
 		if tt.birth { // the third member, which owns nothing, had data before

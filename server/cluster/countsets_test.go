@@ -41,7 +41,7 @@ func TestCountSetsElsewhere(t *testing.T) {
 	must(t, err)
 	l := m.live.Load()
 	defer m.live.Store(l)
-	apart, err := newOwnership(l.view.Record)
+	apart, err := newOwnership(m.membership.conf.ids(), m.membership.conf.Settings)
 	must(t, err)
 	odd := newLive(l.view, apart, l.replicas, func(member int) int { return member }, time.Now) // the first is the nearest
 	for i := range odd.owners {

@@ -116,8 +116,9 @@ type Member struct {
 	hints      *coord.Hints
 	co         *coord.Coordinator
 	filters    *Filters
-	live       atomic.Pointer[live] // nil while requests can't be routed
-	ownership  *ownership           // of the cluster; only changed uses it, one call at a time
+	live       atomic.Pointer[live]      // nil while requests can't be routed
+	ownership  *ownership                // of the cluster
+	second     map[string]*atomic.Uint64 // of each other member: the boot of the second process that was noticed last, or 0
 	stats      peerStats
 	tokensMet  atomic.Bool // tokens have been compared with those of the others once
 	followers  follow.Kept // the positions of followers of sets
@@ -134,7 +135,16 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	m := &Member{conf: c, local: local, disk: disk, gate: newGate(), links: map[string]Way{}, run: c.Runner}
+	own := MembershipConfig{Node: c.Node, Peers: c.Peers, Settings: c.Settings}
+	if err := own.Check(); err != nil {
+		return nil, err
+	}
+	settings, _ := Settings(c.Settings, len(c.Peers))
+	plan, err := newOwnership(own.ids(), settings)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{conf: c, local: local, disk: disk, gate: newGate(), links: map[string]Way{}, run: c.Runner, ownership: plan, second: map[string]*atomic.Uint64{}}
 	if m.run == nil {
 		m.run = coord.Goroutines{}
 	}
@@ -151,12 +161,11 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		if p.ID == c.Node {
 			continue
 		}
-		m.links[p.ID] = m.conf.Way(p)
+		m.links[p.ID], m.second[p.ID] = m.conf.Way(p), &atomic.Uint64{}
 		callers[p.ID] = m.stats.caller(p.ID, m.links[p.ID])
 	}
 	m.local.SetStates(peer.Joining, peer.Joining)
 	m.local.SetSeats(m.seat)
-	var err error
 	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Now: m.run.Now, Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -268,10 +277,17 @@ func (m *Member) found(p Peer, r *wire.Remote) error {
 	if err == nil && their.Node != p.ID {
 		err = fmt.Errorf("%w: node %s answers at the address of %s: check --peers", ErrForeign, their.Node, p.ID)
 	}
+	r.Value = their.Boot
 	if err == nil {
 		err = m.twin(p.ID, their.Boot)
 	}
 	return err
+}
+
+// bootOf returns the boot of the process at the other end of a connection, or 0 if it is unknown.
+func bootOf(r *wire.Remote) uint64 {
+	boot, _ := r.Value.(uint64)
+	return boot
 }
 
 // twin returns an error if another process than the one with this boot runs as a member.
@@ -284,11 +300,7 @@ func (m *Member) twin(id string, boot uint64) error {
 	if err != nil || r == nil {
 		return nil // the connection has just ended
 	}
-	g, err := decodeGreeting(r.Hello)
-	if err != nil {
-		return err
-	}
-	return m.membership.twin(id, boot, g.Boot)
+	return m.membership.twin(id, boot, bootOf(r))
 }
 
 // Start begins to contact the other members.
@@ -339,15 +351,6 @@ func (m *Member) changed(v View) {
 	}
 	if l := m.live.Load(); l != nil && l.epoch == v.Epoch() {
 		return // only its own state has changed, which the replica reports in its answers
-	}
-	if m.ownership == nil || m.ownership.cluster != string(v.Record.Cluster) {
-		var err error
-		if m.ownership, err = newOwnership(v.Record); err != nil { // the settings were checked
-			m.conf.Log.Error("cluster: no map", "cause", err)
-			m.live.Store(nil)
-			m.gate.turn(0)
-			return
-		}
 	}
 	m.gate.turn(v.Epoch())
 	m.live.Store(newLive(v, m.ownership, m.replicas(v), m.near, m.run.Now))
@@ -483,6 +486,7 @@ func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err er
 		if err == nil {
 			err = own.refuses(&their, from.Name)
 		}
+		from.Value = their.Boot
 		if err == nil {
 			err = m.twin(from.Name, their.Boot)
 		}
@@ -515,7 +519,7 @@ func (g *greeting) refuses(o *greeting, name string) error {
 	case !slices.Equal(o.Peers, g.Peers):
 		return fmt.Errorf("%w: its peers are %v, and here they are %v: --peers has to name the same nodes in the same order everywhere", ErrForeign, o.Peers, g.Peers)
 	case o.Settings != g.Settings:
-		return fmt.Errorf("%w: its settings are %+v, and here they are %+v: they have to be the same everywhere", ErrForeign, o.Settings, g.Settings)
+		return fmt.Errorf("%w: its settings are %s, and here they are %s: they have to be the same everywhere", ErrForeign, settingsText(o.Settings), settingsText(g.Settings))
 	case len(o.Cluster) > 0 && len(g.Cluster) > 0 && string(o.Cluster) != string(g.Cluster):
 		return fmt.Errorf("%w: its folder is of cluster %x, and this one's of cluster %x: they were born apart", ErrForeign, []byte(o.Cluster), []byte(g.Cluster))
 	}
@@ -526,11 +530,11 @@ func (g *greeting) refuses(o *greeting, name string) error {
 func (m *Member) Handler() wire.Handler {
 	replicas := remote.Handler(m.local, (*peersGate)(m.gate))
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if err := m.twinOf(r); err != nil {
+			return nil, err
+		}
 		switch {
 		case Control(r.Verb):
-			if err := m.second(r.From); err != nil {
-				return nil, err
-			}
 			return m.membership.Control(ctx, r)
 		case aboutFilters(r.Verb):
 			return m.filters.control(ctx, r)
@@ -545,13 +549,25 @@ func (m *Member) Handler() wire.Handler {
 	}
 }
 
-// second returns an error if a request is of a second process of a member, which connected before this member could notice.
-func (m *Member) second(from *wire.Remote) error {
-	their, err := decodeGreeting(from.Hello)
-	if err != nil {
-		return nil // it was checked when the connection began
+// twinOf returns an error if a request is of a second process of a member, which connected before this member could notice. It is noticed by
+// the requests of its rounds; others are refused from then on, which costs them only a look.
+func (m *Member) twinOf(r *wire.Request) error {
+	boot, second := bootOf(r.From), m.second[r.From.Name]
+	switch {
+	case boot == 0 || second == nil:
+		return nil
+	case !Control(r.Verb) && second.Load() == boot:
+		return twinError(r.From.Name)
+	case !Control(r.Verb):
+		return nil
 	}
-	return m.twin(from.Name, their.Boot)
+	err := m.twin(r.From.Name, boot)
+	if err != nil {
+		second.Store(boot)
+	} else {
+		second.CompareAndSwap(boot, 0)
+	}
+	return err
 }
 
 // peersGate is the gate in the form that package remote needs.

@@ -283,9 +283,9 @@ func TestTwoProcesses(t *testing.T) {
 	w := startTrio(t)
 	a, b := w.procs[0].member, w.procs[1].member
 	g := b.greeting()
-	same := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode()}
+	same := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode(), Value: g.Boot}
 	g.Boot++
-	other := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode()}
+	other := &wire.Remote{Role: wire.RoleNode, Name: "b", Hello: g.encode(), Value: g.Boot}
 	meet := map[string]func(*wire.Remote) error{
 		"dials":     func(r *wire.Remote) error { _, _, err := a.Hello(r); return err },
 		"is dialed": func(r *wire.Remote) error { return a.found(w.peers[1], r) },
@@ -301,12 +301,25 @@ func TestTwoProcesses(t *testing.T) {
 		})
 		must(t, f(same))
 	}
+	asks := func(r *wire.Remote) error {
+		_, err := a.Handler()(ctx1(t), &wire.Request{Verb: verbCountSets, Body: []byte("x"), From: r}, nil)
+		return err
+	}
+	if err := asks(other); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "two processes are started as b") {
+		t.Errorf("another request of a second process that was noticed: %v", err)
+	}
+	if err := asks(same); err == nil || strings.Contains(err.Error(), "two processes") {
+		t.Errorf("the same request of the first process: %v", err)
+	}
 	a.links["b"].(*wire.Link).Redial()
 	b.links["a"].(*wire.Link).Redial()
 	until(t, "b is connected again", func() bool { return a.links["b"].Up() && b.links["a"].Up() })
 	w.procs[1].stop()
 	for what, f := range meet {
 		until(t, "the next process of b "+what, func() bool { return f(other) == nil })
+	}
+	if err := asks(other); err == nil || strings.Contains(err.Error(), "two processes") {
+		t.Errorf("a request of the next process: %v", err)
 	}
 }
 
@@ -440,6 +453,20 @@ func TestStoreFailed(t *testing.T) {
 		r := a.NotReady()
 		return len(r) == 2 && strings.Contains(r[0], "to be read (R is 2): slots 00000000 to ffffffff: b does not answer, c does not answer") && strings.Contains(r[1], "a needs a restart, b does not answer")
 	})
+	until(t, "questions for b's state have failed", func() bool {
+		b, calls, failed := a.Status().Members[1], uint64(0), uint64(0)
+		for _, v := range b.Verbs {
+			if v.Verb != "member_state" {
+				calls, failed = calls+v.Calls, failed+v.Failed
+			} else if v.Failed == 0 {
+				return false
+			}
+		}
+		if calls != b.Calls || failed != b.Failed {
+			t.Errorf("%d calls, %d failed, want %d and %d without those for the state", b.Calls, b.Failed, calls, failed)
+		}
+		return true
+	})
 }
 
 // TestGaps: adjacent ranges for which the same members are missing are one, and no more than three are named.
@@ -447,7 +474,7 @@ func TestGaps(t *testing.T) {
 	var g gaps
 	for i, missing := range [][]string{{"c is joining", "b does not answer"}, {"b does not answer", "c is joining"}, {"d does not answer"}, {"b is joining"}, {"c is joining"}, {"d is joining"}} {
 		if i != 3 {
-			g.add(run{first: keyscheme.Slot(i) << 28, last: keyscheme.Slot(i+1)<<28 - 1}, missing)
+			g.add(run{first: keyscheme.Slot(i) << 28, last: keyscheme.Slot(i+1)<<28 - 1}, sorted(missing))
 		}
 	}
 	want := "slots 00000000 to 1fffffff: b does not answer, c is joining; slots 20000000 to 2fffffff: d does not answer; slots 40000000 to 4fffffff: c is joining; 1 more"

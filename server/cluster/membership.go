@@ -98,6 +98,9 @@ func (c *MembershipConfig) Check() error {
 	if len(c.Peers) > membersMax {
 		return fmt.Errorf("%w: %d members, at most %d", ErrConfig, len(c.Peers), membersMax)
 	}
+	if names := strings.Join(c.ids(), `","`); len(names) > namesBytesMax {
+		return fmt.Errorf("%w: the names of %d members take %d bytes, at most %d, which fit into what nodes say when they connect: give shorter ones", ErrConfig, len(c.Peers), len(names), namesBytesMax)
+	}
 	if !seen[c.Node] {
 		return fmt.Errorf("%w: node %s is not among the peers, which are %s", ErrConfig, c.Node, strings.Join(c.ids(), ", "))
 	}
@@ -240,7 +243,7 @@ func (m *Membership) differs(r *Record) string {
 	case !slices.Equal(ids, m.conf.ids()):
 		return fmt.Sprintf("with the members %s, and the peers given are %s", strings.Join(ids, ","), strings.Join(m.conf.ids(), ","))
 	case r.Settings != m.conf.Settings:
-		return fmt.Sprintf("made with %+v, and asked for are %+v: these are chosen at birth", r.Settings, m.conf.Settings)
+		return fmt.Sprintf("made with %s, and asked for are %s: these are chosen at birth", settingsText(r.Settings), settingsText(m.conf.Settings))
 	}
 	return ""
 }
@@ -372,7 +375,7 @@ func (m *Membership) meets(ctx context.Context, l ledger, r *Record) (ledger, er
 	case err != nil:
 		return l, err
 	case has && c == nil:
-		return l, fmt.Errorf("%w: this folder holds sets or filters that were written outside the cluster: start this node with an empty folder, and import them", ErrForeign)
+		return l, fmt.Errorf("%w: this folder holds sets or filters that were written outside the cluster, or before it was born: start this node with an empty folder, and import them", ErrForeign)
 	case has:
 		return l, newerGeneration(c, r)
 	}
@@ -380,19 +383,28 @@ func (m *Membership) meets(ctx context.Context, l ledger, r *Record) (ledger, er
 	return l, nil
 }
 
-// cloneTime is how long a disk, or a process, counts as alive after it was last heard.
+// cloneTime is how long a disk counts as alive after it was last heard.
 const cloneTime = 2 * time.Second
 
 // twin returns an error if another process than the one with this boot runs as a member: the one that this member is connected to, by its
-// boot, has answered within cloneTime. A member that was restarted is refused no longer than that after the last answer of its former
-// process, and not at all once the connections to that process have ended. A boot of 0 is unknown.
+// boot, has answered in one of the last rounds. A member that was restarted is refused no longer than a few seconds after the last answer of its
+// former process, and not at all once the connections to that process have ended. A boot of 0 is unknown.
 func (m *Membership) twin(id string, boot, connected uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o := m.others[id]
-	if boot == 0 || connected == 0 || boot == connected || o.err != nil || o.state.Boot != connected || m.conf.Now().Sub(o.at) >= cloneTime {
+	if boot == 0 || connected == 0 || boot == connected || o.err != nil || o.state.Boot != connected || m.conf.Now().Sub(o.at) >= m.aliveTime() {
 		return nil
 	}
+	return twinError(id)
+}
+
+// aliveTime is how long a process counts as alive after it was last heard: until the end of the next round, which may wait for a third member
+// that hangs.
+func (m *Membership) aliveTime() time.Duration { return m.conf.Interval + roundTime + time.Second }
+
+// twinError is the error of a second process of a member.
+func twinError(id string) error {
 	return fmt.Errorf("%w: node %s answers already, as another process: two processes are started as %s; stop one, and give it an empty folder if it is to be another node", ErrForeign, id, id)
 }
 

@@ -534,8 +534,9 @@ func TestTwin(t *testing.T) {
 		{"a process after the connections were opened again", ask, b + 1, b + 1, false},
 		{"a process after one of two connections was opened again: the new process answers", ask, b, b + 1, false},
 		{"a program that draws no number", ask, 0, b, false},
-		{"a process at the last moment of the former one", func() { ask(); w.tick(cloneTime - 1) }, b + 1, b, true},
-		{"a process after the former one was silent for long", func() { ask(); w.tick(cloneTime) }, b + 1, b, false},
+		{"a process while a third member hangs", func() { ask(); w.tick(roundTime + time.Second) }, b + 1, b, true},
+		{"a process at the last moment of the former one", func() { ask(); w.tick(a.aliveTime() - 1) }, b + 1, b, true},
+		{"a process after the former one was silent for long", func() { ask(); w.tick(a.aliveTime()) }, b + 1, b, false},
 		{"a process while the former one can't be reached", func() {
 			ask()
 			w.mu.Lock()
@@ -731,4 +732,57 @@ func (d *memDisk) clone(identity string) *memDisk {
 		c.kept[k] = v
 	}
 	return c
+}
+
+// TestBadState: a member with a record that the others can't take ends the rounds of none: one that is being filled goes on.
+func TestBadState(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	w.stop(2)
+	w.disks[2], w.fills[2] = newDisk("c2"), errors.New("not yet")
+	w.tick(time.Minute)
+	c, err := w.start(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(3)
+	if v := c.View(); !v.Serves || v.Sets {
+		t.Fatalf("c: %+v", v)
+	}
+	b := w.members[1]
+	b.mu.Lock()
+	r := b.ledger.Committed.clone()
+	r.Epoch += 1 << 40
+	b.ledger.Committed = r
+	b.mu.Unlock()
+	w.fills[2] = nil
+	for range 2 {
+		c.Round(t.Context())
+		for c.filling() {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	if v := c.View(); !v.Sets || !v.Filters || !strings.Contains(c.Waits(), "b: ") {
+		t.Errorf("c is filled: %v, %v; it waits for %q", v.Sets, v.Filters, c.Waits())
+	}
+}
+
+// TestNamesFit: IDs that a greeting has no room for are refused.
+func TestNamesFit(t *testing.T) {
+	t.Parallel()
+	c := MembershipConfig{Node: "a", Peers: []Peer{{ID: "a"}}}
+	for i := range 240 {
+		c.Peers = append(c.Peers, Peer{ID: fmt.Sprintf("%064d", i)})
+	}
+	if err := c.Check(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "shorter") {
+		t.Error(err)
+	}
+	c.Peers = c.Peers[:200]
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
 }

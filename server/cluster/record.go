@@ -29,6 +29,11 @@ func Settings(s ring.Settings, members int) (ring.Settings, error) {
 	return s, nil
 }
 
+// settingsText returns settings as flags call them.
+func settingsText(s ring.Settings) string {
+	return fmt.Sprintf("n %d, r %d, w %d, dw %d, %d buckets, %d slices", s.N, s.R, s.W, s.DW, s.Buckets, s.Slices)
+}
+
 // Hex is bytes printed as hexadecimal digits.
 type Hex []byte
 
@@ -125,8 +130,10 @@ func (r *Record) check() error {
 
 const (
 	membersMax = 1000
-	epochMax   = 1 << 53
-	idBytesMax = 64
+	// namesBytesMax bounds the IDs of all members with what separates them: a greeting has them all, in 16 KiB.
+	namesBytesMax = 15 << 10
+	epochMax      = 1 << 53
+	idBytesMax    = 64
 )
 
 // entry returns a member's place in the record, or -1.

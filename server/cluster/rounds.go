@@ -54,7 +54,7 @@ func (m *Membership) Round(ctx context.Context) {
 	states := m.askAll(ctx)
 	waits, err := m.step(ctx, states)
 	if err != nil {
-		waits = err.Error()
+		waits = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	m.mu.Lock()
 	if waits != m.waits && waits != "" {
@@ -133,17 +133,30 @@ func (m *Membership) missing(states map[string]State) string {
 	return strings.Join(append([]string{strings.Join(ids, ", ") + " can't be reached"}, reasons...), "; ")
 }
 
-// step acts on the states of the others, and returns what this member waits for.
+// step acts on the states of the others, and returns what this member waits for. A member with a record that this one can't take counts as one
+// that does not answer, and ends the step of no other.
 func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
-	ids := slices.Sorted(maps.Keys(states))
-	for _, id := range ids { // a record committed on any member is valid on all
+	var bad []error
+	for _, id := range slices.Sorted(maps.Keys(states)) { // a record committed on any member is valid on all
 		s := states[id]
-		if s.Committed != nil {
-			if err := m.commit(ctx, s.Committed); err != nil {
-				return "", fmt.Errorf("%s: %w", id, err)
-			}
+		if s.Committed == nil {
+			continue
+		}
+		if err := m.commit(ctx, s.Committed); err != nil {
+			bad = append(bad, fmt.Errorf("%s: %w", id, err))
+			delete(states, id)
 		}
 	}
+	waits, err = m.act(ctx, states)
+	if len(bad) == 0 {
+		return waits, err
+	}
+	return "", errors.Join(append(bad, err)...)
+}
+
+// act is step for states that this member has taken.
+func (m *Membership) act(ctx context.Context, states map[string]State) (waits string, err error) {
+	ids := slices.Sorted(maps.Keys(states))
 	m.mu.Lock()
 	l, v, lacks := m.ledger, m.view, m.lacks
 	m.mu.Unlock()

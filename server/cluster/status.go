@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"bigset/internal/ring"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 	"bigset/server/wire"
@@ -24,7 +23,7 @@ type Status struct {
 	Epoch   uint64 `json:"epoch"` // 0 before the cluster is born
 	// Generation is 1 at the cluster's birth and rises with each restore from backups.
 	Generation uint64         `json:"generation"`
-	Settings   ring.Settings  `json:"settings"`
+	Settings   StatusSettings `json:"settings"`
 	Serves     bool           `json:"serves"`
 	Sets       bool           `json:"sets"`    // whether this member answers reads of sets
 	Filters    bool           `json:"filters"` // whether this member answers reads of filters
@@ -37,6 +36,16 @@ type Status struct {
 	Members    []MemberStatus `json:"members"`
 	// Events counts events of the background work at this member by kind, such as hint-overflow: those of coord.EventKind.
 	Events map[string]uint64 `json:"events,omitempty"`
+}
+
+// StatusSettings are ring.Settings as the other fields are named. The names in a record on disk are older.
+type StatusSettings struct {
+	N       int `json:"n"`
+	R       int `json:"r"`
+	W       int `json:"w"`
+	DW      int `json:"dw"`
+	Buckets int `json:"buckets"`
+	Slices  int `json:"slices"`
 }
 
 // MemberStatus is what a member knows about one member.
@@ -55,7 +64,8 @@ type MemberStatus struct {
 	HintSeconds int64  `json:"hint_seconds"` // age of the oldest hint
 	// Compared is the time since which all data that this member and that one both hold has been compared. It is zero before the first
 	// complete comparison. Of two members, only the one that comes first in the record compares, and the other reports the zero time.
-	Compared     time.Time   `json:"compared,omitzero"`
+	Compared time.Time `json:"compared,omitzero"`
+	// Calls, Failed and Busy leave out the questions for the member's state, of which one fails each second that it is away.
 	Calls        uint64      `json:"calls"`
 	Failed       uint64      `json:"failed"`
 	Busy         uint64      `json:"busy"`
@@ -67,7 +77,7 @@ type MemberStatus struct {
 // Status returns what this member knows.
 func (m *Member) Status() Status {
 	v := m.View()
-	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits(),
+	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: StatusSettings(m.membership.conf.Settings), Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits(),
 		CopyLimit: m.conf.CopyBytesPerSecond}
 	if v.Record != nil {
 		s.Epoch, s.Generation = v.Record.Epoch, v.Record.Generation
@@ -112,6 +122,9 @@ func (m *Member) Status() Status {
 		st := m.stats.of(p.ID)
 		e.Verbs = st.counts()
 		for _, v := range e.Verbs {
+			if v.Verb == verbNames[verbState] {
+				continue
+			}
 			e.Calls, e.Failed, e.Busy = e.Calls+v.Calls, e.Failed+v.Failed, e.Busy+v.Busy
 		}
 		e.Milliseconds = float64(st.average.Load()) / float64(time.Millisecond)
@@ -130,14 +143,14 @@ func (m *Membership) other(id string) (State, error) {
 
 // NotReady returns why clients should not be sent to this member.
 func (m *Member) NotReady() (reasons []string) {
-	s := m.Status()
+	v := m.View()
 	switch {
-	case !s.Serves:
-		return []string{"cluster: this member does not serve yet: it waits for " + s.Waits}
-	case !s.Sets || !s.Filters:
+	case !v.Serves:
+		return []string{"cluster: this member does not serve yet: it waits for " + m.membership.Waits()}
+	case !v.Sets || !v.Filters:
 		reasons = append(reasons, "cluster: this member is joining: it answers no reads by itself before it is filled")
 	}
-	if !s.Listed {
+	if listed, _ := m.filters.list.state(); !listed {
 		reasons = append(reasons, "cluster: this member does not know yet which filters exist")
 	}
 	return append(reasons, m.short()...)
@@ -160,35 +173,47 @@ func (m *Member) short() (reasons []string) {
 		return nil
 	}
 	need := l.view.Record.Settings
-	ranges := l.ranges()
 	failed := make([]bool, len(m.conf.Peers))
 	for i := range failed {
 		failed[i] = m.storeFailed(i)
 	}
-	var reads, writes gaps
-	for _, r := range ranges {
-		var unread, unwritten []string
-		for _, i := range r.owners {
+	unread, unwritten := make([]string, len(l.classes)), make([]string, len(l.classes)) // who is missing, if too many are
+	for class, owners := range l.classes {
+		var joining, full []string
+		for _, i := range owners {
 			id := m.conf.Peers[i].ID
 			away := i != l.self && !m.links[id].Up()
 			switch {
 			case away:
-				unread = append(unread, id+" does not answer")
+				joining = append(joining, id+" does not answer")
 			case l.replicas[i].Member().State != peer.Normal:
-				unread = append(unread, id+" is joining")
+				joining = append(joining, id+" is joining")
 			}
 			switch {
 			case away:
-				unwritten = append(unwritten, id+" does not answer")
+				full = append(full, id+" does not answer")
 			case failed[i]:
-				unwritten = append(unwritten, id+" needs a restart")
+				full = append(full, id+" needs a restart")
 			}
 		}
-		if len(r.owners)-len(unread) < min(need.R, len(r.owners)) && l.origin < 0 {
-			reads.add(r, unread)
+		if len(owners)-len(joining) < min(need.R, len(owners)) && l.origin < 0 {
+			unread[class] = sorted(joining)
 		}
-		if len(r.owners)-len(unwritten) < min(need.W, len(r.owners)) {
-			writes.add(r, unwritten)
+		if len(owners)-len(full) < min(need.W, len(owners)) {
+			unwritten[class] = sorted(full)
+		}
+	}
+	if strings.Join(unread, "")+strings.Join(unwritten, "") == "" {
+		return nil
+	}
+	var reads, writes gaps
+	ranges := l.ranges()
+	for _, r := range ranges {
+		if text := unread[r.class]; text != "" {
+			reads.add(r, text)
+		}
+		if text := unwritten[r.class]; text != "" {
+			writes.add(r, text)
 		}
 	}
 	if reads.count > 0 {
@@ -198,6 +223,12 @@ func (m *Member) short() (reasons []string) {
 		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and take writes to be written (W is %d): %s", writes.count, len(ranges), need.W, &writes))
 	}
 	return reasons
+}
+
+// sorted joins a list in order.
+func sorted(list []string) string {
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }
 
 // gaps collects ranges that too few members serve.
@@ -212,10 +243,8 @@ type gap struct {
 }
 
 // add adds a range that comes after all others.
-func (g *gaps) add(r run, missing []string) {
+func (g *gaps) add(r run, text string) {
 	g.count++
-	slices.Sort(missing)
-	text := strings.Join(missing, ", ")
 	if n := len(g.parts); n > 0 && g.parts[n-1].missing == text && g.parts[n-1].last+1 == r.first {
 		g.parts[n-1].last = r.last
 		return

@@ -36,34 +36,33 @@ type live struct {
 	placed atomic.Pointer[placedAll] // the current placements
 }
 
-// ownership says which members own which range. All epochs of a cluster have the same ranges, because a member's disk does not affect them, and
-// the plan of many buckets takes seconds.
+// ownership says which members own which range. All epochs have the same ranges, because a member's disk does not affect them. The plan of many
+// buckets takes seconds.
 type ownership struct {
-	cluster string  // its ID
 	bits    int     // slots are divided into 1 << bits buckets
 	owners  [][]int // of each bucket, in the order of the map: positions in the record
 	classes [][]int // the distinct lists of owners
 	class   []int   // of each bucket: its list
 }
 
-// newOwnership computes the ranges of the cluster of a record.
-func newOwnership(r *Record) (*ownership, error) {
-	a := &ownership{cluster: string(r.Cluster)}
+// newOwnership computes the ranges of a cluster with these members and settings. Its ID does not matter.
+func newOwnership(ids []string, s ring.Settings) (*ownership, error) {
+	a := &ownership{}
 	var nodes []ring.Node
-	for _, e := range r.Members {
-		nodes = append(nodes, ring.Node{Member: ring.Member{Node: e.ID}})
+	for _, id := range ids {
+		nodes = append(nodes, ring.Node{Member: ring.Member{Node: id}})
 	}
-	m, err := ring.Static(ring.ID(r.Cluster), r.Settings, nodes, nil)
+	m, err := ring.Static(ring.ID{}, s, nodes, nil)
 	if err != nil {
 		return nil, err
 	}
-	for 1<<a.bits < r.Settings.Buckets {
+	for 1<<a.bits < s.Buckets {
 		a.bits++
 	}
-	for b := range r.Settings.Buckets {
+	for b := range s.Buckets {
 		var owners []int
 		for _, o := range m.Lookup(ring.Slot(b << (32 - a.bits))).Owners {
-			owners = append(owners, r.entry(o.Node))
+			owners = append(owners, slices.Index(ids, o.Node))
 		}
 		a.owners = append(a.owners, owners)
 		class := slices.IndexFunc(a.classes, func(c []int) bool { return slices.Equal(c, owners) })
@@ -194,6 +193,7 @@ func (l *live) lastOf(bucket int) keyscheme.Slot {
 type run struct {
 	first, last keyscheme.Slot
 	owners      []int
+	class       int // of ownership.classes: a list of these owners
 }
 
 // slots returns the number of slots.
@@ -211,7 +211,7 @@ func (l *live) ranges() (all []run) {
 			all[n].last = l.lastOf(b)
 			continue
 		}
-		all = append(all, run{l.firstOf(b), l.lastOf(b), owners})
+		all = append(all, run{l.firstOf(b), l.lastOf(b), owners, l.class[b]})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,5 +113,32 @@ func TestBacklog(t *testing.T) {
 	}
 	if b := h.Backlog("b"); b.Count != 1 || !b.Oldest.Equal(time.Unix(1e9, 0)) {
 		t.Errorf("%+v", b)
+	}
+}
+
+// fullFolder is a folder on a full disk.
+type fullFolder struct{ vfsFolder }
+
+func (f fullFolder) Create(name string) (coord.File, error) {
+	file, err := f.vfsFolder.Create(name)
+	return fullFile{file}, err
+}
+
+type fullFile struct{ coord.File }
+
+func (fullFile) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestHintsLeaveNothing: hints that a full disk has no room for leave no files.
+func TestHintsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, testkit.NewDisk())
+	h := openHints(t, fullFolder{f}, coord.HintOptions{})
+	for n := range 3 {
+		if err := h.Add("a", sender, hinted(n+1, "x")); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("hint %d: %v", n, err)
+		}
+	}
+	if names, err := f.List(); err != nil || len(names) > 0 {
+		t.Errorf("%v, %v", names, err)
 	}
 }

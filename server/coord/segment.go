@@ -67,7 +67,9 @@ func createSegment(f Folder, seq uint64) (*segment, error) {
 	_, _ = s.append([]byte(segmentHead)) // both record errors in s.err
 	_ = s.sync(s.end)
 	if err := errors.Join(s.err, f.Sync()); err != nil {
-		return nil, errors.Join(err, file.Close())
+		err = errors.Join(err, file.Close())
+		_ = f.Remove(segmentName(seq)) // on a full disk each write would leave another one
+		return nil, err
 	}
 	return s, nil
 }

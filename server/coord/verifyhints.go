@@ -16,13 +16,18 @@ import (
 type HintsReport struct {
 	Nodes    map[string]int // hints that wait, by the node that they are for
 	Problems []string       // what can't be read: its hints are lost, and anti-entropy brings what they would have brought
+	Later    []string       // files of a later version of this program, which can send their hints
 }
 
-// VerifyHints reads all hints in a folder and changes nothing. It is no problem if the last file ends within a record: a crash ends it so,
-// and the hint was not acknowledged. Nothing else may use the folder.
+// VerifyHints reads all hints in a folder and changes nothing. It is no problem if a file ends within a record: a crash or a full disk ends it
+// so, and the hint was not acknowledged. Nothing else may use the folder.
 func VerifyHints(f Folder) (rep HintsReport, err error) {
 	rep.Nodes = map[string]int{}
-	h := newHints(f, HintOptions{Events: func(e Event) { rep.Problems = append(rep.Problems, e.Err.Error()) }})
+	h := newHints(f, HintOptions{Events: func(e Event) {
+		if errors.Is(e.Err, errSegmentVersion) { // what is no record is looked at below
+			rep.Later = append(rep.Later, e.Err.Error())
+		}
+	}})
 	bad := map[uint64]error{} // by hint
 	err = h.read(func(s *segment, at int64, payload []byte) {
 		h.replayed(s, at, payload)
@@ -41,13 +46,12 @@ func VerifyHints(f Folder) (rep HintsReport, err error) {
 			}
 		}
 	})
-	if n := len(h.segments) - 1; n >= 0 && err == nil {
-		last := h.segments[n]
-		follows, failed := recordAfter(f, segmentName(last.seq), last.size)
+	for _, s := range h.segments {
+		follows, failed := recordAfter(f, segmentName(s.seq), s.size)
 		if follows {
-			rep.Problems = append(rep.Problems, fmt.Sprintf("%s: %v at byte %d, and records follow", segmentName(last.seq), errRecord, last.size))
+			rep.Problems = append(rep.Problems, fmt.Sprintf("%s: %v at byte %d, and records follow", segmentName(s.seq), errRecord, s.size))
 		}
-		err = failed
+		err = errors.Join(err, failed)
 	}
 	for id, e := range h.byID { // the others are done
 		if bad[id] != nil {

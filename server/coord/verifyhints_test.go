@@ -47,8 +47,10 @@ func TestVerifyHints(t *testing.T) {
 		{"the last write was cut off", [][]byte{file(one), file(two, three[:len(three)-3])}, 2, ""},
 		{"the last write is damaged", [][]byte{file(one, flipped)}, 1, ""},
 		{"the last file is damaged", [][]byte{file(one, flipped, three)}, 1, "0000000000000001.hints: coord: not a record at byte 60, and records follow"},
-		{"another file is cut off", [][]byte{file(one, two[:9]), file(three)}, 2, "0000000000000001.hints: coord: not a record at byte 60"},
-		{"a file of a later version", [][]byte{[]byte("bshint\x00\x02x"), file(one)}, 1, "another version"},
+		{"a full disk cut off another file", [][]byte{file(one, two[:9]), {}, []byte("bsh"), file(three)}, 2, ""},
+		{"another file is damaged", [][]byte{file(one, flipped, two), file(three)}, 2, "0000000000000001.hints: coord: not a record at byte 60, and records follow"},
+		{"the head of a file is damaged", [][]byte{append([]byte("bshant\x00\x01"), one...), file(three)}, 1, "0000000000000001.hints: coord: not a record at byte 0, and records follow"},
+		{"a file of a later version", [][]byte{[]byte("bshint\x00\x02x"), file(one)}, 1, ""},
 		{"a hint that can't be sent", [][]byte{file(one, odd, two)}, 2, "0000000000000001.hints: hint 4 for a: "},
 		{"a hint that can't be sent, and is done", [][]byte{file(odd, done(4), two)}, 1, ""},
 	} {
@@ -70,6 +72,9 @@ func TestVerifyHints(t *testing.T) {
 		rep, err := coord.VerifyHints(f)
 		if err != nil || rep.Nodes["a"] != c.hints || len(rep.Nodes) != min(1, c.hints) {
 			t.Errorf("%s: %v, %v, want %d", c.what, err, rep.Nodes, c.hints)
+		}
+		if later := strings.Join(rep.Later, "; "); strings.Contains(later, "another version") != strings.Contains(c.what, "later version") {
+			t.Errorf("%s: of a later version %q", c.what, later)
 		}
 		if text := strings.Join(rep.Problems, "; "); c.problem == "" && text != "" || c.problem != "" && (len(rep.Problems) != 1 || !strings.Contains(text, c.problem)) {
 			t.Errorf("%s: problems %q, want %q", c.what, text, c.problem)

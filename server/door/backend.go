@@ -219,20 +219,13 @@ var (
 	ErrUnavailable = errors.New("door: this node can't do it now")
 	// ErrMembersAway: what was asked takes all members of a cluster, and some are away. It wraps ErrUnavailable: nothing has happened. But every
 	// node says the same until the members are back.
-	ErrMembersAway error = membersAway{}
+	ErrMembersAway = fmt.Errorf("%w: members are away", ErrUnavailable)
 	// ErrUnknown: it is unknown whether the request was done; *UnknownError says how far it came. The same request may be sent again with
 	// the same id.
 	ErrUnknown = errors.New("door: outcome unknown, it may have happened")
 	// ErrQuorum: the request asks for more replicas than exist.
 	ErrQuorum = errors.New("door: more replicas requested than exist")
 )
-
-type membersAway struct{}
-
-func (membersAway) Error() string { return "door: members are away" }
-
-// Unwrap makes errors.Is find ErrUnavailable.
-func (membersAway) Unwrap() error { return ErrUnavailable }
 
 // UnknownError says how far a write came that too few replicas have acknowledged. errors.Is finds ErrUnknown in it, and the cause.
 type UnknownError struct {

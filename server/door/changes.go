@@ -16,6 +16,9 @@ type Changes struct {
 	R     int // replicas to ask; 0 is the default
 	// Wait is how long an answer waits if nothing has happened; 0 is not at all.
 	Wait time.Duration
+	// Rest is called before the answer waits, and resume when it has something to report; nil is not at all. The caller may let others run until
+	// then.
+	Rest func() (resume func())
 }
 
 // Changed is a part of what has happened. A follower that keeps elements with their dots does, in this order: forgets everything if there is a Reset, puts Added to what it has, and

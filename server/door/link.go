@@ -27,6 +27,9 @@ func NewLink(l Link, o Options) (*Server, error) {
 	return s, err
 }
 
+// HandshakeFailed counts a TLS handshake that the protocol of NewLink has performed, and that has failed.
+func (s *Server) HandshakeFailed() { s.counters.handshakes.Add(1) }
+
 // startLink passes a connection to the protocol.
 func (s *Server) startLink(ctx context.Context, p *part, nc net.Conn) {
 	c := &Conn{s: s, nc: nc, raw: nc}

@@ -186,6 +186,9 @@ func (r *run) wait() error {
 		return err
 	}
 	defer leave()
+	if r.q.Rest != nil {
+		defer r.q.Rest()()
+	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
 	defer context.AfterFunc(r.kept.untilStop(), cancel)()

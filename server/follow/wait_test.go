@@ -16,6 +16,37 @@ import (
 	"bigset/server/door"
 )
 
+// TestWaitRests: an answer that waits says so before and after, and one that has something to report does not.
+func TestWaitRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSome(func(int) int { return 0 })
+		a := &asker{k: &Kept{}, s: s, resets: map[string]int{}}
+		a.catchUp(t, 0)
+		src, text := s.source(), ""
+		src.Changed = func(ctx context.Context, _ *bigset.State) error {
+			text += "waits "
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		q := door.Changes{Set: []byte("set"), Since: a.Since(), Wait: time.Second, Rest: func() func() {
+			text += "rests "
+			return func() { text += "resumes" }
+		}}
+		for range 2 {
+			for _, err := range a.k.Changes(t.Context(), src, bigset.NewTokens(ring, []byte("set")), q) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			q.Since = nil // everything is to be reported
+		}
+		if text != "rests waits resumes" {
+			t.Errorf("%q", text)
+		}
+	})
+}
+
 // waits asks with a wait, and returns the last part.
 func (a *asker) waits(t *testing.T, src Source, wait time.Duration) (last door.Changed) {
 	for c, err := range a.k.Changes(t.Context(), src, bigset.NewTokens(ring, []byte("set")), door.Changes{Set: []byte("set"), Since: a.Since(), Wait: wait}) {

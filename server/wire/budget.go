@@ -29,15 +29,30 @@ type use struct {
 	bytes    int64
 }
 
-func (u *use) take(bytes int64) bool {
+// take takes some of a budget, or reports that it has no room. Must takes it in any case.
+func (u *use) take(bytes int64, must bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.requests > 0 && (u.requests >= u.most.Requests || u.bytes+bytes > u.most.Bytes) {
+	if !must && u.requests > 0 && (u.requests >= u.most.Requests || u.bytes+bytes > u.most.Bytes) {
 		return false
 	}
 	u.requests++
 	u.bytes += bytes
 	return true
+}
+
+// A connection of a client has these parts of its own budget even if others have used up that of all clients: 4 requests of
+// 64 KiB by default. Without it, a few connections that flood would keep everyone else out.
+const (
+	littleRequests = 256
+	littleBytes    = 2048
+)
+
+// little reports whether no more than that is taken.
+func (u *use) little() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.requests <= u.most.Requests/littleRequests && u.bytes <= u.most.Bytes/littleBytes
 }
 
 func (u *use) give(bytes int64) {

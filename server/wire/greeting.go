@@ -18,64 +18,90 @@ const (
 // greeting bounds the connections that are about to introduce themselves. Others wait for their turn, in the order in which they came, and
 // close those that have waited longest for the other side: clients that connect and say nothing keep nobody out.
 type greeting struct {
-	turns chan struct{} // holds one for each connection in list, or about to be in it
+	most int
+	stop chan struct{} // closed when no connection has a turn any more
 
-	mu     sync.Mutex
-	list   []*greeter // the first has had its turn longest
-	closed int        // connections closed for others since the last log line
-	logged time.Time
+	mu      sync.Mutex
+	list    []*greeter  // the first has had its turn longest
+	leaving int         // connections that were closed for others, and have not left
+	waiting []*greeter  // in the order in which they came
+	timer   *time.Timer // looks for the first of list when it has had greetMin; nil while it need not
+	closed  int         // connections closed for others since the last log line
+	logged  time.Time
 }
 
-// greeter is a connection that has its turn.
+// greeter is a connection that waits for its turn, or has it.
 type greeter struct {
 	nc    net.Conn
-	since time.Time
-	out   bool // it was closed for another one
+	turn  chan struct{} // closed when it has its turn
+	since time.Time     // when that was
+	out   bool          // it was closed for another one
 }
 
-func newGreeting(most int) *greeting { return &greeting{turns: make(chan struct{}, most)} }
+func newGreeting(most int) *greeting { return &greeting{most: most, stop: make(chan struct{})} }
 
-// enter waits until a connection has its turn, or ctx ends.
-func (g *greeting) enter(ctx context.Context, nc net.Conn) (*greeter, error) {
-	for {
-		wait := g.makeRoom()
-		select {
-		case g.turns <- struct{}{}:
-			e := &greeter{nc: nc, since: time.Now()}
-			g.mu.Lock()
-			g.list = append(g.list, e)
-			g.mu.Unlock()
-			return e, nil
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+// enter waits until a connection has its turn, for at most d, or ctx or the server ends.
+func (g *greeting) enter(ctx context.Context, nc net.Conn, d time.Duration) (*greeter, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	e := &greeter{nc: nc, turn: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, e)
+	g.pass()
+	g.mu.Unlock()
+	var err error
+	select {
+	case <-e.turn:
+		return e, nil
+	case <-g.stop:
+		err = ErrClosed
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
+	g.mu.Lock()
+	i := slices.Index(g.waiting, e)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	g.mu.Unlock()
+	if i < 0 { // its turn came at the same time
+		g.leave(e)
+	}
+	return nil, err
 }
 
-// makeRoom closes the connection that has had its turn longest if there is no room and it has had greetMin. It returns after which time to
-// try again.
-func (g *greeting) makeRoom() time.Duration {
-	e, wait := g.oldest()
-	if e != nil {
+// pass gives turns to connections that wait. If more wait than will leave, it closes those that have had their turn longest, and at least
+// greetMin. The caller holds mu.
+func (g *greeting) pass() {
+	for len(g.waiting) > 0 && len(g.list)+g.leaving < g.most {
+		e := g.waiting[0]
+		g.waiting, e.since = g.waiting[1:], time.Now()
+		g.list = append(g.list, e)
+		close(e.turn)
+	}
+	for len(g.waiting) > g.leaving && len(g.list) > 0 {
+		e := g.list[0]
+		if wait := greetMin - time.Since(e.since); wait > 0 {
+			g.after(wait)
+			return
+		}
+		g.list, e.out = g.list[1:], true
+		g.leaving++
 		_ = e.nc.Close() // its goroutine notices, and calls leave
 	}
-	return wait
 }
 
-// oldest takes the connection to close from the list, if any.
-func (g *greeting) oldest() (e *greeter, wait time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.turns) < cap(g.turns) || len(g.list) == 0 {
-		return nil, greetMin
+// after calls pass after a time, unless that is planned already. The caller holds mu.
+func (g *greeting) after(d time.Duration) {
+	if g.timer != nil {
+		return
 	}
-	if wait := greetMin - time.Since(g.list[0].since); wait > 0 {
-		return nil, wait
-	}
-	e, g.list = g.list[0], g.list[1:]
-	e.out = true
-	return e, greetMin
+	g.timer = time.AfterFunc(d, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.timer = nil
+		g.pass()
+	})
 }
 
 // leave ends the turn of a connection. It reports whether the connection was closed for another one, and how many were since the last log
@@ -86,7 +112,10 @@ func (g *greeting) leave(e *greeter) (out bool, due int) {
 	if i := slices.Index(g.list, e); i >= 0 {
 		g.list = slices.Delete(g.list, i, i+1)
 	}
-	<-g.turns
+	if e.out {
+		g.leaving--
+	}
+	g.pass()
 	if !e.out {
 		return false, 0
 	}
@@ -95,4 +124,19 @@ func (g *greeting) leave(e *greeter) (out bool, due int) {
 		due, g.closed, g.logged = g.closed, 0, now
 	}
 	return true, due
+}
+
+// end ends all waits, and closes the connections that have their turn.
+func (g *greeting) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.stop:
+		return
+	default:
+	}
+	close(g.stop)
+	for _, e := range g.list {
+		_ = e.nc.Close()
+	}
 }

@@ -2,12 +2,14 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -86,3 +88,73 @@ func TestSilentCrowd(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
 }
+
+// TestGreetingOrder: connections have their turns in the order in which they came, and only as many are closed as others wait for.
+func TestGreetingOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGreeting(2)
+		closed := ""
+		var mu sync.Mutex
+		conn := func(i int) net.Conn {
+			return closing{f: func() {
+				mu.Lock()
+				defer mu.Unlock()
+				closed += fmt.Sprint(i, " ")
+			}}
+		}
+		var got []*greeter
+		var order []int
+		enter := func(i int, d time.Duration) {
+			go func() {
+				e, err := g.enter(t.Context(), conn(i), d)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					got, order = append(got, e), append(order, i)
+				}
+			}()
+			synctest.Wait()
+		}
+		for i := range 4 {
+			enter(i, time.Hour)
+		}
+		enter(4, time.Millisecond) // gives up
+		enter(5, time.Hour)
+		time.Sleep(greetMin - 1)
+		synctest.Wait()
+		if closed != "" || len(got) != 2 {
+			t.Errorf("closed %q, %d have their turn", closed, len(got))
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if closed != "0 1 " {
+			t.Errorf("closed %q", closed)
+		}
+		g.leave(got[1])
+		synctest.Wait()
+		g.leave(got[0])
+		synctest.Wait()
+		if fmt.Sprint(order) != "[0 1 2 3]" {
+			t.Errorf("turns of %v", order)
+		}
+		time.Sleep(greetMin)
+		synctest.Wait()
+		if closed != "0 1 2 " { // one waits
+			t.Errorf("closed %q", closed)
+		}
+		g.end()
+		synctest.Wait()
+		if closed != "0 1 2 3 " || len(order) != 4 || len(g.waiting) > 0 {
+			t.Errorf("after the end: closed %q, turns of %v, %d wait", closed, order, len(g.waiting))
+		}
+	})
+}
+
+// closing is a connection that can only be closed.
+type closing struct {
+	net.Conn
+	f func()
+}
+
+func (c closing) Close() error { c.f(); return nil }

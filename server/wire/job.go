@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
 	"time"
 )
 
@@ -17,6 +19,7 @@ type job struct {
 	cancel context.CancelFunc
 	credit chan struct{} // parts that may be sent; nil for a request without a stream
 	task   Task          // for a function of ServerOptions.Together
+	turn   turn          // of a client's request
 }
 
 // work is what a goroutine has to do: a request, or the requests of one verb that have arrived together.
@@ -25,10 +28,39 @@ type work struct {
 	together []*Task
 }
 
+// some reports whether there is anything to do.
+func (w work) some() bool { return w.alone != nil || len(w.together) > 0 }
+
+// jobs lists the requests.
+func (w work) jobs() iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		if w.alone != nil && !yield(w.alone) {
+			return
+		}
+		for _, t := range w.together {
+			if !yield(t.j) {
+				return
+			}
+		}
+	}
+}
+
+// first returns the first request. All are of one connection.
+func (w work) first() *job {
+	if w.alone != nil {
+		return w.alone
+	}
+	return w.together[0].j
+}
+
+// turn returns the turn of the work.
+func (w work) turn() *turn { return &w.first().turn }
+
 // begin starts a complete request.
 func (c *serverConn) begin(id uint64, a *assembly) {
 	j := &job{c: c, id: id, bytes: int64(a.env.length),
 		req: Request{Verb: a.env.verb, Epoch: a.env.epoch, Priority: a.env.priority, Body: a.body, From: &c.from}}
+	j.req.j = j
 	if a.env.deadline > 0 {
 		j.ctx, j.cancel = context.WithTimeout(c.ctx, time.Duration(a.env.deadline)*time.Millisecond)
 	} else {
@@ -45,7 +77,7 @@ func (c *serverConn) begin(id uint64, a *assembly) {
 	c.mu.Unlock()
 	c.s.running.Add(1)
 	if c.s.opt.Together[j.req.Verb] == nil || j.credit != nil {
-		c.s.do(work{alone: j})
+		c.start(work{alone: j})
 		return
 	}
 	if len(c.arrived) > 0 && c.arrived[0].Request.Verb != j.req.Verb {
@@ -58,8 +90,15 @@ func (c *serverConn) begin(id uint64, a *assembly) {
 // together begins the requests that have arrived together.
 func (c *serverConn) together() {
 	if len(c.arrived) > 0 {
-		c.s.do(work{together: c.arrived})
+		c.start(work{together: c.arrived})
 		c.arrived = nil
+	}
+}
+
+// start does some work as soon as it may run.
+func (c *serverConn) start(w work) {
+	if c.own == nil || c.s.turns.begin(&c.row, w) {
+		c.s.do(w)
 	}
 }
 
@@ -80,12 +119,9 @@ func (s *Server) worker(w work) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
-		if w.alone != nil {
-			w.alone.run()
-		} else {
-			s.runTogether(w.together)
+		for w = s.perform(w); w.some(); w = s.perform(w) {
+			runtime.Gosched() // requests of nodes go first
 		}
-		w = work{}
 		idle.Reset(idleTime)
 		select {
 		case w = <-s.work:
@@ -95,19 +131,33 @@ func (s *Server) worker(w work) {
 	}
 }
 
+// perform does some work, and returns the work whose turn comes next, if any.
+func (s *Server) perform(w work) work {
+	j := w.first()
+	if w.alone != nil {
+		j.run()
+	} else {
+		s.runTogether(w.together)
+	}
+	return s.turns.end(&j.turn)
+}
+
 // errGone reports that no caller waits for a stream any more.
 var errGone = errors.New("wire: the caller has stopped waiting for the answer")
 
 // run runs one request and sends the answer.
 func (j *job) run() {
 	c := j.c
-	defer c.s.running.Add(-1)
-	defer j.cancel()
 	if j.late() {
 		return
 	}
+	defer c.s.running.Add(-1)
+	defer j.cancel()
 	p := parts{j: j}
 	last, err := c.s.opt.Handler(j.ctx, &j.req, p.send)
+	if p.written != nil {
+		j.rest()
+	}
 	if p.written != nil && !p.wait() { // otherwise the answer could overtake the last part
 		err = errGone
 	}
@@ -126,6 +176,7 @@ func (p *parts) send(part []byte) error {
 	if j.credit == nil {
 		return fmt.Errorf("%w: verb %d answers with a stream, which was not asked for", ErrFrame, j.req.Verb)
 	}
+	resume := j.rest()
 	select {
 	case <-j.credit:
 	case <-j.ctx.Done():
@@ -136,11 +187,23 @@ func (p *parts) send(part []byte) error {
 	} else if !p.wait() {
 		return errGone
 	}
+	if !resume() {
+		return errGone
+	}
 	m := (&message{kind: kindPart, priority: j.req.Priority, id: j.id, body: part, gone: func() { p.written <- struct{}{} }}).withLength()
 	if ok, _ := j.c.out.push(m, true); !ok {
 		return errGone
 	}
 	return nil
+}
+
+// rest ends the turn of a request that waits. resume waits for another one, and reports false if the request has ended before.
+func (j *job) rest() (resume func() bool) {
+	if j.c.own == nil {
+		return func() bool { return true }
+	}
+	j.c.s.turns.rest(&j.turn)
+	return func() bool { return j.c.s.turns.resume(&j.c.row, j) }
 }
 
 // wait waits until the part that was sent last has been written. It reports false if the connection has ended.
@@ -158,8 +221,6 @@ func (s *Server) runTogether(all []*Task) {
 	in := all[:0]
 	for _, t := range all {
 		if t.j.late() {
-			t.j.cancel()
-			s.running.Add(-1)
 			continue
 		}
 		in = append(in, t)
@@ -180,6 +241,8 @@ func (j *job) late() bool {
 		j.c.refuse(j.id, refusedLate, "its time was over before it began")
 	}
 	j.c.give(j.bytes)
+	j.cancel()
+	j.c.s.running.Add(-1)
 	return true
 }
 

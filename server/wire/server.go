@@ -36,6 +36,9 @@ type ServerOptions struct {
 	Nodes, Clients Budget
 	// PerClient bounds the requests in progress on one connection of a client; default 1,024 requests and 128 MiB.
 	PerClient Budget
+	// RunMax bounds the requests of clients that run at once; default 16 for each processor. Others wait in line, and those of each connection
+	// take turns with those of others. A request that waits for its client, or has run for 100 ms, does not count.
+	RunMax int
 	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and close those that have had
 	// their turn longest.
 	GreetingMax int
@@ -84,6 +87,7 @@ type Server struct {
 	opt            ServerOptions
 	nodes, clients use
 	work           chan work // to idle goroutines
+	turns          *turns    // of clients' requests
 	greeting       *greeting
 
 	mu      sync.Mutex
@@ -96,7 +100,9 @@ type Server struct {
 // NewServer returns a server.
 func NewServer(o ServerOptions) *Server {
 	o = o.withDefaults()
-	return &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), greeting: newGreeting(o.GreetingMax), conns: map[*serverConn]struct{}{}}
+	s := &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), greeting: newGreeting(o.GreetingMax), conns: map[*serverConn]struct{}{}}
+	s.turns = newTurns(o.RunMax, s.do)
+	return s
 }
 
 // ServeConn answers the requests of one connection until the connection ends, and closes it. It returns why the connection was refused or
@@ -142,7 +148,7 @@ func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	if closed {
 		return nil, nil, ErrClosed
 	}
-	e, err := s.greeting.enter(ctx, nc)
+	e, err := s.greeting.enter(ctx, nc, s.opt.HelloTime)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -278,6 +284,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
+	s.greeting.end()
 	for _, c := range all {
 		c.drain()
 	}

@@ -18,6 +18,7 @@ type serverConn struct {
 	address uint64
 	use     *use // of all connections of its kind
 	own     *use // of this connection; nil for nodes
+	row     row  // of a client: its requests that wait for their turn
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -195,10 +196,10 @@ func (c *serverConn) admit(e *envelope) (why refusal, text string) {
 	if drained {
 		return refusedDraining, "the node is stopping"
 	}
-	if c.own != nil && !c.own.take(int64(e.length)) {
+	if c.own != nil && !c.own.take(int64(e.length), false) {
 		return refusedBusy, "this connection has too much under way"
 	}
-	if !c.use.take(int64(e.length)) {
+	if !c.use.take(int64(e.length), c.own != nil && c.own.little()) {
 		if c.own != nil {
 			c.own.give(int64(e.length))
 		}

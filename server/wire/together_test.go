@@ -195,7 +195,7 @@ func TestTogetherLate(t *testing.T) {
 		j.task = Task{j.ctx, &j.req, j}
 		c.open[j.id] = j
 		s.running.Add(1)
-		s.clients.take(0)
+		s.clients.take(0, false)
 		all = append(all, &j.task)
 	}
 	s.runTogether(all)

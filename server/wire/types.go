@@ -96,6 +96,7 @@ type Remote struct {
 	Purpose Purpose
 	Version byte   // of the protocol: the highest that both sides speak
 	Hello   []byte // what it reported about itself
+	Value   any    // of the layer above, which sets it in ServerOptions.Hello or ClientOptions.Check
 }
 
 // Purpose is the purpose of a connection. It is on the wire.
@@ -114,6 +115,17 @@ type Request struct {
 	Priority Priority
 	Body     []byte // belongs to the handler
 	From     *Remote
+	j        *job
+}
+
+// Rest lets other requests of clients run while this one waits for something that happens rarely. The handler calls resume before it goes
+// on, which waits until the request may run again, or has ended. Sending a part of a stream rests by itself.
+func (r *Request) Rest() (resume func()) {
+	if r.j == nil {
+		return func() {}
+	}
+	again := r.j.rest()
+	return func() { again() }
 }
 
 // Handler answers a request. It is called in a goroutine of its own. The context ends with the request's deadline, when the caller gives

@@ -474,6 +474,35 @@ func TestBudgets(t *testing.T) {
 	v.free(t)
 }
 
+// TestLittleRoom: a client that asks for little has room even if others have taken all of it.
+func TestLittleRoom(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{Clients: Budget{1, 1000}, PerClient: Budget{256, 1 << 20}, RunMax: 10})
+	ctx := inTime(t)
+	a, b := v.dial(t, ClientOptions{}), v.dial(t, ClientOptions{})
+	var all sync.WaitGroup
+	for i, c := range []*Client{a, b} {
+		all.Go(func() {
+			if _, err := c.Do(ctx, Call{Verb: verbWait}); err != nil {
+				t.Error(err)
+			}
+		})
+		for v.inside.Load() < int64(i+1) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if _, err := b.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second one: %v", err)
+	}
+	c := v.dial(t, ClientOptions{})
+	if _, err := c.Do(ctx, Call{Verb: verbEcho, Body: make([]byte, 1000)}); !errors.Is(err, ErrBusy) {
+		t.Errorf("a large one: %v", err)
+	}
+	close(v.gate)
+	all.Wait()
+	v.free(t)
+}
+
 // free waits until the room of all requests was given back, which happens after their answers are written.
 func (v *service) free(t *testing.T) {
 	t.Helper()

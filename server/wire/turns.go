@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// turnsEach is how many requests of clients run at once for each processor, unless ServerOptions.RunMax says otherwise.
+const turnsEach = 16
+
+// turnTime is the period in which turns are looked at while requests wait. A turn that has lasted for two of them ends.
+const turnTime = 50 * time.Millisecond
+
+// turns bounds how many requests of clients run at once. The goroutines of a process share its processors equally: if thousands of them ran
+// for clients, each request of a node would wait for all of them.
+//
+// A request has its turn until it is answered, or waits for its client. The others wait, in the order in which they came on one connection;
+// the connections take turns, so that one with a thousand requests delays another one's by one request.
+//
+// A request may wait for other nodes during its turn, and for a disk. It does so without a turn after two turnTimes, so that a member that
+// hangs keeps only those that need it. Requests of nodes need no turn. So no request waits for ever.
+type turns struct {
+	most int
+	time time.Duration // of a period
+	do   func(work)    // begins work in another goroutine
+
+	mu     sync.Mutex
+	held   []*turn // less than most only if nothing waits
+	rows   []*row  // of the connections with requests that wait, the next one first
+	period uint64  // number of those that have passed while requests waited
+	timed  bool    // the end of the period is awaited
+}
+
+// row contains the requests of a connection that wait for their turn.
+type row struct{ waiting []*queued }
+
+// turn is that of one request, or of several that run in one call of a function of ServerOptions.Together.
+type turn struct {
+	place int    // in turns.held, counted from 1; 0 is no turn
+	since uint64 // period
+}
+
+// queued is a request that waits for its turn.
+type queued struct {
+	row   *row
+	job   *job
+	going chan struct{} // closed when its turn has come, for a request that has begun before; else nil
+	stop  func() bool   // ends the wait for the end of its context
+}
+
+func newTurns(most int, do func(work)) *turns {
+	if most == 0 {
+		most = turnsEach * runtime.GOMAXPROCS(0)
+	}
+	return &turns{most: most, time: turnTime, do: do}
+}
+
+// begin reports whether work of a connection may run now. Otherwise it runs when its turn comes.
+func (t *turns) begin(r *row, w work) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.held) < t.most {
+		t.hold(w.turn())
+		return true
+	}
+	for j := range w.jobs() {
+		wait := &queued{row: r, job: j}
+		wait.stop = context.AfterFunc(j.ctx, func() {
+			if t.leave(wait) {
+				j.late()
+			}
+		})
+		t.enter(wait, len(r.waiting))
+	}
+	return false
+}
+
+// end ends a turn, and returns the work whose turn comes, if any.
+func (t *turns) end(u *turn) work {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.release(u) {
+		return work{}
+	}
+	return t.next()
+}
+
+// rest ends a turn while its request waits.
+func (t *turns) rest(u *turn) {
+	if w := t.end(u); w.some() {
+		t.do(w)
+	}
+}
+
+// resume waits for a turn of a request that has rested: it is the next one of its connection. It reports false if the request has ended
+// before.
+func (t *turns) resume(r *row, j *job) bool {
+	t.mu.Lock()
+	if len(t.held) < t.most {
+		t.hold(&j.turn)
+		t.mu.Unlock()
+		return true
+	}
+	w := &queued{row: r, job: j, going: make(chan struct{})}
+	t.enter(w, 0)
+	t.mu.Unlock()
+	select {
+	case <-w.going:
+		return true
+	case <-j.ctx.Done():
+		t.leave(w)
+		return false
+	}
+}
+
+// hold begins a turn. The caller holds mu.
+func (t *turns) hold(u *turn) {
+	t.held = append(t.held, u)
+	u.place, u.since = len(t.held), t.period
+}
+
+// release ends a turn, if it has not ended. The caller holds mu.
+func (t *turns) release(u *turn) bool {
+	if u.place == 0 {
+		return false
+	}
+	last := t.held[len(t.held)-1]
+	t.held[u.place-1], last.place = last, u.place
+	t.held[len(t.held)-1] = nil
+	t.held, u.place = t.held[:len(t.held)-1], 0
+	return true
+}
+
+// enter adds a request that waits to its row. The caller holds mu.
+func (t *turns) enter(w *queued, at int) {
+	if len(w.row.waiting) == 0 {
+		t.rows = append(t.rows, w.row)
+	}
+	w.row.waiting = slices.Insert(w.row.waiting, at, w)
+	if !t.timed {
+		t.timed = true
+		time.AfterFunc(t.time, t.tick)
+	}
+}
+
+// leave takes a request from its row. It reports false if its turn has come before.
+func (t *turns) leave(w *queued) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(w.row.waiting, w)
+	if i < 0 {
+		return false
+	}
+	w.row.waiting = slices.Delete(w.row.waiting, i, i+1)
+	if len(w.row.waiting) == 0 {
+		i := slices.Index(t.rows, w.row)
+		t.rows = slices.Delete(t.rows, i, i+1)
+	}
+	return true
+}
+
+// togetherMost is how many requests that have waited run in one call of a function of ServerOptions.Together.
+const togetherMost = 64
+
+// next gives a turn that has ended to the next row, which then is the last. It returns the work to do; none if the request has begun
+// before, or if nothing waits. The caller holds mu.
+func (t *turns) next() (w work) {
+	if len(t.rows) == 0 {
+		return w
+	}
+	r := t.rows[0]
+	t.rows = t.rows[1:]
+	first := r.take()
+	switch {
+	case first.going != nil:
+		close(first.going)
+	case first.job.task.j == nil:
+		w.alone = first.job
+	default:
+		w.together = append(w.together, &first.job.task)
+		for len(r.waiting) > 0 && len(w.together) < togetherMost && first.job.joins(r.waiting[0]) {
+			w.together = append(w.together, &r.take().job.task)
+		}
+	}
+	t.hold(&first.job.turn)
+	if len(r.waiting) > 0 {
+		t.rows = append(t.rows, r)
+	}
+	return w
+}
+
+// take takes the first request.
+func (r *row) take() *queued {
+	w := r.waiting[0]
+	r.waiting[0] = nil
+	if r.waiting = r.waiting[1:]; w.stop != nil {
+		w.stop()
+	}
+	return w
+}
+
+// joins reports whether a request that waits may run in the same call as j.
+func (j *job) joins(w *queued) bool {
+	return w.going == nil && w.job.task.j != nil && w.job.req.Verb == j.req.Verb
+}
+
+// tick ends the turns that have lasted for two periods.
+func (t *turns) tick() {
+	var begin []work
+	t.mu.Lock()
+	t.period++
+	for i := len(t.held) - 1; i >= 0; i-- {
+		if u := t.held[i]; t.period-u.since >= 2 {
+			t.release(u)
+			begin = append(begin, t.next())
+		}
+	}
+	if t.timed = len(t.rows) > 0; t.timed {
+		time.AfterFunc(t.time, t.tick)
+	}
+	t.mu.Unlock()
+	for _, w := range begin {
+		if w.some() {
+			t.do(w)
+		}
+	}
+}
