@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -115,16 +114,6 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 // orderedMin is the number of elements from which on they are looked up in the order of their keys: iterators then
 // move forward within a table and a block.
 const orderedMin = 4
-
-// keyOrder returns the places of n elements in the order of their keys.
-func keyOrder(n int, element func(i int) []byte) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(element(a), element(b)) })
-	return order
-}
 
 // lookUpEach looks elements up one after another.
 func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {

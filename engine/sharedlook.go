@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"bigset"
+	"bigset/clock"
+)
+
+const (
+	// sharedMin is the number of operations from which on a second goroutine helps to look them up.
+	sharedMin = 128
+	// sharedPart is how many of them a goroutine takes at a time.
+	sharedPart = 32
+)
+
+// sharedLook looks up the elements of many operations. The leader does it and, if a processor is free soon enough, a helper, each with iterators of its own. They
+// take parts of the order in turn, so the leader never waits for a helper that has not begun:
+//
+//	order    | part | part | part | part | part | part |
+//	leader     ███           ███           ███           ─► closes, or waits for the helper's last part
+//	helper       starts ─►         ███           ███  ─► closes its iterators
+//
+// No other goroutine writes the set during that time, and what flushes and compactions change no iterator shows. So it makes no difference when each iterator was opened.
+type sharedLook struct {
+	s      *Store
+	st     *set
+	actor  clock.Actor
+	ops    []bigset.Op
+	order  []int // operations in the order of their keys
+	looks  func(op *bigset.Op) bool
+	stored [][]clock.Dot // what the store has of the element of each operation
+	next   atomic.Int64  // where in order the next part begins
+	taken  atomic.Bool   // the helper has begun, or must not begin any more
+	helped chan error    // receives once if the helper has begun
+}
+
+// look looks up all elements with the leader's iterators, and those of a helper if help is set.
+func (l *sharedLook) look(iters *elementIters, help bool) error {
+	if help {
+		l.helped = make(chan error, 1)
+		go l.help()
+	}
+	err := l.parts(iters)
+	if help && !l.taken.CompareAndSwap(false, true) {
+		if e := <-l.helped; err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// help takes parts until none is left. It uses nothing of the leader's once the leader has finished without it.
+func (l *sharedLook) help() {
+	if !l.taken.CompareAndSwap(false, true) {
+		return
+	}
+	iters := l.s.elementIters(l.st)
+	err := l.parts(&iters)
+	if e := iters.Close(); err == nil {
+		err = e
+	}
+	l.helped <- err
+}
+
+// parts looks up parts until none is left, or one fails.
+func (l *sharedLook) parts(iters *elementIters) error {
+	for {
+		from := int(l.next.Add(sharedPart)) - sharedPart
+		if from >= len(l.order) {
+			return nil
+		}
+		if err := l.part(iters, l.order[from:min(from+sharedPart, len(l.order))]); err != nil {
+			l.next.Store(int64(len(l.order))) // the other one may stop
+			return err
+		}
+	}
+}
+
+func (l *sharedLook) part(iters *elementIters, order []int) (err error) {
+	looked := 0
+	for _, i := range order {
+		op := &l.ops[i]
+		if !l.looks(op) {
+			continue
+		}
+		looked++
+		if l.stored[i], err = iters.appendDots(nil, op.Element, l.actor); err != nil {
+			return err
+		}
+	}
+	l.s.counters.lookUps.Add(uint64(looked))
+	return nil
+}
+
+// lookUpOrdered looks up what this store has of the elements of a request's operations, in the order of their keys.
+func (b *builder) lookUpOrdered(r *request, order []int) [][]clock.Dot {
+	if b.iters.st == nil {
+		b.iters = b.s.elementIters(b.st)
+	}
+	keeps, policy := b.s.opt.KeepContexts, r.opt.Policy
+	l := sharedLook{s: b.s, st: b.st, actor: b.actor, ops: r.ops, order: order, stored: make([][]clock.Dot, len(order)),
+		looks: func(op *bigset.Op) bool {
+			c := &op.Context
+			return c.Wide != nil && !keeps || !c.Given && policy == bigset.PolicyCoordinator
+		}}
+	b.check(l.look(&b.iters, len(order) >= sharedMin))
+	return l.stored
+}
