@@ -185,10 +185,11 @@ func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
 // elementIters are iterators over the element keys of a set, for look-ups of single elements: one over memtables and
 // tables, and one over tables alone for elements that no memtable holds. Each is opened when it is needed.
 type elementIters struct {
-	s           *Store
-	st          *set
-	moment      uint64 // before tables was opened
-	all, tables *pebble.Iterator
+	s      *Store
+	st     *set
+	moment uint64 // before tables was opened
+	all    *pebble.Iterator
+	tables *lsm.Tables
 }
 
 func (s *Store) elementIters(st *set) elementIters {
@@ -206,9 +207,11 @@ func (e *elementIters) of(bound []byte) (it *pebble.Iterator, err error) {
 	}
 	u.Skipped.Add(1)
 	if e.tables == nil {
-		e.tables, err = e.s.db.OpenSetTables(e.st.prefix, &pebble.IterOptions{UseL6Filters: true})
+		if e.tables, err = e.s.db.OpenTables(e.st.prefix, e.moment); err != nil {
+			return nil, err
+		}
 	}
-	return e.tables, err
+	return e.tables.Iterator, nil
 }
 
 // Close closes the iterators.
@@ -217,7 +220,7 @@ func (e *elementIters) Close() (err error) {
 		err = e.all.Close()
 	}
 	if e.tables != nil {
-		err = errors.Join(err, e.tables.Close())
+		err = errors.Join(err, e.s.db.CloseTables(e.tables))
 	}
 	return err
 }

@@ -14,14 +14,14 @@ const (
 	sharedPart = 32
 )
 
-// sharedLook looks up the elements of many operations. The leader does it and, if a processor is free soon enough, a helper, each with iterators of its own. They
-// take parts of the order in turn, so the leader never waits for a helper that has not begun:
+// sharedLook looks up the elements of many operations. The leader does it and, if a processor is free soon enough, a helper, each with iterators of its own. The leader takes parts
+// of the order from its beginning, and the helper from its end, so each stays among keys that are close to each other, and the leader never waits for a helper that has not begun:
 //
 //	order    | part | part | part | part | part | part |
-//	leader     ███           ███           ███           ─► closes, or waits for the helper's last part
-//	helper       starts ─►         ███           ███  ─► closes its iterators
+//	leader     ███    ███    ███    ███  ─► closes, or waits for the helper's last part
+//	helper                                 ███    ███   ◄─ starts
 //
-// No other goroutine writes the set during that time, and what flushes and compactions change no iterator shows. So it makes no difference when each iterator was opened.
+// No other goroutine writes the set during that time, and iterators show nothing of flushes and compactions. So it makes no difference when each iterator was opened.
 type sharedLook struct {
 	s      *Store
 	st     *set
@@ -30,7 +30,7 @@ type sharedLook struct {
 	order  []int // operations in the order of their keys
 	looks  func(op *bigset.Op) bool
 	stored [][]clock.Dot // what the store has of the element of each operation
-	next   atomic.Int64  // where in order the next part begins
+	begun  atomic.Int64  // how many parts have been taken
 	taken  atomic.Bool   // the helper has begun, or must not begin any more
 	helped chan error    // receives once if the helper has begun
 }
@@ -41,7 +41,7 @@ func (l *sharedLook) look(iters *elementIters, help bool) error {
 		l.helped = make(chan error, 1)
 		go l.help()
 	}
-	err := l.parts(iters)
+	err := l.parts(iters, false)
 	if help && !l.taken.CompareAndSwap(false, true) {
 		if e := <-l.helped; err == nil {
 			err = e
@@ -56,25 +56,27 @@ func (l *sharedLook) help() {
 		return
 	}
 	iters := l.s.elementIters(l.st)
-	err := l.parts(&iters)
+	err := l.parts(&iters, true)
 	if e := iters.Close(); err == nil {
 		err = e
 	}
 	l.helped <- err
 }
 
-// parts looks up parts until none is left, or one fails.
-func (l *sharedLook) parts(iters *elementIters) error {
-	for {
-		from := int(l.next.Add(sharedPart)) - sharedPart
-		if from >= len(l.order) {
-			return nil
+// parts looks up parts, from the beginning or from the end, until all are taken, or one fails.
+func (l *sharedLook) parts(iters *elementIters, fromEnd bool) error {
+	all := (len(l.order) + sharedPart - 1) / sharedPart
+	for n := 0; l.begun.Add(1) <= int64(all); n++ {
+		at := n
+		if fromEnd {
+			at = all - 1 - n
 		}
-		if err := l.part(iters, l.order[from:min(from+sharedPart, len(l.order))]); err != nil {
-			l.next.Store(int64(len(l.order))) // the other one may stop
+		if err := l.part(iters, l.order[at*sharedPart:min((at+1)*sharedPart, len(l.order))]); err != nil {
+			l.begun.Store(int64(all)) // the other one may stop
 			return err
 		}
 	}
+	return nil
 }
 
 func (l *sharedLook) part(iters *elementIters, order []int) (err error) {
