@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"
@@ -244,16 +245,21 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 	order = keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element })
 	apart := b.sole
 	var last []byte // element
+	var stored [][]clock.Dot
+	if b.st.next.HasMore(b.st.dead) {
+		stored = make([][]clock.Dot, len(r.ops))
+	}
 	for n, i := range order {
 		element, c := r.ops[i].Element, &r.ops[i].Context
 		if n > 0 && bytes.Equal(element, last) || c.Wide != nil {
 			apart = false
 		}
 		last = element
+		if stored != nil && (c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator) {
+			stored[i] = b.lookUp(element)
+		}
 	}
-	if b.st.next.HasMore(b.st.dead) {
-		b.stored = b.lookUpOrdered(r, order)
-	}
+	b.stored = stored
 	if !apart {
 		return nil
 	}

@@ -481,11 +481,3 @@ func (s *Store) Readers(name []byte) (n int64) {
 func KeyOrder(elements [][]byte) []int {
 	return keyOrder(len(elements), func(i int) []byte { return elements[i] })
 }
-
-// LookWithHelper ends a shared look-up of nothing whose helper has begun, and returns what it returns if the helper fails with err.
-func LookWithHelper(err error) error {
-	l := &sharedLook{helped: make(chan error, 1)}
-	l.taken.Store(true)
-	l.helped <- err
-	return l.look(&elementIters{}, true)
-}
