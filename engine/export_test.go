@@ -489,3 +489,8 @@ func (s *Store) Readers(name []byte) (n int64) {
 	})
 	return n
 }
+
+// KeyOrder returns the places of elements in the order of their keys.
+func KeyOrder(elements [][]byte) []int {
+	return keyOrder(len(elements), func(i int) []byte { return elements[i] })
+}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -116,16 +115,6 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 // move forward within a table and a block.
 const orderedMin = 4
 
-// keyOrder returns the places of n elements in the order of their keys.
-func keyOrder(n int, element func(i int) []byte) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(element(a), element(b)) })
-	return order
-}
-
 // lookUpEach looks elements up one after another.
 func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
 	done := 0
@@ -196,10 +185,11 @@ func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
 // elementIters are iterators over the element keys of a set, for look-ups of single elements: one over memtables and
 // tables, and one over tables alone for elements that no memtable holds. Each is opened when it is needed.
 type elementIters struct {
-	s           *Store
-	st          *set
-	moment      uint64 // before tables was opened
-	all, tables *pebble.Iterator
+	s      *Store
+	st     *set
+	moment uint64 // before tables was opened
+	all    *pebble.Iterator
+	tables *lsm.Tables
 }
 
 func (s *Store) elementIters(st *set) elementIters {
@@ -217,9 +207,11 @@ func (e *elementIters) of(bound []byte) (it *pebble.Iterator, err error) {
 	}
 	u.Skipped.Add(1)
 	if e.tables == nil {
-		e.tables, err = e.s.db.OpenSetTables(e.st.prefix, &pebble.IterOptions{UseL6Filters: true})
+		if e.tables, err = e.s.db.OpenTables(e.st.prefix, e.moment); err != nil {
+			return nil, err
+		}
 	}
-	return e.tables, err
+	return e.tables.Iterator, nil
 }
 
 // Close closes the iterators.
@@ -228,7 +220,7 @@ func (e *elementIters) Close() (err error) {
 		err = e.all.Close()
 	}
 	if e.tables != nil {
-		err = errors.Join(err, e.tables.Close())
+		err = errors.Join(err, e.s.db.CloseTables(e.tables))
 	}
 	return err
 }

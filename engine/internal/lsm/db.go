@@ -49,11 +49,12 @@ type DB struct {
 	standing   standing
 	swaps      swapGate
 	Unflushed  Unflushed
-	lookUps    uint64       // at the last FlushSmallMemTables
-	fullSize   bool         // memtables have their full size
-	damaged    sync.Map     // paths of damaged files that were reported
-	flushBegan atomic.Int64 // when the most recently ended flush began, in nanoseconds
-	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
+	spare      atomic.Pointer[Tables] // between two look-ups; nil if none is kept
+	lookUps    uint64                 // at the last FlushSmallMemTables
+	fullSize   bool                   // memtables have their full size
+	damaged    sync.Map               // paths of damaged files that were reported
+	flushBegan atomic.Int64           // when the most recently ended flush began, in nanoseconds
+	wedged     atomic.Bool            // Pebble panicked with its locks held: it can't be closed
 
 	flushRetry, compactionRetry retry
 
@@ -361,6 +362,7 @@ func (d *DB) shut(last func() error) error {
 		d.endCompactions()
 		d.compacting.Wait()
 	}
+	d.closeSpare(d.spare.Load())
 	errs = append(errs, d.closePebble())
 	if d.hold.drop(); d.failed.Load() == nil && !d.hold.holds() {
 		errs = append(errs, writeClosed(d.fs, d.dir, d.firstLog.number))

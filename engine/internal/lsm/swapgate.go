@@ -73,13 +73,6 @@ func (d *DB) OpenSetsAfter(sets []SetIter, first func()) ([]*pebble.Iterator, er
 	return d.swaps.openAll(d.pebble, sets, first)
 }
 
-// OpenSetTables is OpenSet of an iterator that need not show what is in memtables.
-func (d *DB) OpenSetTables(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
-	tables := *o
-	tables.OnlyReadGuaranteedDurable = true
-	return d.OpenSet(set, &tables)
-}
-
 // swapping runs a swap. Writers of the span are held.
 func (g *swapGate) swapping(db *pebble.DB, span keyscheme.Bounds, swap func() error) error {
 	g.one.Lock()
