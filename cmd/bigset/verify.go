@@ -66,7 +66,7 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
 				}
 				rep.ProblemCount += len(kept.Problems)
 				for _, l := range kept.Later {
-					if err := a.note("%s: it is left as it is, for the program that wrote it", packageNames.Replace(l)); err != nil {
+					if err := a.note("%s: it is left as it is, for the program that wrote it", packageNames.ReplaceAllString(l, "$1")); err != nil {
 						return err
 					}
 				}
