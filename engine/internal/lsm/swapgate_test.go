@@ -44,9 +44,6 @@ func TestReadInSwap(t *testing.T) {
 		if n := keys("s", r.db.OpenSet); n != 40 {
 			t.Errorf("a reader in the middle of the swap shows %d keys, want 40", n)
 		}
-		if n := keys("s", r.db.OpenSetTables); n != 40 {
-			t.Errorf("a reader of tables in the middle of the swap shows %d keys, want 40", n)
-		}
 		if n := keys("other", r.db.OpenSet); n != 20 {
 			t.Errorf("a reader of another set shows %d keys, want 20", n)
 		}
