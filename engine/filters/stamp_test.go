@@ -195,7 +195,7 @@ func TestDigestOfLarge(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterSync)
 	spec.Options.Capacity = 400_000_000
 	r := openReplicas(t, 1)[0]
-	r.marks(t, spec, sliceKeys(&spec, 0, 4))
+	r.marks(t, spec, sliceKeys(&spec, 0, 20))
 	for _, what := range []string{"open", "not opened yet"} {
 		if _, _, err := r.store.Filters().FilterDigest(bg, spec); !errors.Is(err, bigset.ErrLimit) {
 			t.Errorf("%s: %v", what, err)
