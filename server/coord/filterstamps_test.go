@@ -214,7 +214,7 @@ func TestStampsFewAtOnce(t *testing.T) {
 	c := newStampCluster(t)
 	var all []coord.Filter
 	for i := range 5 {
-		f := filterOf(8, 1)
+		f := filterOf(8, uint64(i)+2)
 		f.Name = fmt.Appendf(nil, "filter %d", i)
 		all = append(all, f)
 	}
@@ -317,7 +317,7 @@ func TestStampsUnderFaults(t *testing.T) {
 				})}))
 			c.links[i].near = true
 		}
-		f := filterOf(8, 1)
+		f := filterOf(8, uint64(i)+2)
 		acked := map[string]bool{}
 		for round := range 2 + rng.IntN(5) {
 			for _, l := range c.links {
