@@ -317,7 +317,7 @@ func TestStampsUnderFaults(t *testing.T) {
 				})}))
 			c.links[i].near = true
 		}
-		f := filterOf(8, uint64(i)+2)
+		f := filterOf(8, 1)
 		acked := map[string]bool{}
 		for round := range 2 + rng.IntN(5) {
 			for _, l := range c.links {
