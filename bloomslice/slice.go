@@ -311,6 +311,11 @@ func (s *Slice) AdmitSet(to Layer, h *Hash) (has bool, err error) {
 	return other != nil, err
 }
 
+// Changes reports whether CommitSet will change anything: set a bit, or raise the layer's count.
+func (s *Slice) Changes(to Layer) bool {
+	return len(s.admitted.bits) > 0 || to.Count > s.admitted.layer.count
+}
+
 // CommitSet sets the bits of the key of the last AdmitSet in that layer.
 func (s *Slice) CommitSet(to Layer) {
 	s.set()
@@ -495,6 +500,9 @@ func (s *Slice) restore(l Layer, stored bool) error {
 	_, err := s.add(newLayer(l, stored))
 	return err
 }
+
+// LayerCount returns the number of layers.
+func (s *Slice) LayerCount() int { return len(*s.layers.Load()) }
 
 // Layers returns the layers, in order.
 func (s *Slice) Layers() []Layer {

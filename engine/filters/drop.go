@@ -105,10 +105,15 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 	}
 }
 
+// goes records that a slice is about to be removed, from disk or from memory.
+func (f *filterSlice) goes() {
+	f.of.stamp.Add(1)
+	f.gone.Store(true)
+}
+
 // forget removes a slice from its filter, and the filter from the list if that was its last slice. The slice's lock is held.
 func (fs *Filters) forget(part *filterSlice) {
-	part.gone.Store(true)
-	part.of.stamp.Add(1)
+	part.goes()
 	part.count(nil)
 	part.dropSums()
 	if slice := part.slice.Swap(nil); slice != nil {
@@ -145,7 +150,7 @@ func (fs *Filters) exciseRange(b keyscheme.Bounds, excise func() error) error {
 	unlock := lockParts(in)
 	defer unlock()
 	for _, part := range in {
-		part.gone.Store(true) // a reader that finds no page checks this
+		part.goes() // a reader that finds no page checks this
 	}
 	if err == nil {
 		err = excise()

@@ -44,7 +44,16 @@ func TestDigestChanges(t *testing.T) {
 	layers[0].Count++
 	must(t, r[0].store.Filters().MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a count", true)
-	layers = append(layers, bloomslice.Layer{ID: bloomslice.LayerID{Index: 0, Owner: bloomslice.Seat(2).Owner()}, Shape: layers[0].Shape})
+	none := bloomslice.Layer{ID: bloomslice.LayerID{Index: 0, Owner: bloomslice.Seat(2).Owner()}, Shape: layers[0].Shape}
+	m.Layers = append(m.Layers, none)
+	r[0].applies(t, m)
+	changed("a layer that no mark names", true)
+	m.Layers[0].Count += 100
+	r[0].applies(t, m)
+	changed("the count of a layer, by marks of keys that are there", true)
+	next, err := spec.Options.Shape(1)
+	must(t, err, "shape")
+	layers = append(layers, none, bloomslice.Layer{ID: bloomslice.LayerID{Index: 1, Owner: none.ID.Owner}, Shape: next})
 	must(t, r[0].store.Filters().MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a layer", true)
 	r[0].crash(0)

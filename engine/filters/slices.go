@@ -236,7 +236,12 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 	if err != nil {
 		return err
 	}
-	if err := restoreShapes(slice, layers); err != nil { // before the log refers to them
+	n := slice.LayerCount()
+	err = restoreShapes(slice, layers) // before the log refers to them
+	if slice.LayerCount() > n {
+		f.changed() // its digest depends on its layers
+	}
+	if err != nil {
 		return err
 	}
 	logs := f.durability(f.opt.Load()) != bigset.FilterInterval
@@ -258,7 +263,9 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 				return err
 			}
 		}
-		f.changed()
+		if slice.Changes(to) { // marks of keys that were present come here, too
+			f.changed()
+		}
 		slice.CommitSet(to)
 	}
 	return nil

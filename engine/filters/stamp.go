@@ -10,9 +10,10 @@ import (
 	"bigset"
 )
 
-// A filter's stamp is a number that stands for all that this process has of the filter. It is another one before any bit changes and before a
-// slice is removed, and it is random at first. So while it stays the same, the filter has the same keys: a replica that was found to have
-// the same bits as another one has no key more, as long as both stamps are what they were then.
+// A filter's stamp is a number that stands for all that this process has of the filter. It changes before any bit is set and before
+// a slice is removed from disk or memory, and it is random when the store is opened. So a replica that was found to have the same bits as
+// another one has no key more, as long as both stamps are what they were then. Who looks for keys and means to rely on the stamp reads the
+// stamp after that: a slice that was already removed when it was looked at has changed it.
 
 // StampNow returns the stamp of a filter, by its generation. It reports false if the store has nothing of that generation. The spec's slice
 // is ignored.
@@ -54,7 +55,7 @@ func (fs *Filters) FilterDigest(ctx context.Context, spec bigset.SliceSpec) (sta
 		return 0, sum, err
 	}
 	stamp = f.stamp.Load() // before anything is read
-	if n := f.undigested(); n > DigestBytesMax {
+	if n := f.undigested(&spec); n > DigestBytesMax {
 		return 0, sum, &bigset.LimitError{What: "bytes of a filter to be digested", Got: int(n), Max: DigestBytesMax}
 	}
 	hash := sha256.New()
@@ -91,20 +92,33 @@ func (fs *Filters) stamped(ctx context.Context, spec *bigset.SliceSpec) (*Filter
 	return f, nil
 }
 
-// undigested returns the number of bytes of the layers whose digest is not known.
-func (f *Filter) undigested() (n uint64) {
+// undigested returns the number of bytes of the layers whose digest is not known. A slice that was not opened yet is taken to be as large as
+// the largest that was, and not smaller than its first layer.
+func (f *Filter) undigested(spec *bigset.SliceSpec) (n uint64) {
+	largest, unopened := f.guess, uint64(0)
+	if shape, err := spec.Options.Shape(0); err == nil {
+		largest = max(largest, shape.Bytes)
+	}
 	for i := range f.slices {
-		switch part := f.slices[i].Load(); part {
-		case nil:
-		case &idleSlice:
-			n += f.guess
+		part := f.slices[i].Load()
+		if part == nil {
+			continue
+		}
+		if part == &idleSlice {
+			unopened++
+			continue
+		}
+		part.mu.Lock()
+		bytes, digested, open := part.bytes, part.flags&flagDigested != 0, part.isOpen()
+		part.mu.Unlock()
+		largest = max(largest, bytes)
+		switch {
+		case digested:
+		case !open && bytes <= f.guess:
+			unopened++
 		default:
-			part.mu.Lock()
-			if part.flags&flagDigested == 0 {
-				n += part.bytes
-			}
-			part.mu.Unlock()
+			n += bytes
 		}
 	}
-	return n
+	return n + unopened*largest
 }

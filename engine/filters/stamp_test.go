@@ -70,6 +70,8 @@ func TestStamps(t *testing.T) {
 	m, _ := r[1].marks(t, spec, hashes[20:30])
 	r[0].applies(t, m)
 	changed("marks of another", true)
+	r[0].applies(t, m)
+	changed("marks of another, again", false)
 	r[1].marks(t, spec, hashes[30:40])
 	pull(t, spec, r[1], r[0])
 	changed("pages", true)
@@ -135,6 +137,73 @@ func (r *sliceReplica) replaced(t *testing.T, spec bigset.SliceSpec, changed fun
 			t.Errorf("a dropped filter: %v", err)
 		}
 	}
+}
+
+// hooked is a context that calls a function whenever it is asked whether it has ended.
+type hooked struct {
+	context.Context
+	hook func()
+}
+
+func (h hooked) Err() error {
+	h.hook()
+	return h.Context.Err()
+}
+
+// TestStampOfDigest: if the filter still has the stamp of a digest, it has the bits of the digest, whatever was marked while the digest was
+// computed and when.
+func TestStampOfDigest(t *testing.T) {
+	t.Parallel()
+	spec := sliceSpec(0, 7, bigset.FilterInterval)
+	other := spec
+	other.Slice = 1
+	r := openReplicas(t, 2)
+	hashes := sliceKeys(&spec, 0, 400)
+	r[0].marks(t, spec, hashes[:1])
+	r[0].marks(t, other, sliceKeys(&other, 0, 20))
+	marked := 0
+	for i := range 8 { // in each place where it asks, and nowhere; by marks, and by those of another replica
+		calls := 0
+		stamp, sum, err := r[0].store.Filters().FilterDigest(hooked{bg, func() {
+			if calls++; calls != 1+i%4 {
+				return
+			}
+			from, h := r[i/4], hashes[1+i:2+i]
+			if m, _ := from.marks(t, spec, h); from != r[0] {
+				r[0].applies(t, m)
+			}
+			marked++
+		}}, spec)
+		must(t, err, "digest")
+		now, after, err := r[0].store.Filters().FilterDigest(bg, spec)
+		must(t, err, "digest")
+		if stamp == now && sum != after {
+			t.Errorf("marked at call %d: digests %x and %x of stamp %d", calls, sum, after, now)
+		}
+	}
+	if marked != 6 {
+		t.Errorf("%d marks during digests", marked)
+	}
+	for _, r := range r {
+		r.close(t)
+	}
+}
+
+// TestDigestOfLarge: a filter that is too large to be digested is refused, also if none of it was opened since the store was.
+func TestDigestOfLarge(t *testing.T) {
+	t.Parallel()
+	spec := sliceSpec(0, 7, bigset.FilterSync)
+	spec.Options.Capacity = 400_000_000
+	r := openReplicas(t, 1)[0]
+	r.marks(t, spec, sliceKeys(&spec, 0, 20))
+	for _, what := range []string{"open", "not opened yet"} {
+		if _, _, err := r.store.Filters().FilterDigest(bg, spec); !errors.Is(err, bigset.ErrLimit) {
+			t.Errorf("%s: %v", what, err)
+		}
+		r.close(t)
+		r.open(t)
+	}
+	r.close(t)
 }
 
 func second(_ uint64, err error) error            { return err }

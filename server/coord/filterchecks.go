@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -15,38 +14,30 @@ import (
 
 // checkGroup asks R replicas about all keys of a group. If the nearest one answers at once, the others are asked only about the keys that
 // it has not found. They are still asked about every slice, for they may know that the filter was dropped. A replica that is known to have
-// the same bits as the nearest one is asked for its stamp instead of for the keys.
+// the same bits as the nearest one is asked for its stamp instead of for the keys, and for the keys if it has another one.
 func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {
 	found, replicas := make([]bool, g.n), g.at.read
-	var have [][]peer.SliceAnswers        // of the replicas whose answers are already in found
-	stamp := c.stampOf(replicas[0], spec) // before the keys are looked for
+	var have [][]peer.SliceAnswers // of the replicas whose answers are already in found
+	var stamp stamped
+	results := c.stamps.results.Load() // before the keys are looked for: what is found alike later may have keys that were not here yet
 	if checksNow(replicas[0], spec, g.keys, found) {
+		stamp = c.stampOf(replicas[0], spec, results) // after the keys were looked for: a slice that was removed before has changed it
 		have, replicas = make([][]peer.SliceAnswers, 1), replicas[1:]
 	} else {
 		clear(found)
-		stamp = stamped{}
 	}
 	first := slices.Clone(found) // a replica that is late may be asked when found has the answers of others
 	rest := sync.OnceValue(func() unfound { return g.unfound(first) })
-	var changed atomic.Bool
 	answers, err := askOthers(ctx, c, spec.Name, q.R, have, replicas, func(ctx context.Context, rep peer.SliceReplica) ([]peer.SliceAnswers, error) {
 		nothing, err := stamp.nothingMore(ctx, rep)
 		switch {
-		case errors.Is(err, bigset.ErrNoFilter):
+		case errors.Is(err, bigset.ErrNoFilter): // also an answer
 			return []peer.SliceAnswers{{Err: err}}, nil
-		case err != nil:
-			changed.Store(true)
+		case nothing || err != nil:
 			return nil, err
-		case nothing:
-			return nil, nil
 		}
 		return c.checkKeys(ctx, rep, &stamp, spec, rest().keys)
 	})
-	if err != nil && changed.Load() { // no other replica could take the place of one that has changed
-		answers, err = askOthers(ctx, c, spec.Name, q.R, have, replicas, func(ctx context.Context, rep peer.SliceReplica) ([]peer.SliceAnswers, error) {
-			return c.checkKeys(ctx, rep, &stamp, spec, rest().keys)
-		})
-	}
 	return g.checked(found, err, slices.DeleteFunc(answers, func(a []peer.SliceAnswers) bool { return a == nil }), rest)
 }
 

@@ -29,6 +29,7 @@ type filterCluster struct {
 type sliceLink struct {
 	*local.Replica
 	wire
+	store   *engine.Store
 	disk    *testkit.Disk
 	minted  []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
 	marks   []bigset.Marks // those that a coordinator received from a replica that was still Normal
@@ -43,6 +44,9 @@ type sliceLink struct {
 	stamps  int                      // that it was asked for instead of keys
 	digests int                      // of filters that it was asked for
 	older   bool                     // its program knows no stamps
+	looking func()                   // if not nil: before it looks for keys at once
+	looked  func()                   // if not nil: after that
+	hold    coord.Signal             // if not nil: digests of filters wait for it
 	spoil   func(slice uint32) bool  // slices about which it has an error among many
 	sick    func(slice uint32) error // slices that it does nothing about (ErrUnavailable), or does, and returns an error all the same
 }
@@ -59,18 +63,27 @@ func newFilterCluster(t testing.TB, s *sched, n int) *filterCluster {
 	c := &filterCluster{t: t, s: s}
 	for i := range n {
 		name, disk := fmt.Sprintf("node%d", i), testkit.NewDisk()
-		c.links = append(c.links, &sliceLink{Replica: newSliceReplica(t, name, disk), wire: newWire(s, name), disk: disk, apply: func() {}})
+		store := newSliceStore(t, disk)
+		c.links = append(c.links, &sliceLink{Replica: replicaOf(t, name, store), store: store, wire: newWire(s, name), disk: disk, apply: func() {}})
 	}
 	return c
 }
 
 // newSliceReplica returns a replica over the store on a disk.
 func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *local.Replica {
+	return replicaOf(t, node, newSliceStore(t, disk))
+}
+
+func newSliceStore(t testing.TB, disk *testkit.Disk) *engine.Store {
 	store, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1, MemTableBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func replicaOf(t testing.TB, node string, store *engine.Store) *local.Replica {
 	replica, err := local.New(node, store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +300,13 @@ func (l *sliceLink) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys,
 	bad := slices.ContainsFunc(groups, func(g peer.SliceKeys) bool {
 		return l.spoil != nil && l.spoil(g.Slice) || l.sick != nil && l.sick(g.Slice) != nil
 	})
+	if l.looking != nil {
+		l.looking()
+	}
 	known := l.Replica.CheckManyNow(spec, groups, present)
+	if l.looked != nil {
+		l.looked()
+	}
 	if bad {
 		for i := range present {
 			present[i] = true // it says nothing
@@ -314,6 +333,9 @@ func (l *sliceLink) Stamp(ctx context.Context, spec bigset.SliceSpec, digest boo
 		}
 		if l.older {
 			return peer.ErrFrameKind
+		}
+		if digest && l.hold != nil {
+			_ = l.hold.Wait(ctx)
 		}
 		s, _, err = l.Replica.Stamp(ctx, spec, digest)
 		return err

@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bigset"
 	"bigset/server/peer"
 )
 
-// stamps are what the coordinator knows of filters that replicas were found to have alike: by the stamps that the replica in this process
-// and another one had when they had the same bits. As long as both have these stamps, the other one has no key that this one does not have,
-// so it is asked for its stamp instead of for the keys that were not found here.
+// stamps records, for each filter and node, the two stamps at which that node's replica and the one in this process had the same bits. While
+// both still have these stamps, the other one has no key that this one does not have, so it is asked for its stamp instead of for the keys
+// that were not found here.
 type stamps struct {
-	mu      sync.Mutex
-	filters map[string]*filterStamps // by name; at most stampsMax
+	mu        sync.Mutex
+	filters   map[string]*filterStamps // by name; at most stampsMax
+	comparing int                      // comparisons under way; at most stampsAtOnce
+	results   atomic.Uint64            // number of comparisons whose result was recorded
 }
 
 // filterStamps are those of one generation of a filter.
@@ -30,15 +33,18 @@ type filterStamps struct {
 // nodeStamp is what is known of another replica.
 type nodeStamp struct {
 	mine, theirs uint64 // when the two were alike; both 0 if they were not yet, or have changed since
+	result       uint64 // the number of the comparison that found this
 	comparing    bool
 	next         time.Time     // no comparison begins before
 	pause        time.Duration // from a comparison to the next
-	used         int           // checks that the last comparison has served
+	used         int           // requests for the stamp since the last comparison
 }
 
 const (
 	stampsMax = 1024
-	// stampQuiet is how long a filter must not have changed here before it is compared: what marks it also changes the other replica.
+	// stampsAtOnce is how many filters are compared at a time: each comparison may read much at two nodes.
+	stampsAtOnce = 2
+	// stampQuiet is how long a filter must not have changed here before it is compared: a mark reaches the replicas at different moments.
 	stampQuiet = 100 * time.Millisecond
 	// stampPause and stampPauseMax bound the time from one comparison to the next. A comparison stores the pages that have changed and hashes
 	// them, so the pause doubles after each that has served fewer than stampUsed checks.
@@ -49,15 +55,18 @@ const (
 	stampShare = 20
 )
 
-// errStamp is the error of a replica that has changed since it was compared. Another one is asked for the keys.
-var errStamp = fmt.Errorf("%w: the filter has changed there", peer.ErrUnavailable)
-
-// of returns what is known of a filter, whose stamp here is mine. It is called with mu held.
-func (s *stamps) of(spec *bigset.SliceSpec, mine uint64, now time.Time) *filterStamps {
+// entry returns what is known of a filter, whose stamp here is mine. It is called with mu held.
+func (s *stamps) entry(spec *bigset.SliceSpec, mine uint64, now time.Time) *filterStamps {
 	f := s.filters[string(spec.Name)]
 	if f == nil || f.generation != spec.Generation {
-		if s.filters == nil || f == nil && len(s.filters) >= stampsMax {
+		if s.filters == nil {
 			s.filters = map[string]*filterStamps{}
+		}
+		for name := range s.filters { // any other one makes room
+			if f != nil || len(s.filters) < stampsMax {
+				break
+			}
+			delete(s.filters, name)
 		}
 		f = &filterStamps{generation: spec.Generation, nodes: map[string]*nodeStamp{}}
 		s.filters[string(spec.Name)] = f
@@ -68,8 +77,9 @@ func (s *stamps) of(spec *bigset.SliceSpec, mine uint64, now time.Time) *filterS
 	return f
 }
 
-// theirs returns the stamp that a replica must have to be as it was when it had the same bits as the one here.
-func (s *stamps) theirs(spec *bigset.SliceSpec, node string, mine uint64) (number uint64, ok bool) {
+// wanted returns the stamp that a replica must have to be as it was when it had the same bits as the one here, which has the stamp mine. Only
+// the given number of results count.
+func (s *stamps) wanted(spec *bigset.SliceSpec, node string, mine, results uint64) (number uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.filters[string(spec.Name)]
@@ -77,15 +87,15 @@ func (s *stamps) theirs(spec *bigset.SliceSpec, node string, mine uint64) (numbe
 		return 0, false
 	}
 	n := f.nodes[node]
-	if n == nil || n.mine != mine || n.mine == 0 && n.theirs == 0 {
+	if n == nil || n.result > results || n.mine != mine || n.mine == 0 && n.theirs == 0 {
 		return 0, false
 	}
 	n.used++
 	return n.theirs, true
 }
 
-// differ records that a replica has another stamp than number.
-func (s *stamps) differ(spec *bigset.SliceSpec, node string, number uint64) {
+// forget forgets that a replica was like the one here when it had the stamp number.
+func (s *stamps) forget(spec *bigset.SliceSpec, node string, number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.filters[string(spec.Name)]; f != nil && f.generation == spec.Generation {
@@ -99,16 +109,17 @@ func (s *stamps) differ(spec *bigset.SliceSpec, node string, number uint64) {
 func (s *stamps) begin(spec *bigset.SliceSpec, node string, mine uint64, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.of(spec, mine, now)
+	f := s.entry(spec, mine, now)
 	n := f.nodes[node]
 	if n == nil {
 		n = &nodeStamp{pause: stampPause}
 		f.nodes[node] = n
 	}
-	if n.comparing || now.Sub(f.since) < stampQuiet || now.Before(n.next) {
+	if n.comparing || now.Sub(f.since) < stampQuiet || now.Before(n.next) || s.comparing >= stampsAtOnce {
 		return false
 	}
 	n.comparing = true
+	s.comparing++
 	return true
 }
 
@@ -116,6 +127,7 @@ func (s *stamps) begin(spec *bigset.SliceSpec, node string, mine uint64, now tim
 func (s *stamps) compared(spec *bigset.SliceSpec, node string, alike bool, mine, theirs uint64, began, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.comparing--
 	f := s.filters[string(spec.Name)]
 	if f == nil || f.generation != spec.Generation || f.nodes[node] == nil {
 		return
@@ -126,35 +138,39 @@ func (s *stamps) compared(spec *bigset.SliceSpec, node string, alike bool, mine,
 	} else {
 		n.pause = min(2*n.pause, stampPauseMax)
 	}
+	n.result = s.results.Add(1)
 	n.comparing, n.used, n.next = false, 0, now.Add(max(n.pause, stampShare*now.Sub(began)))
 	if n.mine, n.theirs = 0, 0; alike {
 		n.mine, n.theirs = mine, theirs
 	}
 }
 
-// stamped is a check of many keys by the stamp that the filter had here before the keys were looked for. The zero value is one without.
+// stamped says how a check of many keys may use stamps. The zero value uses none.
 type stamped struct {
 	c    *Coordinator
 	near peer.SlicesNow // the replica in this process; nil means that stamps are not used
 	spec bigset.SliceSpec
-	mine uint64
+	mine uint64 // the stamp that the filter had here after the keys were looked for
+
+	results uint64 // of comparisons, that were known before the keys were looked for
 }
 
 // stampOf returns the stamp of a filter at a replica, if that is in this process.
-func (c *Coordinator) stampOf(rep peer.SliceReplica, spec bigset.SliceSpec) (s stamped) {
+func (c *Coordinator) stampOf(rep peer.SliceReplica, spec bigset.SliceSpec, results uint64) (s stamped) {
 	near, ok := rep.(peer.SlicesNow)
 	if !ok {
 		return s
 	}
 	spec.Slice = 0
 	if mine, ok := near.StampNow(spec); ok {
-		s = stamped{c, near, spec, mine}
+		s = stamped{c, near, spec, mine, results}
 	}
 	return s
 }
 
 // nothingMore reports whether a replica certainly has no key that was not found here: it has the stamp that it had when it was like the
-// one here. Its error is errStamp if it has another one. An error that is bigset.ErrNoFilter is an answer.
+// one here. If it has another stamp, or can't say, it has to be asked for the keys. The error bigset.ErrNoFilter is an answer: the filter was
+// dropped. Any other error means that the caller no longer waits.
 func (s *stamped) nothingMore(ctx context.Context, rep peer.SliceReplica) (bool, error) {
 	if s.near == nil {
 		return false, nil
@@ -164,7 +180,7 @@ func (s *stamped) nothingMore(ctx context.Context, rep peer.SliceReplica) (bool,
 		return false, nil
 	}
 	node := rep.Member().Node
-	theirs, ok := s.c.stamps.theirs(&s.spec, node, s.mine)
+	theirs, ok := s.c.stamps.wanted(&s.spec, node, s.mine, s.results)
 	if !ok {
 		return false, nil
 	}
@@ -172,15 +188,13 @@ func (s *stamped) nothingMore(ctx context.Context, rep peer.SliceReplica) (bool,
 	switch {
 	case errors.Is(err, bigset.ErrNoFilter):
 		return false, fmt.Errorf("%s: %w", m.Node, err)
-	case err == nil && m.State != peer.Normal: // a joining replica may not have all marks
-		err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
-	case err == nil && got.Number == theirs:
+	case err == nil && m.State == peer.Normal && got.Number == theirs: // a joining replica may not have all marks
 		return true, nil
-	case err == nil:
-		err = errStamp
+	case ctx.Err() != nil: // says nothing of the replica
+		return false, context.Cause(ctx)
 	}
-	s.c.stamps.differ(&s.spec, node, theirs)
-	return false, err
+	s.c.stamps.forget(&s.spec, node, theirs)
+	return false, nil
 }
 
 // mayCompare compares the filter at a replica with that here, in the background, if it has been quiet and the last comparison is long ago.
@@ -201,17 +215,17 @@ func (s *stamped) mayCompare(rep peer.SliceReplica) {
 	})
 }
 
-// compareStamps asks two replicas for the digests of a filter. Each stamp is from before its digest, so a filter that changes in the
-// meantime has another one.
+// compareStamps asks two replicas for the digests of a filter, first the one that may not know them. Each stamp is from before its digest, so
+// a filter that changes in the meantime has another one.
 func (c *Coordinator) compareStamps(near, far peer.Stamper, spec bigset.SliceSpec) {
 	ctx, cancel := Deadline(c.life, c.run, c.opt.Timeout)
 	defer cancel()
 	began := c.run.Now()
-	here, by, err := near.Stamp(ctx, spec, true)
-	var there peer.Stamp
+	there, by, err := far.Stamp(ctx, spec, true)
+	var here peer.Stamp
 	alike := err == nil && by.State == peer.Normal
 	if alike {
-		there, by, err = far.Stamp(ctx, spec, true)
+		here, by, err = near.Stamp(ctx, spec, true)
 		alike = err == nil && by.State == peer.Normal && here.Digest == there.Digest
 	}
 	c.stamps.compared(&spec, far.Member().Node, alike, here.Number, there.Number, began, c.run.Now())

@@ -43,17 +43,21 @@ func newStampCluster(t testing.TB) *stampCluster {
 // stampWant is what a check must have asked the two other replicas for.
 type stampWant struct{ stamps, asked, digests [2]int }
 
-// check checks all keys, of which some exist, and compares what the other replicas were asked for. Each got one frame at most, with a
-// second one only where frames says so.
+// check checks all keys, of which some exist, and compares what the other replicas were asked for, and the number of frames about keys or
+// stamps that each got. No check takes longer than two replicas need of which one is asked after the HedgeTime.
 func (c *stampCluster) check(what string, exist int, want stampWant, frames [2]int) {
 	c.t.Helper()
 	for _, l := range c.links {
 		l.frames, l.stamps, l.asked, l.digests = 0, 0, 0, 0
 	}
 	c.s.run(c.t, minute, func() {
+		began := c.s.Now()
 		present, err := c.co.CheckFilter(ctx, keysOf(c.f, c.keys...))
 		if err != nil {
 			c.t.Fatalf("%s: %v", what, err)
+		}
+		if took := c.s.Now().Sub(began); took >= 2*time.Second {
+			c.t.Errorf("%s: it took %v", what, took)
 		}
 		for i, has := range present {
 			if has != (i < exist) {
@@ -98,14 +102,14 @@ func (c *stampCluster) alike(exist int) {
 	c.check("after the comparison", exist, stampWant{stamps: [2]int{1, 0}}, [2]int{1, 0})
 }
 
-// TestStampInsteadOfKeys: a replica with the same bits is asked for its stamp and no keys, one frame for a batch. When it has changed, another one
-// is asked for the keys; if none is left, it is asked itself.
+// TestStampInsteadOfKeys: a replica with the same bits is asked for its stamp and no keys, one frame for a batch. When it has changed, it is
+// asked for the keys in a second frame.
 func TestStampInsteadOfKeys(t *testing.T) {
 	c := newStampCluster(t)
 	c.alike(300)
 	c.markAt(1, c.keys[300:310])
 	c.markAt(2, c.keys[300:310])
-	c.check("the second has changed", 310, stampWant{stamps: [2]int{1, 0}, asked: [2]int{0, 300}, digests: [2]int{0, 1}}, [2]int{1, 1})
+	c.check("the second has changed", 310, stampWant{stamps: [2]int{1, 0}, asked: [2]int{300, 0}}, [2]int{2, 0})
 	c.check("and that is known", 310, stampWant{asked: [2]int{300, 0}}, [2]int{1, 0})
 	c.wait(5 * time.Second)
 	c.check("it is compared again", 310, stampWant{asked: [2]int{300, 0}, digests: [2]int{1, 0}}, [2]int{1, 0})
@@ -116,14 +120,134 @@ func TestStampInsteadOfKeys(t *testing.T) {
 	c.check("the first has changed", 310, stampWant{asked: [2]int{290, 0}}, [2]int{1, 0})
 }
 
-// TestStampWithoutAnother: if no other replica can take the place of one that has changed, that one is asked for the keys after all.
-func TestStampWithoutAnother(t *testing.T) {
+// TestStampAndHungNode: a replica that hangs never holds up a check that two others can answer, whichever of them has changed. One that was
+// slow once is asked for its stamp again.
+func TestStampAndHungNode(t *testing.T) {
+	lost, sound := func() string { return "lost" }, func() string { return "" }
 	c := newStampCluster(t)
 	c.alike(300)
-	c.links[2].down = true
-	c.check("one is down", 300, stampWant{stamps: [2]int{1, 0}}, [2]int{1, 0})
+	c.links[2].fault = lost
+	c.check("the third hangs", 300, stampWant{stamps: [2]int{1, 0}}, [2]int{1, 0})
 	c.markAt(1, c.keys[300:310])
-	c.check("and the other has changed", 310, stampWant{stamps: [2]int{1, 0}, asked: [2]int{300, 0}}, [2]int{2, 0})
+	c.check("and the second has changed", 310, stampWant{stamps: [2]int{1, 0}, asked: [2]int{300, 0}}, [2]int{2, 0})
+	c = newStampCluster(t)
+	c.alike(300)
+	c.links[1].fault = lost
+	c.check("the second hangs", 300, stampWant{asked: [2]int{0, 300}, digests: [2]int{0, 1}}, [2]int{0, 1})
+	c.links[1].fault = sound
+	c.check("and no longer", 300, stampWant{stamps: [2]int{1, 0}}, [2]int{1, 0})
+}
+
+// TestStampOfRemovedSlice: a slice that is removed here while keys are looked for is not taken for one that never had them.
+func TestStampOfRemovedSlice(t *testing.T) {
+	c := newStampCluster(t)
+	c.alike(300)
+	sliceOf := func(key string) uint32 {
+		h := bloomslice.Sum([]byte(key))
+		return h.Slice(c.f.Options.Slices)
+	}
+	spec := bigset.SliceSpec{Name: c.f.Name, Slice: sliceOf(c.keys[0]), Generation: c.f.Generation, Options: c.f.Options}
+	asked := 300
+	for _, key := range c.keys[:300] {
+		if sliceOf(key) == spec.Slice {
+			asked++
+		}
+	}
+	near := c.links[0]
+	near.looking = func() {
+		near.looking = nil
+		if err := near.store.Replica().DropRange(ctx, spec.Slot(), spec.Slot()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.check("a slice is removed", 300, stampWant{asked: [2]int{asked, 0}}, [2]int{1, 0})
+}
+
+// TestStampOfLaterComparison: a check does not rely on a comparison that ended after the keys were looked for, since the filter may have got
+// them in between.
+func TestStampOfLaterComparison(t *testing.T) {
+	c := newStampCluster(t)
+	c.alike(300)
+	h := bloomslice.Sum([]byte("key 300"))
+	spec := bigset.SliceSpec{Name: c.f.Name, Slice: h.Slice(c.f.Options.Slices), Generation: c.f.Generation, Options: c.f.Options}
+	near, far, keys := c.links[0], c.links[1], keysOf(c.f, c.keys...)
+	check := func() bool {
+		present, err := c.co.CheckFilter(ctx, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return present[300]
+	}
+	c.s.run(t, minute, func() {
+		m, _, _, err := far.Replica.Mark(ctx, spec, []bloomslice.Hash{h})
+		if err == nil {
+			_, _, err = c.links[2].Replica.ApplyMarks(ctx, m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		near.looked = func() {
+			near.looked = nil
+			if _, _, err := near.Replica.ApplyMarks(ctx, m); err != nil {
+				t.Fatal(err)
+			}
+			check()
+			c.s.Sleep(5 * time.Second)
+			check()
+			c.s.Sleep(time.Second)
+			if far.digests != 2 {
+				t.Errorf("compared %d times, not twice", far.digests)
+			}
+		}
+		far.digests = 1 // so far
+		if !check() {
+			t.Error("a key that two replicas had before the check is denied")
+		}
+		if far.stamps = 0; !check() || far.stamps != 1 {
+			t.Errorf("the next check: %d stamps, or the key is denied", far.stamps)
+		}
+	})
+}
+
+// TestStampsFewAtOnce: two filters are compared at a time, and the others later.
+func TestStampsFewAtOnce(t *testing.T) {
+	c := newStampCluster(t)
+	var all []coord.Filter
+	for i := range 5 {
+		f := filterOf(8, uint64(i)+2)
+		f.Name = fmt.Appendf(nil, "filter %d", i)
+		all = append(all, f)
+	}
+	checks := func(times int) {
+		for range times {
+			for _, f := range all {
+				if _, err := c.co.CheckFilter(ctx, keysOf(f, c.keys[:20]...)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.s.Sleep(time.Millisecond)
+		}
+	}
+	far := c.links[1]
+	c.s.run(t, minute, func() {
+		for _, f := range all {
+			if _, err := c.co.MarkFilter(ctx, keysOf(f, c.keys[:10]...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checks(1)
+		c.s.Sleep(200 * time.Millisecond)
+		far.hold = c.s.NewSignal()
+		checks(3)
+		if far.digests != 2 {
+			t.Errorf("%d comparisons at once", far.digests)
+		}
+		far.hold.Set()
+		checks(5)
+		if far.digests != len(all) {
+			t.Errorf("%d comparisons of %d filters", far.digests, len(all))
+		}
+	})
 }
 
 // TestStampOfAnother: a replica that is joining, runs an older program or has no stamps answers no check by its stamp, and one that knows that
@@ -138,7 +262,7 @@ func TestStampOfAnother(t *testing.T) {
 	c = newStampCluster(t)
 	c.alike(300)
 	c.links[1].joins = true
-	c.check("it is joining", 300, stampWant{stamps: [2]int{1, 0}, asked: [2]int{0, 300}, digests: [2]int{0, 1}}, [2]int{1, 1})
+	c.check("it is joining", 300, stampWant{stamps: [2]int{1, 0}, asked: [2]int{300, 300}, digests: [2]int{0, 1}}, [2]int{2, 1})
 	c.links[1].joins = false
 	c.wait(time.Minute)
 	c.check("it is normal again", 300, stampWant{asked: [2]int{300, 0}, digests: [2]int{1, 0}}, [2]int{1, 0})
@@ -172,8 +296,8 @@ func TestStampsSeldomCompared(t *testing.T) {
 	}
 }
 
-// TestStampsUnderFaults: whatever replicas miss and whenever, with two coordinators that have a replica each in their process, no check denies a key whose mark was acknowledged
-// before it began.
+// TestStampsUnderFaults: whatever replicas miss and whenever, with two coordinators that have a replica each in their process, no check
+// denies a key whose mark was acknowledged before it began.
 func TestStampsUnderFaults(t *testing.T) {
 	stamps, changes := 0, 0
 	schedule := func(seed uint64) {

@@ -27,8 +27,8 @@ type Stamper interface {
 	Stamp(ctx context.Context, spec bigset.SliceSpec, digest bool) (Stamp, Member, error)
 }
 
-// Stamp says what a replica has of a filter at one moment. A replica never has the same Number for other bits of any filter, and has
-// another one after a restart. Replicas with equal digests have the same slices with the same bits.
+// Stamp says what a replica has of a filter at one moment. A replica never has the same Number for other bits of any filter, up to the
+// chance of 64 random bits, and has another one after a restart. Replicas with equal digests have the same slices with the same bits.
 type Stamp struct {
 	Number uint64
 	Digest [16]byte // zero if it was not asked for
