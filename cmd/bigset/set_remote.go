@@ -139,7 +139,7 @@ func (a *app) asksAgain() func(began time.Time, err error) {
 	}
 }
 
-func (n *node) open(again func(error)) (*client.Client, error) {
+func (n *node) open(again func(began time.Time, err error)) (*client.Client, error) {
 	o := client.Options{Addrs: n.addrs, Name: "bigset", Again: again}
 	if n.certificates != "" {
 		var err error
