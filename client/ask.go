@@ -31,7 +31,8 @@ type settled struct{ error }
 // is unknown whether some node has done the request; it is nil if that is known. Each try gets the current lost. If lost is not nil, err is
 // either lost or the error that ended the call.
 func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) error) (lost, err error) {
-	end := time.Now().Add(c.timeout) // the end of the rounds, if ctx has no deadline
+	began := time.Now()
+	end := began.Add(c.timeout) // of the rounds, if ctx has no deadline
 	for pause := pauseLeast; ; pause = min(2*pause, pauseMost) {
 		var failed nodesError
 		hope := false
@@ -69,11 +70,11 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 		if lost == nil && !(hope && c.reached.Load()) {
 			return lost, err
 		}
-		if c.again != nil {
-			c.again(err)
-		}
 		if !c.sleep(ctx, end, pause) {
 			return lost, err
+		}
+		if c.again != nil {
+			c.again(began, err)
 		}
 	}
 }

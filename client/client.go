@@ -28,9 +28,9 @@ type Options struct {
 	// Timeout bounds a call whose context has no deadline, including everything that is sent again; the default is 10 s. It does not bound
 	// Count, Read, Elements and Sets, whose answers may take as long as the node is alive.
 	Timeout time.Duration
-	// Again is called each time that all nodes have been asked and will be asked again, with what is wrong so far. It must not wait, and may be
-	// called by any goroutine that uses the client. Nil calls nothing.
-	Again func(err error)
+	// Again is called each time that all nodes have been asked and are asked again, with the time at which the call began and what is wrong so
+	// far. It must not wait, and may be called by any goroutine that uses the client. Nil calls nothing.
+	Again func(began time.Time, err error)
 }
 
 // timeoutDefault is the default of Options.Timeout.
@@ -49,7 +49,7 @@ type Client struct {
 	timeout time.Duration
 	first   atomic.Int32 // the node that last answered
 	reached atomic.Bool  // a node has answered
-	again   func(err error)
+	again   func(began time.Time, err error)
 	// sleep is the function sleep, or a test's.
 	sleep func(ctx context.Context, end time.Time, pause time.Duration) (more bool)
 }

@@ -14,5 +14,8 @@ func (c *Client) Hasty(f func()) *Client {
 	return c
 }
 
+// OnAgain sets Options.Again.
+func (c *Client) OnAgain(f func(began time.Time, err error)) { c.again = f }
+
 // NewRequestID returns an id as Write draws it at that time.
 func NewRequestID(now time.Time) []byte { return newRequestID(now) }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -240,7 +241,7 @@ func TestMarkInParts(t *testing.T) {
 // TestMembersAway: what takes all members fails as soon as each node was asked once, with the reason. Other failures are asked again.
 func TestMembersAway(t *testing.T) {
 	t.Parallel()
-	asked, pauses := 0, 0
+	asked, pauses, agains := 0, 0, 0
 	away := errors.New("")
 	node := direct{func(context.Context, *wire.Request, func([]byte) error) ([]byte, error) {
 		asked++
@@ -251,6 +252,12 @@ func TestMembersAway(t *testing.T) {
 	c := client.Over(node, node).Hasty(func() {
 		if pauses++; pauses == 3 {
 			cancel()
+		}
+	})
+	began := time.Now()
+	c.OnAgain(func(since time.Time, err error) {
+		if agains++; since.Before(began) || agains > pauses || !strings.Contains(err.Error(), "c can't be reached") {
+			t.Errorf("asked again after %d pauses, since %v: %v", pauses, since, err)
 		}
 	})
 	f := c.Filter([]byte("f"))
@@ -265,7 +272,7 @@ func TestMembersAway(t *testing.T) {
 		t.Errorf("%d requests and %d pauses for three calls to two nodes", asked, pauses)
 	}
 	away = client.ErrUnavailable
-	if err := f.Drop(ctx); err == nil || pauses != 3 {
-		t.Errorf("another failure: %v after %d pauses", err, pauses)
+	if err := f.Drop(ctx); err == nil || pauses != 3 || agains != 2 {
+		t.Errorf("another failure: %v after %d pauses, asked again %d times", err, pauses, agains)
 	}
 }

@@ -156,6 +156,7 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	}
 	p.Cluster = cmp.Or(p.Cluster, "bigset")
 	if p.Peers == "" {
+		o.Free = map[wire.Verb]bool{api.VerbWrite: true, api.VerbDrop: true, api.VerbMark: true} // they share syncs, and no node's request suffers
 		o.Handler = clientsOnly(api.AccessTokenHandler(n.tokenKeeper(), api.FilterHandler(n.servedFilters(s), api.Handler(n.aloneSets(s)))))
 	} else {
 		var err error

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bigset/server/cluster"
@@ -94,15 +95,26 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestAsksAgain: a command says once why it takes long, and nothing before a second has passed.
+// TestAsksAgain: a command says why a call takes longer than a second, once, and again of a later call. It erases its progress first.
 func TestAsksAgain(t *testing.T) {
-	var errs bytes.Buffer
-	a := &app{errs: &errs}
-	a.asksAgain(time.Now().Add(time.Hour))(errors.New("early"))
-	again := a.asksAgain(time.Now().Add(-time.Hour))
-	again(errors.New("door: c is down"))
-	again(errors.New("later"))
-	if got := errs.String(); got != "asking again for some seconds: c is down\n" {
-		t.Errorf("%q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		a := &app{errs: &errs, progress: &progress{to: &errs, shown: true}}
+		again := a.asksAgain()
+		first := time.Now()
+		again(first, errors.New("early"))
+		time.Sleep(time.Second)
+		second := time.Now()
+		again(second, errors.New("early"))
+		again(first, errors.New("door: c is down"))
+		time.Sleep(time.Hour)
+		again(first, errors.New("said"))
+		again(second, errors.New("said"))
+		third := time.Now()
+		time.Sleep(time.Second)
+		again(third, errors.New("d is down"))
+		if got := errs.String(); got != "\r\x1b[Kasking again for some seconds: c is down\nasking again for some seconds: d is down\n" {
+			t.Errorf("%q", got)
+		}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -131,7 +130,7 @@ func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error 
 // ask runs f with a client of the node at --addr.
 func (fs *filterCommand) ask(f func(running) error) error {
 	n := node{addrs: []string{fs.addr}, certificates: fs.certificates}
-	c, err := n.open(fs.asksAgain(time.Now()))
+	c, err := n.open(fs.asksAgain())
 	if err != nil {
 		return err
 	}

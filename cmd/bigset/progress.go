@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -11,9 +12,12 @@ import (
 const progressInterval = 250 * time.Millisecond
 
 // progress shows the progress of long work on a terminal, on one line that is erased at the end. On anything else it shows nothing.
+// Any goroutine may call it.
 type progress struct {
-	to    io.Writer // nil means nothing is shown
-	now   func() time.Time
+	to  io.Writer // nil means nothing is shown
+	now func() time.Time
+
+	mu    sync.Mutex
 	last  time.Time // the time of the last display; at first, of the start of the work
 	shown bool
 }
@@ -31,6 +35,8 @@ func (p *progress) show(format string, args ...any) {
 	if p.to == nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := p.now()
 	if now.Sub(p.last) < progressInterval {
 		return
@@ -41,6 +47,8 @@ func (p *progress) show(format string, args ...any) {
 
 // clear erases the line.
 func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.shown {
 		p.shown = false
 		fmt.Fprint(p.to, "\r\x1b[K")

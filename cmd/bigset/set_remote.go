@@ -114,7 +114,7 @@ func (n *node) quorum(cmd *cobra.Command) client.Quorum {
 
 // ask runs f with a client of the running nodes. If f's error leaves the outcome of a change unknown, ask adds the command that settles it.
 func (a *app) ask(f func(*client.Client) error) (err error) {
-	c, err := a.node.open(a.asksAgain(time.Now()))
+	c, err := a.node.open(a.asksAgain())
 	if err != nil {
 		return err
 	}
@@ -122,18 +122,24 @@ func (a *app) ask(f func(*client.Client) error) (err error) {
 	return f(c)
 }
 
-// asksAgain returns a function that says once why a command that began at a time has not ended, if that takes longer than a second.
-func (a *app) asksAgain(began time.Time) func(error) {
-	var once sync.Once
-	return func(err error) {
-		if time.Since(began) < time.Second {
+// asksAgain returns a function that says why a call that began at a time has not ended, if it takes longer than a second: once, and again for a
+// call that began later.
+func (a *app) asksAgain() func(began time.Time, err error) {
+	var mu sync.Mutex
+	var said time.Time
+	return func(began time.Time, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(began) < time.Second || !began.After(said) {
 			return
 		}
-		once.Do(func() { fmt.Fprintf(a.errs, "asking again for some seconds: %s\n", plain(err)) })
+		said = time.Now()
+		a.progress.clear()
+		fmt.Fprintf(a.errs, "asking again for some seconds: %s\n", plain(err))
 	}
 }
 
-func (n *node) open(again func(error)) (*client.Client, error) {
+func (n *node) open(again func(began time.Time, err error)) (*client.Client, error) {
 	o := client.Options{Addrs: n.addrs, Name: "bigset", Again: again}
 	if n.certificates != "" {
 		var err error

@@ -759,12 +759,19 @@ func TestBadState(t *testing.T) {
 	r.Epoch += 1 << 40
 	b.ledger.Committed = r
 	b.mu.Unlock()
+	c.Round(t.Context())
+	if got := c.Waits(); !strings.Contains(got, "b: ") || !strings.Contains(got, "; its copy of what it may lack") {
+		t.Errorf("c waits for %q", got)
+	}
 	w.fills[2] = nil
 	for range 2 {
-		c.Round(t.Context())
 		for c.filling() {
 			time.Sleep(100 * time.Microsecond)
 		}
+		c.Round(t.Context())
+	}
+	for c.filling() {
+		time.Sleep(100 * time.Microsecond)
 	}
 	if v := c.View(); !v.Sets || !v.Filters || !strings.Contains(c.Waits(), "b: ") {
 		t.Errorf("c is filled: %v, %v; it waits for %q", v.Sets, v.Filters, c.Waits())

@@ -54,7 +54,7 @@ func (m *Membership) Round(ctx context.Context) {
 	states := m.askAll(ctx)
 	waits, err := m.step(ctx, states)
 	if err != nil {
-		waits = strings.ReplaceAll(err.Error(), "\n", "; ")
+		waits = strings.TrimSuffix(strings.ReplaceAll(err.Error(), "\n", "; ")+"; "+waits, "; ")
 	}
 	m.mu.Lock()
 	if waits != m.waits && waits != "" {
@@ -151,7 +151,7 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 	if len(bad) == 0 {
 		return waits, err
 	}
-	return "", errors.Join(append(bad, err)...)
+	return waits, errors.Join(append(bad, err)...)
 }
 
 // act is step for states that this member has taken.

@@ -179,28 +179,28 @@ func (m *Member) short() (reasons []string) {
 	}
 	unread, unwritten := make([]string, len(l.classes)), make([]string, len(l.classes)) // who is missing, if too many are
 	for class, owners := range l.classes {
-		var joining, full []string
+		var unreadBy, unwrittenBy []string
 		for _, i := range owners {
 			id := m.conf.Peers[i].ID
 			away := i != l.self && !m.links[id].Up()
 			switch {
 			case away:
-				joining = append(joining, id+" does not answer")
+				unreadBy = append(unreadBy, id+" does not answer")
 			case l.replicas[i].Member().State != peer.Normal:
-				joining = append(joining, id+" is joining")
+				unreadBy = append(unreadBy, id+" is joining")
 			}
 			switch {
 			case away:
-				full = append(full, id+" does not answer")
+				unwrittenBy = append(unwrittenBy, id+" does not answer")
 			case failed[i]:
-				full = append(full, id+" needs a restart")
+				unwrittenBy = append(unwrittenBy, id+" needs a restart")
 			}
 		}
-		if len(owners)-len(joining) < min(need.R, len(owners)) && l.origin < 0 {
-			unread[class] = sorted(joining)
+		if len(owners)-len(unreadBy) < min(need.R, len(owners)) && l.origin < 0 {
+			unread[class] = sorted(unreadBy)
 		}
-		if len(owners)-len(full) < min(need.W, len(owners)) {
-			unwritten[class] = sorted(full)
+		if len(owners)-len(unwrittenBy) < min(need.W, len(owners)) {
+			unwritten[class] = sorted(unwrittenBy)
 		}
 	}
 	if strings.Join(unread, "")+strings.Join(unwritten, "") == "" {

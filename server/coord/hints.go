@@ -128,7 +128,7 @@ func (h *Hints) read(each func(s *segment, at int64, payload []byte)) (err error
 		}
 	}
 	slices.Sort(seqs)
-	for i, seq := range seqs {
+	for _, seq := range seqs {
 		s := &segment{seq: seq}
 		h.segments = append(h.segments, s)
 		h.nextSeq = seq + 1
@@ -139,10 +139,10 @@ func (h *Hints) read(each func(s *segment, at int64, payload []byte)) (err error
 			continue
 		}
 		if errors.Is(err, errRecord) {
-			if i < len(seqs)-1 { // otherwise it is the result of a crash
-				h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w at byte %d", segmentName(seq), err, s.size)})
+			var damaged bool
+			if damaged, err = recordAfter(h.folder, segmentName(seq), s.size); damaged { // otherwise a crash or a full disk ended it
+				h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w at byte %d, and records follow", segmentName(seq), errRecord, s.size)})
 			}
-			err = nil
 		}
 		if err != nil {
 			return err

@@ -58,6 +58,8 @@ func TestHintsOfOtherVersions(t *testing.T) {
 	writeFile(t, f, "0000000000000001.hints", file)
 	const later = "bshint\x00\x02of another form"
 	writeFile(t, f, "0000000000000002.hints", []byte(later))
+	writeFile(t, f, "0000000000000003.hints", []byte("bshint\x00\x01cut off by a full disk"))
+	writeFile(t, f, "0000000000000004.hints", []byte("bsh"))
 
 	var events []coord.Event
 	o := coord.HintOptions{Now: func() time.Time { return now }, Events: func(e coord.Event) { events = append(events, e) }}

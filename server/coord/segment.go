@@ -173,7 +173,7 @@ func scan(f Folder, name string, each func(at int64, payload []byte)) (end int64
 	head := make([]byte, len(segmentHead))
 	if n, err := io.ReadFull(r, head); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return 0, err
-	} else if n == len(head) && string(head[:len(segmentMark)]) == segmentMark && string(head) != segmentHead {
+	} else if n == len(head) && string(head[:len(segmentMark)]) == segmentMark && string(head) > segmentHead {
 		return 0, fmt.Errorf("%w: %d", errSegmentVersion, head[len(segmentMark)])
 	} else if string(head[:n]) != segmentHead {
 		return 0, errRecord

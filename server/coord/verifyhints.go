@@ -19,13 +19,15 @@ type HintsReport struct {
 	Later    []string       // files of a later version of this program, which can send their hints
 }
 
-// VerifyHints reads all hints in a folder and changes nothing. It is no problem if a file ends within a record: a crash or a full disk ends it
-// so, and the hint was not acknowledged. Nothing else may use the folder.
+// VerifyHints reads all hints in a folder and changes nothing. It is no problem if the last record of a file is incomplete or damaged: a crash or
+// a full disk leaves it so, and the hint was not acknowledged. Damage to that record later looks the same. Nothing else may use the folder.
 func VerifyHints(f Folder) (rep HintsReport, err error) {
 	rep.Nodes = map[string]int{}
 	h := newHints(f, HintOptions{Events: func(e Event) {
-		if errors.Is(e.Err, errSegmentVersion) { // what is no record is looked at below
+		if errors.Is(e.Err, errSegmentVersion) {
 			rep.Later = append(rep.Later, e.Err.Error())
+		} else {
+			rep.Problems = append(rep.Problems, e.Err.Error())
 		}
 	}})
 	bad := map[uint64]error{} // by hint
@@ -46,13 +48,6 @@ func VerifyHints(f Folder) (rep HintsReport, err error) {
 			}
 		}
 	})
-	for _, s := range h.segments {
-		follows, failed := recordAfter(f, segmentName(s.seq), s.size)
-		if follows {
-			rep.Problems = append(rep.Problems, fmt.Sprintf("%s: %v at byte %d, and records follow", segmentName(s.seq), errRecord, s.size))
-		}
-		err = errors.Join(err, failed)
-	}
 	for id, e := range h.byID { // the others are done
 		if bad[id] != nil {
 			rep.Problems = append(rep.Problems, bad[id].Error())

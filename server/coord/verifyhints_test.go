@@ -50,6 +50,7 @@ func TestVerifyHints(t *testing.T) {
 		{"a full disk cut off another file", [][]byte{file(one, two[:9]), {}, []byte("bsh"), file(three)}, 2, ""},
 		{"another file is damaged", [][]byte{file(one, flipped, two), file(three)}, 2, "0000000000000001.hints: coord: not a record at byte 60, and records follow"},
 		{"the head of a file is damaged", [][]byte{append([]byte("bshant\x00\x01"), one...), file(three)}, 1, "0000000000000001.hints: coord: not a record at byte 0, and records follow"},
+		{"the version of a file is damaged", [][]byte{append([]byte("bshint\x00\x00"), one...), file(three)}, 1, "0000000000000001.hints: coord: not a record at byte 0, and records follow"},
 		{"a file of a later version", [][]byte{[]byte("bshint\x00\x02x"), file(one)}, 1, ""},
 		{"a hint that can't be sent", [][]byte{file(one, odd, two)}, 2, "0000000000000001.hints: hint 4 for a: "},
 		{"a hint that can't be sent, and is done", [][]byte{file(odd, done(4), two)}, 1, ""},

@@ -16,8 +16,8 @@ type Changes struct {
 	R     int // replicas to ask; 0 is the default
 	// Wait is how long an answer waits if nothing has happened; 0 is not at all.
 	Wait time.Duration
-	// Rest is called before the answer waits, and resume when it has something to report; nil is not at all. The caller may let others run until
-	// then.
+	// Rest is called each time before the answer waits for a change, and resume before it looks at one; nil is not at all. The caller may let others
+	// run until then.
 	Rest func() (resume func())
 }
 

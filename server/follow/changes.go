@@ -186,18 +186,11 @@ func (r *run) wait() error {
 		return err
 	}
 	defer leave()
-	if r.q.Rest != nil {
-		defer r.q.Rest()()
-	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
 	defer context.AfterFunc(r.kept.untilStop(), cancel)()
 	for round := 0; r.idle(); round++ {
-		err := r.src.Changed(ctx, &r.asked)
-		if err == nil && round > 0 { // replicas that answer by turns may differ each time
-			err = sleep(ctx, roundPause)
-		}
-		if err != nil {
+		if err := r.news(ctx, round); err != nil {
 			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened, or the node stops
 				return nil
 			}
@@ -208,6 +201,18 @@ func (r *run) wait() error {
 		}
 	}
 	return nil
+}
+
+// news rests until the state may have changed.
+func (r *run) news(ctx context.Context, round int) error {
+	if r.q.Rest != nil {
+		defer r.q.Rest()() // to look costs something, also when many wait for the same change
+	}
+	err := r.src.Changed(ctx, &r.asked)
+	if err == nil && round > 0 { // replicas that answer by turns may differ each time
+		err = sleep(ctx, roundPause)
+	}
+	return err
 }
 
 // idle reports whether there is nothing to report.

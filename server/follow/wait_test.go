@@ -16,22 +16,30 @@ import (
 	"bigset/server/door"
 )
 
-// TestWaitRests: an answer that waits says so before and after, and one that has something to report does not.
+// TestWaitRests: an answer that waits says so before and after, and not while it looks at what has changed; one that has something to report does not.
 func TestWaitRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSome(func(int) int { return 0 })
 		a := &asker{k: &Kept{}, s: s, resets: map[string]int{}}
 		a.catchUp(t, 0)
-		src, text := s.source(), ""
+		src, text, changes := s.source(), "", 1
+		state := src.State
+		src.State = func(ctx context.Context) (bigset.State, error) {
+			text += "looks "
+			return state(ctx)
+		}
 		src.Changed = func(ctx context.Context, _ *bigset.State) error {
 			text += "waits "
+			if changes--; changes == 0 {
+				return nil
+			}
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		q := door.Changes{Set: []byte("set"), Since: a.Since(), Wait: time.Second, Rest: func() func() {
 			text += "rests "
-			return func() { text += "resumes" }
+			return func() { text += "resumes " }
 		}}
 		for range 2 {
 			for _, err := range a.k.Changes(t.Context(), src, bigset.NewTokens(ring, []byte("set")), q) {
@@ -41,7 +49,7 @@ func TestWaitRests(t *testing.T) {
 			}
 			q.Since = nil // everything is to be reported
 		}
-		if text != "rests waits resumes" {
+		if text != "looks rests waits resumes looks rests waits resumes looks " {
 			t.Errorf("%q", text)
 		}
 	})

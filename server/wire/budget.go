@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"sync"
 )
 
@@ -29,11 +30,15 @@ type use struct {
 	bytes    int64
 }
 
-// take takes some of a budget, or reports that it has no room. Must takes it in any case.
+// take takes some of a budget, or reports that it has no room. Must takes it beyond the budget, up to twice the bytes.
 func (u *use) take(bytes int64, must bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !must && u.requests > 0 && (u.requests >= u.most.Requests || u.bytes+bytes > u.most.Bytes) {
+	requests, most := u.most.Requests, u.most.Bytes
+	if must {
+		requests, most = math.MaxInt, 2*most
+	}
+	if u.requests > 0 && (u.requests >= requests || u.bytes+bytes > most) {
 		return false
 	}
 	u.requests++

@@ -65,7 +65,8 @@ func (g *greeting) enter(ctx context.Context, nc net.Conn, d time.Duration) (*gr
 	}
 	g.mu.Unlock()
 	if i < 0 { // its turn came at the same time
-		g.leave(e)
+		_, due := g.leave(e)
+		g.count(due)
 	}
 	return nil, err
 }
@@ -73,6 +74,11 @@ func (g *greeting) enter(ctx context.Context, nc net.Conn, d time.Duration) (*gr
 // pass gives turns to connections that wait. If more wait than will leave, it closes those that have had their turn longest, and at least
 // greetMin. The caller holds mu.
 func (g *greeting) pass() {
+	select {
+	case <-g.stop:
+		return
+	default:
+	}
 	for len(g.waiting) > 0 && len(g.list)+g.leaving < g.most {
 		e := g.waiting[0]
 		g.waiting, e.since = g.waiting[1:], time.Now()
@@ -124,6 +130,16 @@ func (g *greeting) leave(e *greeter) (out bool, due int) {
 		due, g.closed, g.logged = g.closed, 0, now
 	}
 	return true, due
+}
+
+// count counts connections that a log line would have had, for the next one.
+func (g *greeting) count(closed int) {
+	if closed == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed, g.logged = g.closed+closed, time.Time{}
 }
 
 // end ends all waits, and closes the connections that have their turn.

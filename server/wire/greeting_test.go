@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -158,3 +159,53 @@ type closing struct {
 }
 
 func (c closing) Close() error { c.f(); return nil }
+
+// TestGreetingStops: who comes after the end gets no turn, and who was closed for others as it gave up is counted in the next log line.
+func TestGreetingStops(t *testing.T) {
+	t.Parallel()
+	g := newGreeting(1)
+	g.logged = time.Now()
+	g.count(5)
+	g.leaving = 1
+	if out, due := g.leave(&greeter{out: true}); !out || due != 6 {
+		t.Errorf("%v, %d are due", out, due)
+	}
+	g.end()
+	for range 30 {
+		if _, err := g.enter(t.Context(), nil, time.Minute); !errors.Is(err, ErrClosed) {
+			t.Fatalf("a turn after the end: %v", err)
+		}
+	}
+}
+
+// TestStopsSilently: a server that stops logs no connection that was about to introduce itself.
+func TestStopsSilently(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	v := serve(t, ServerOptions{Options: Options{HelloTime: time.Hour}, GreetingMax: 2, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		here, there := net.Pipe()
+		defer there.Close()
+		go func() { ended <- v.s.ServeConn(t.Context(), here) }()
+	}
+	for ctx := inTime(t); ; time.Sleep(time.Millisecond) {
+		v.s.greeting.mu.Lock()
+		n := len(v.s.greeting.list)
+		v.s.greeting.mu.Unlock()
+		if n == 2 {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d have their turn", n)
+		}
+	}
+	if err := v.s.Shutdown(inTime(t)); err != nil {
+		t.Error(err)
+	}
+	for range cap(ended) {
+		if err := <-ended; err != nil || log.String() != "" {
+			t.Errorf("%v; log: %s", err, log.String())
+		}
+	}
+}

@@ -97,7 +97,7 @@ func (c *serverConn) together() {
 
 // start does some work as soon as it may run.
 func (c *serverConn) start(w work) {
-	if c.own == nil || c.s.turns.begin(&c.row, w) {
+	if c.own == nil || c.s.opt.Free[w.first().req.Verb] || c.s.turns.begin(&c.row, w) {
 		c.s.do(w)
 	}
 }
@@ -138,6 +138,9 @@ func (s *Server) perform(w work) work {
 		j.run()
 	} else {
 		s.runTogether(w.together)
+	}
+	if j.c.own == nil { // a node's has no turn, and should not wait for the lock
+		return work{}
 	}
 	return s.turns.end(&j.turn)
 }

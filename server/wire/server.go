@@ -32,13 +32,17 @@ type ServerOptions struct {
 	// Identify identifies the other end before it has sent anything, by a TLS handshake. Nil trusts what the other end reports.
 	Identify func(ctx context.Context, nc net.Conn) (role Role, name string, err error)
 	// Nodes and Clients bound the requests in progress on all connections of nodes, and of clients. Above that, requests are refused with
-	// ErrBusy. The defaults are 16,384 requests and 1 GiB for nodes, and 4,096 and 256 MiB for clients.
+	// ErrBusy; but each connection of a client may have 1/256 of the requests and 1/2,048 of the bytes of PerClient in any case, until all
+	// clients have twice the bytes. The defaults are 16,384 requests and 1 GiB for nodes, and 4,096 and 256 MiB for clients.
 	Nodes, Clients Budget
 	// PerClient bounds the requests in progress on one connection of a client; default 1,024 requests and 128 MiB.
 	PerClient Budget
-	// RunMax bounds the requests of clients that run at once; default 16 for each processor. Others wait in line, and those of each connection
-	// take turns with those of others. A request that waits for its client, or has run for 100 ms, does not count.
+	// RunMax bounds the requests of clients that run at once; less than 1 is the default, 16 for each processor. Others wait in line, and those
+	// of each connection take turns with those of others. A request that waits for its client does not count, nor one that has waited for
+	// something else for 10 ms. A call of a function of Together counts as one, until it returns.
 	RunMax int
+	// Free has the verbs of clients' requests that run at once in any case: they wait most of the time, for something that many share.
+	Free map[Verb]bool
 	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and close those that have had
 	// their turn longest.
 	GreetingMax int
@@ -110,7 +114,7 @@ func NewServer(o ServerOptions) *Server {
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	c, r, err := s.admit(ctx, nc)
 	if c == nil {
-		if closed := nc.Close(); err == nil || ctx.Err() != nil || silent(errors.Join(err, closed)) {
+		if closed := nc.Close(); err == nil || ctx.Err() != nil || s.stopped() || silent(errors.Join(err, closed)) {
 			return nil
 		}
 		s.opt.Log.Warn("wire: connection refused", "from", nc.RemoteAddr().String(), "cause", err)
@@ -139,13 +143,17 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	return err
 }
 
+// stopped reports whether the server takes no more connections.
+func (s *Server) stopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // admit waits until a connection may introduce itself, and registers or refuses it. The error is nil, and so is the connection, if it was
 // closed to make room for others.
 func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Reader, error) {
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
+	if s.stopped() {
 		return nil, nil, ErrClosed
 	}
 	e, err := s.greeting.enter(ctx, nc, s.opt.HelloTime)

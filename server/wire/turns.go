@@ -11,36 +11,58 @@ import (
 // turnsEach is how many requests of clients run at once for each processor, unless ServerOptions.RunMax says otherwise.
 const turnsEach = 16
 
-// turnTime is the period in which turns are looked at while requests wait. A turn that has lasted for two of them ends.
-const turnTime = 50 * time.Millisecond
+// Turns are looked at every turnTime while requests wait. A turn ends when it has lasted for two of these periods in which a processor was free:
+// its request waits for a disk or for a member. Periods in which all processors had work count less, because the request may wait for one.
+const (
+	turnTime   = 5 * time.Millisecond
+	periodFree = 4
+	periodBusy = 1
+	turnEnds   = 2 * periodFree
+)
 
 // turns bounds how many requests of clients run at once. The goroutines of a process share its processors equally: if thousands of them ran
 // for clients, each request of a node would wait for all of them.
 //
-// A request has its turn until it is answered, or waits for its client. The others wait, in the order in which they came on one connection;
-// the connections take turns, so that one with a thousand requests delays another one's by one request.
+// A request has its turn until it is answered, or waits for its client. The connections take turns, so that one with a thousand requests delays
+// another one's by one call: one request, or togetherMost that have waited. On one connection the others wait in the order in which they
+// came. Those that have rested have a line of their own, and the two lines alternate: a stream does not keep others out, nor they it.
 //
-// A request may wait for other nodes during its turn, and for a disk. It does so without a turn after two turnTimes, so that a member that
-// hangs keeps only those that need it. Requests of nodes need no turn. So no request waits for ever.
+// A request may wait for other nodes during its turn, and for a disk. Soon it does so without a turn, so that a member that hangs keeps only
+// those that need it, and a slow disk bounds no more than it must. Requests of nodes need no turn. So no request waits for ever.
 type turns struct {
 	most int
 	time time.Duration // of a period
 	do   func(work)    // begins work in another goroutine
 
-	mu     sync.Mutex
-	held   []*turn // less than most only if nothing waits
-	rows   []*row  // of the connections with requests that wait, the next one first
-	period uint64  // number of those that have passed while requests waited
-	timed  bool    // the end of the period is awaited
+	mu    sync.Mutex
+	held  []*turn // less than most only if nothing waits
+	rows  []*row  // of the connections with requests that wait, the next one first
+	age   uint64  // of periods in which requests waited
+	timed bool    // the end of the period is awaited
 }
 
 // row contains the requests of a connection that wait for their turn.
-type row struct{ waiting []*queued }
+type row struct {
+	waiting []*queued // have not begun
+	rested  []*queued // have begun
+	was     bool      // the last turn was that of one that had rested
+}
+
+// line returns the line of a request.
+func (r *row) line(w *queued) *[]*queued {
+	if w.going != nil {
+		return &r.rested
+	}
+	return &r.waiting
+}
+
+// len returns how many requests wait.
+func (r *row) len() int { return len(r.waiting) + len(r.rested) }
 
 // turn is that of one request, or of several that run in one call of a function of ServerOptions.Together.
 type turn struct {
 	place int    // in turns.held, counted from 1; 0 is no turn
-	since uint64 // period
+	since uint64 // turns.age
 }
 
 // queued is a request that waits for its turn.
@@ -52,7 +74,7 @@ type queued struct {
 }
 
 func newTurns(most int, do func(work)) *turns {
-	if most == 0 {
+	if most < 1 {
 		most = turnsEach * runtime.GOMAXPROCS(0)
 	}
 	return &turns{most: most, time: turnTime, do: do}
@@ -73,7 +95,7 @@ func (t *turns) begin(r *row, w work) bool {
 				j.late()
 			}
 		})
-		t.enter(wait, len(r.waiting))
+		t.enter(wait)
 	}
 	return false
 }
@@ -95,8 +117,7 @@ func (t *turns) rest(u *turn) {
 	}
 }
 
-// resume waits for a turn of a request that has rested: it is the next one of its connection. It reports false if the request has ended
-// before.
+// resume waits for a turn of a request that has rested. It reports false if the request has ended before.
 func (t *turns) resume(r *row, j *job) bool {
 	t.mu.Lock()
 	if len(t.held) < t.most {
@@ -105,7 +126,7 @@ func (t *turns) resume(r *row, j *job) bool {
 		return true
 	}
 	w := &queued{row: r, job: j, going: make(chan struct{})}
-	t.enter(w, 0)
+	t.enter(w)
 	t.mu.Unlock()
 	select {
 	case <-w.going:
@@ -116,10 +137,13 @@ func (t *turns) resume(r *row, j *job) bool {
 	}
 }
 
-// hold begins a turn. The caller holds mu.
+// hold begins a turn, if the request has none. The caller holds mu.
 func (t *turns) hold(u *turn) {
+	if u.place > 0 {
+		return
+	}
 	t.held = append(t.held, u)
-	u.place, u.since = len(t.held), t.period
+	u.place, u.since = len(t.held), t.age
 }
 
 // release ends a turn, if it has not ended. The caller holds mu.
@@ -135,11 +159,12 @@ func (t *turns) release(u *turn) bool {
 }
 
 // enter adds a request that waits to its row. The caller holds mu.
-func (t *turns) enter(w *queued, at int) {
-	if len(w.row.waiting) == 0 {
+func (t *turns) enter(w *queued) {
+	if w.row.len() == 0 {
 		t.rows = append(t.rows, w.row)
 	}
-	w.row.waiting = slices.Insert(w.row.waiting, at, w)
+	line := w.row.line(w)
+	*line = append(*line, w)
 	if !t.timed {
 		t.timed = true
 		time.AfterFunc(t.time, t.tick)
@@ -150,12 +175,13 @@ func (t *turns) enter(w *queued, at int) {
 func (t *turns) leave(w *queued) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(w.row.waiting, w)
+	line := w.row.line(w)
+	i := slices.Index(*line, w)
 	if i < 0 {
 		return false
 	}
-	w.row.waiting = slices.Delete(w.row.waiting, i, i+1)
-	if len(w.row.waiting) == 0 {
+	*line = slices.Delete(*line, i, i+1)
+	if w.row.len() == 0 {
 		i := slices.Index(t.rows, w.row)
 		t.rows = slices.Delete(t.rows, i, i+1)
 	}
@@ -173,7 +199,7 @@ func (t *turns) next() (w work) {
 	}
 	r := t.rows[0]
 	t.rows = t.rows[1:]
-	first := r.take()
+	first := r.first()
 	switch {
 	case first.going != nil:
 		close(first.going)
@@ -182,21 +208,29 @@ func (t *turns) next() (w work) {
 	default:
 		w.together = append(w.together, &first.job.task)
 		for len(r.waiting) > 0 && len(w.together) < togetherMost && first.job.joins(r.waiting[0]) {
-			w.together = append(w.together, &r.take().job.task)
+			w.together = append(w.together, &take(&r.waiting).job.task)
 		}
 	}
 	t.hold(&first.job.turn)
-	if len(r.waiting) > 0 {
+	if r.len() > 0 {
 		t.rows = append(t.rows, r)
 	}
 	return w
 }
 
-// take takes the first request.
-func (r *row) take() *queued {
-	w := r.waiting[0]
-	r.waiting[0] = nil
-	if r.waiting = r.waiting[1:]; w.stop != nil {
+// first takes the request whose turn comes.
+func (r *row) first() *queued {
+	if r.was = len(r.rested) > 0 && (!r.was || len(r.waiting) == 0); r.was {
+		return take(&r.rested)
+	}
+	return take(&r.waiting)
+}
+
+// take takes the first request of a line.
+func take(line *[]*queued) *queued {
+	w := (*line)[0]
+	(*line)[0] = nil
+	if *line = (*line)[1:]; w.stop != nil {
 		w.stop()
 	}
 	return w
@@ -204,16 +238,27 @@ func (r *row) take() *queued {
 
 // joins reports whether a request that waits may run in the same call as j.
 func (j *job) joins(w *queued) bool {
-	return w.going == nil && w.job.task.j != nil && w.job.req.Verb == j.req.Verb
+	return w.job.task.j != nil && w.job.req.Verb == j.req.Verb
 }
 
-// tick ends the turns that have lasted for two periods.
+// tick ends a period. To learn whether the processors have other work, it lets other goroutines run.
 func (t *turns) tick() {
+	began := time.Now()
+	runtime.Gosched()
+	if time.Since(began) < t.time {
+		t.grow(periodFree)
+	} else {
+		t.grow(periodBusy)
+	}
+}
+
+// grow ends the turns that have lasted long enough after another period.
+func (t *turns) grow(period uint64) {
 	var begin []work
 	t.mu.Lock()
-	t.period++
+	t.age += period
 	for i := len(t.held) - 1; i >= 0; i-- {
-		if u := t.held[i]; t.period-u.since >= 2 {
+		if u := t.held[i]; t.age-u.since >= turnEnds {
 			t.release(u)
 			begin = append(begin, t.next())
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -125,7 +126,7 @@ func TestTurnsGivenUp(t *testing.T) {
 	}
 }
 
-// TestTurnsEnd: a turn ends after two periods in which others have waited, and is not ended twice.
+// TestTurnsEnd: a turn ends after two periods in which others have waited, of which busy ones count less, and is not ended twice.
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	o := newOrder(1)
@@ -133,14 +134,89 @@ func TestTurnsEnd(t *testing.T) {
 	for i := range 3 {
 		o.ask(a, work{alone: alone(t.Context(), a, fmt.Sprint("a", i))})
 	}
-	o.tick()
+	o.grow(periodFree)
+	for range turnEnds - periodFree - 1 {
+		o.grow(periodBusy)
+	}
 	o.want(t, "a0")
-	o.tick()
+	o.grow(periodBusy)
 	o.want(t, "a0", "a1")
 	o.endFirst() // a0, whose turn has ended
 	o.want(t, "a0", "a1")
 	o.endFirst()
 	o.want(t, "a0", "a1", "a2")
+	if o.endFirst(); len(o.held) > 0 {
+		t.Errorf("%d turns are held", len(o.held))
+	}
+}
+
+// TestTurnsOfStreams: streams and new requests of one connection alternate, and streams go in the order in which they have rested.
+func TestTurnsOfStreams(t *testing.T) {
+	t.Parallel()
+	o := newOrder(1)
+	a := o.conn()
+	one, two := alone(t.Context(), a, "one"), alone(t.Context(), a, "two")
+	o.ask(a, work{alone: one})
+	o.ask(a, work{alone: two})
+	for i := range 4 {
+		o.ask(a, work{alone: alone(t.Context(), a, fmt.Sprint("x", i))})
+	}
+	on := make(chan *job, 1)
+	goOn := func(j *job) { // returns when it waits
+		o.mu.Lock()
+		want := a.row.len() + 1
+		o.mu.Unlock()
+		go func() {
+			if o.resume(&a.row, j) {
+				on <- j
+			}
+		}()
+		for waits := false; !waits; runtime.Gosched() {
+			o.mu.Lock()
+			waits = a.row.len() == want
+			o.mu.Unlock()
+		}
+	}
+	goes := func(j *job) {
+		t.Helper()
+		select {
+		case got := <-on:
+			if got != j {
+				t.Fatalf("%s goes on, want %s", got.req.Body, j.req.Body)
+			}
+		case <-inTime(t).Done():
+			t.Fatalf("%s does not go on", j.req.Body)
+		}
+	}
+	o.rest(&one.turn)
+	goOn(one)
+	o.rest(&two.turn)
+	goes(one)
+	goOn(two)
+	o.runs = nil
+	for range 4 {
+		o.rest(&one.turn) // a new request runs
+		if len(o.runs) != 1 {
+			t.Fatalf("a stream keeps new requests out: %v", o.done)
+		}
+		goOn(one)
+		o.endFirst()
+		goes(two)
+		one, two = two, one
+	}
+	o.want(t, "one", "two", "x0", "x1", "x2", "x3")
+}
+
+// TestTurnsTwice: a request that goes on twice has one turn.
+func TestTurnsTwice(t *testing.T) {
+	t.Parallel()
+	o := newOrder(2)
+	a := o.conn()
+	j := alone(t.Context(), a, "a")
+	o.ask(a, work{alone: j})
+	if o.resume(&a.row, j); len(o.held) != 1 {
+		t.Errorf("%d turns", len(o.held))
+	}
 	if o.endFirst(); len(o.held) > 0 {
 		t.Errorf("%d turns are held", len(o.held))
 	}
@@ -161,7 +237,7 @@ func (v *service) waiting(t *testing.T, n int) {
 		v.s.turns.mu.Lock()
 		have := 0
 		for _, r := range v.s.turns.rows {
-			have += len(r.waiting)
+			have += r.len()
 		}
 		v.s.turns.mu.Unlock()
 		if have == n {
@@ -178,7 +254,7 @@ func (v *service) waiting(t *testing.T, n int) {
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	const most, flood = 4, 1000
-	v := serveTurns(t, most, ServerOptions{})
+	v := serveTurns(t, most, ServerOptions{Free: map[Verb]bool{verbFail: true}})
 	ctx := inTime(t)
 	a, b, n := v.dial(t, ClientOptions{}), v.dial(t, ClientOptions{}), v.dial(t, ClientOptions{Role: RoleNode})
 	gone, stop := context.WithCancel(ctx)
@@ -194,14 +270,17 @@ func TestFlood(t *testing.T) {
 	if _, err := n.Do(ctx, Call{Verb: verbPeer}); err != nil {
 		t.Errorf("a node's: %v", err)
 	}
+	if _, err := b.Do(ctx, Call{Verb: verbFail}); err == nil || err.Error() != "no: " {
+		t.Errorf("one that needs no turn: %v", err)
+	}
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	if _, err := b.Do(short, Call{Verb: verbEcho}); err == nil {
 		t.Error("a request was answered before its turn")
 	}
 	v.waiting(t, flood-most)
-	if served := v.served.Load(); served != most+1 {
-		t.Errorf("%d requests have begun, want %d and that of the node", served, most)
+	if served := v.served.Load(); served != most+2 {
+		t.Errorf("%d requests have begun, want %d, that of the node and the free one", served, most)
 	}
 	echo := make(chan error, 1)
 	go func() {

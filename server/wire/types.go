@@ -119,7 +119,8 @@ type Request struct {
 }
 
 // Rest lets other requests of clients run while this one waits for something that happens rarely. The handler calls resume before it goes
-// on, which waits until the request may run again, or has ended. Sending a part of a stream rests by itself.
+// on, which waits until the request may run again, or has ended; if nothing but the answer is left to do, it need not call it. Sending a part
+// of a stream rests by itself. Rest is not for the requests of a Task.
 func (r *Request) Rest() (resume func()) {
 	if r.j == nil {
 		return func() {}

@@ -498,6 +498,10 @@ func TestLittleRoom(t *testing.T) {
 	if _, err := c.Do(ctx, Call{Verb: verbEcho, Body: make([]byte, 1000)}); !errors.Is(err, ErrBusy) {
 		t.Errorf("a large one: %v", err)
 	}
+	taken := &use{most: Budget{1, 1000}}
+	if !taken.take(1000, false) || !taken.take(1000, true) || taken.take(1, true) {
+		t.Errorf("%d bytes are taken", taken.bytes)
+	}
 	close(v.gate)
 	all.Wait()
 	v.free(t)
