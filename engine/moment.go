@@ -249,12 +249,15 @@ func (s *Store) viewTogether(readers []*reader) {
 // lockTogether locks sets and returns what unlocks them. While it waits for one, it holds no other: a look-up may hold a set while it reads
 // the disk. If others take the sets again and again, it locks them one after another, for one caller at a time.
 func (s *Store) lockTogether(sets []*set) (unlock func()) {
+	if len(sets) == 0 {
+		return func() {}
+	}
 	unlock = func() {
 		for _, st := range sets {
 			st.mu.Unlock()
 		}
 	}
-	for try, busy := 0, 0; try < lockTries && len(sets) > 0; try++ {
+	for try, busy := 0, 0; try < lockTries; try++ {
 		sets[0], sets[busy] = sets[busy], sets[0]
 		sets[0].mu.Lock()
 		for busy = 1; busy < len(sets) && sets[busy].mu.TryLock(); busy++ {

@@ -40,7 +40,7 @@ func openMoment(t *testing.T, s *engine.Store, sets ...string) *engine.Moment {
 }
 
 // TestMomentHasWholeBatches: a batch adds, replaces and removes elements after the views of a moment were taken and before its iterators are opened. The moment
-// shows nothing of it.
+// shows nothing of it, in reads and in look-ups.
 func TestMomentHasWholeBatches(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
@@ -62,6 +62,11 @@ func TestMomentHasWholeBatches(t *testing.T) {
 	for set, want := range [][]string{{"a", "b", "c"}, nil, {"a", "b", "c"}} {
 		if got := momentNames(t, m, set, bigset.ReadOptions{}); !slices.Equal(got, want) {
 			t.Errorf("set %d of the moment has %q, want %q", set, got, want)
+		}
+		yes := make([]bool, 4)
+		must(t, m.Contains(bg, set, [][]byte{[]byte("a"), []byte("b"), []byte("bb"), []byte("c")}, yes), "look up")
+		if has := len(want) > 0; !slices.Equal(yes, []bool{has, has, false, has}) {
+			t.Errorf("look-ups in set %d of the moment: %v", set, yes)
 		}
 	}
 	must(t, m.Close(), "close")

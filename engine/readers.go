@@ -11,7 +11,9 @@ type readers struct {
 }
 
 // enter registers a reader. It must be called before the reader takes its view and opens its iterator. The caller
-// passes the result to leave after the iterator is closed.
+// passes the result to leave after the iterator is closed. The iterator over tables that the store keeps is older than
+// the reader and may outlive it: a reader uses it only for elements that Unflushed does not know, and Unflushed knows
+// those whose keys were replaced since it was opened.
 func (r *readers) enter() uint32 {
 	for {
 		e := r.epoch.Load()

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
+	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
@@ -97,6 +98,54 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 	}
 	if skipped := store.SkippedMemTables(); stats.Flushes < 5 || skipped == 0 {
 		t.Errorf("%d flushes, %d look-ups in tables alone", stats.Flushes, skipped)
+	}
+}
+
+// TestLookUpsAcrossSwaps looks up elements of two sets in turns, with one iterator over tables for both, while one set is changed, flushed and rewritten.
+func TestLookUpsAcrossSwaps(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), Strategy: eager(compaction.Default()), SpanBytes: 1 << 10, BackgroundInterval: -1})
+	must(t, err, "open")
+	defer store.Close()
+	a, b := []byte("a"), []byte("b")
+	present := map[string]bool{}
+	look := func(when string) {
+		t.Helper()
+		for e, want := range present {
+			for _, set := range [][]byte{b, a} {
+				if c, err := store.Look(bg, set, []byte(e)); err != nil || c.Present != (want || set[0] == 'b') {
+					t.Fatalf("%s: %s in %s: %v, %v", when, e, set, c.Present, err)
+				}
+			}
+		}
+	}
+	add := func(e string) {
+		t.Helper()
+		for _, set := range [][]byte{a, b} {
+			_, err := store.Add(bg, set, [][]byte{[]byte(e)}, bigset.WriteOptions{})
+			must(t, err, "add")
+		}
+		present[e] = true
+	}
+	for _, e := range elementNames(0, 20) {
+		add(e)
+	}
+	for round := range 6 {
+		must(t, store.FlushTables(), "flush")
+		look("after a flush")
+		gone := elementNames(round, round+1)[0]
+		_, err := store.Remove(bg, a, [][]byte{[]byte(gone)}, bigset.WriteOptions{})
+		must(t, err, "remove")
+		present[gone] = false
+		add(fmt.Sprint("new-", round))
+		look("before a swap")
+		if pass, err := store.RewriteSpan(bg, a, nil, 1); err != nil || !pass.Swapped {
+			t.Fatalf("%+v, %v", pass, err)
+		}
+		look("after a swap")
+	}
+	if store.SkippedMemTables() == 0 {
+		t.Error("no look-up was in tables alone")
 	}
 }
 

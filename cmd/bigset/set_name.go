@@ -28,12 +28,13 @@ func bucketGiven(cmd *cobra.Command) (n setname.Name, given bool) {
 	return n, given
 }
 
-// inBucket reports whether a set is one of the bucket that the flags name; without the flags every set is.
-func inBucket(cmd *cobra.Command) func(set []byte) bool {
+// selected reports whether a set has the type and the bucket that the flags name. A flag that is not given selects all.
+func selected(cmd *cobra.Command) func(set []byte) bool {
 	want, given := bucketGiven(cmd)
+	anyType, anyBucket := !cmd.Flags().Changed("type"), !cmd.Flags().Changed("bucket")
 	return func(set []byte) bool {
 		n, ok := setname.Split(set)
-		return !given || ok && string(n.Type) == string(want.Type) && string(n.Bucket) == string(want.Bucket)
+		return !given || ok && (anyType || string(n.Type) == string(want.Type)) && (anyBucket || string(n.Bucket) == string(want.Bucket))
 	}
 }
 
@@ -75,13 +76,12 @@ func nameLine(set []byte, n notation) []byte {
 
 // offered returns what a shell offers for a set as the argument SET of a command: the key, if it is in the bucket of the command's flags.
 func offered(cmd *cobra.Command) func(set []byte) (arg string, ok bool) {
-	_, given := bucketGiven(cmd)
-	in := inBucket(cmd)
+	want, given := bucketGiven(cmd)
 	return func(set []byte) (string, bool) {
 		n, ok := setname.Split(set)
 		if !given || !ok {
 			return string(set), !given
 		}
-		return string(n.Key), in(set)
+		return string(n.Key), string(n.Type) == string(want.Type) && string(n.Bucket) == string(want.Bucket)
 	}
 }

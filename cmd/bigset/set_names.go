@@ -16,19 +16,19 @@ func (a *app) setNames() *cobra.Command {
 		Short:      "List the sets",
 		Long: `List the names of the sets, one a line, in no order that means anything. A set of Riak's or HTTP's clients is shown by its path,
 /types/TYPE/buckets/BUCKET/datatypes/KEY, with percent-encoded parts, and so is a key that is empty, begins with a zero byte or looks
-like such a path. With --json they have type, bucket and key. --type and --bucket list the sets of one bucket.`,
+like such a path. With --json they have type, bucket and key. --type, --bucket or both select sets.`,
 		Example: `  bigset set names
   bigset set names --all --json
   bigset set names --type maps --bucket people`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			in := inBucket(cmd)
+			wanted := selected(cmd)
 			return a.either(cmd, atRest, func() error { return a.namesAway(cmd, n, all) }, func(s *engine.Store) error {
 				for info, err := range s.Sets(cmd.Context(), bigset.SetsOptions{Empty: all}) {
 					if err != nil {
 						return err
 					}
-					if in(info.Name) {
+					if wanted(info.Name) {
 						if err := a.name(n, info); err != nil {
 							return err
 						}

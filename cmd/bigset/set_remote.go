@@ -397,10 +397,10 @@ func (a *app) countAway(ctx context.Context, set, prefix []byte) error {
 
 // namesAway is names at a running node.
 func (a *app) namesAway(cmd *cobra.Command, n notation, all bool) error {
-	in := inBucket(cmd)
+	wanted := selected(cmd)
 	return a.ask(func(to *client.Client) error {
 		for s, err := range to.Sets(cmd.Context(), client.SetsOptions{Empty: all}) {
-			if err == nil && in(s.Name) {
+			if err == nil && wanted(s.Name) {
 				err = a.name(n, s)
 			}
 			if err != nil {

@@ -192,6 +192,25 @@ func TestMomentsCount(t *testing.T) {
 	}
 }
 
+// TestFewSetsAreFree: a command reads a few small sets at one moment even if others use all the memory of long requests.
+func TestFewSetsAreFree(t *testing.T) {
+	t.Parallel()
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: 1 << 20})
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: limits}})
+	p := dial()
+	if !limits.TakeLong(1 << 20) {
+		t.Fatal("the memory of long requests is used before any")
+	}
+	for _, cmd := range []string{"SUNION", "SINTER", "SDIFF"} {
+		if got := p.do(t, cmd, "a", "b", "c", "d"); got != "*[]" {
+			t.Errorf("%s of four sets: %.100s", cmd, got)
+		}
+		if got := p.do(t, cmd, "a", "b", "c", "d", "e"); !strings.HasPrefix(got, "-TRYAGAIN") {
+			t.Errorf("%s of five sets: %.100s", cmd, got)
+		}
+	}
+}
+
 func TestOwnWritesAreBounded(t *testing.T) {
 	t.Parallel()
 	for word, n := range map[string]int{"ELEMENTS": bigset.BatchOpsMax, "PAIRS": 2 * bigset.BatchOpsMax} {

@@ -25,8 +25,12 @@ func (c *conn) inParts(keys [][]byte) []*source {
 	return list
 }
 
-// momentBytes is about the memory of a set in a moment: its iterator, and the blocks that this holds.
-const momentBytes = 32 << 10
+// momentBytes is about the memory of a set in a moment: its iterator, and the blocks that this holds. The first momentFree sets of a command
+// are not counted: a few small sets are read whatever other clients do.
+const (
+	momentBytes = 32 << 10
+	momentFree  = 4
+)
 
 // atOnce returns the sets of keys as they are at one moment, if this is a node without a cluster; otherwise it is inParts. The caller must
 // call done when it has read them. It is for commands whose answers are collected in memory, and do not wait for a client until then.
@@ -40,7 +44,7 @@ func (c *conn) atOnce(ctx context.Context, keys [][]byte) (list []*source, done 
 	for i, key := range keys {
 		names[i] = nameOf(key)
 	}
-	if more := len(keys) - 1; more > 0 && !c.Take(more*momentBytes) { // a read of one set is not counted either
+	if more := len(keys) - momentFree; more > 0 && !c.Take(more*momentBytes) {
 		return nil, nil, refusal(errNoRoom)
 	}
 	m, err := b.Moment(ctx, names)

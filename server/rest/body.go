@@ -209,6 +209,14 @@ func (q *request) takeElements() error {
 	return q.take(int64(len(q.body) + 3*longestString(q.body)))
 }
 
+// takeContext takes memory for the context in a long body, as bytes and as a clock.
+func (q *request) takeContext() error {
+	if len(q.body) <= bodyBytesKept {
+		return nil
+	}
+	return q.take(2 * int64(len(q.body)))
+}
+
 // longestString returns the length of the longest string in JSON, in its escaped form.
 func longestString(b []byte) (most int) {
 	for {

@@ -25,7 +25,7 @@ const (
 // listSets answers with sets, in an order that is not the order of their names:
 // {"sets":[{"type":...,"bucket":...,"key":...,"live":n,"seen":n}],"after":...}. With all, the list includes empty sets. A name that no path
 // can have is given unchanged. Sets that the token hides are left out. With type, bucket and prefix, which is one of keys, the list has only
-// the sets that match all that are given.
+// the sets that match all that are given; an empty type or bucket is one, an empty prefix is none.
 func (q *request) listSets() error {
 	all, err := q.flag("all", false)
 	if err != nil {
@@ -92,10 +92,11 @@ func (q *request) listSets() error {
 
 // setsWanted reads the parameters that select sets for a list, and returns what reports whether a set is selected.
 func (q *request) setsWanted() func(n setname.Name, isNamed bool) bool {
-	typ, bucket, prefix := q.bytes("type"), q.bytes("bucket"), q.bytes("prefix")
-	all := typ == nil && bucket == nil && prefix == nil
+	typ, bucket, prefix := q.param("type"), q.param("bucket"), q.bytes("prefix")
+	anyType, anyBucket := !q.query.Has("type"), !q.query.Has("bucket") // both may be empty
+	all := anyType && anyBucket && prefix == nil
 	return func(n setname.Name, isNamed bool) bool {
-		return all || isNamed && (typ == nil || bytes.Equal(n.Type, typ)) && (bucket == nil || bytes.Equal(n.Bucket, bucket)) && bytes.HasPrefix(n.Key, prefix)
+		return all || isNamed && (anyType || string(n.Type) == typ) && (anyBucket || string(n.Bucket) == bucket) && bytes.HasPrefix(n.Key, prefix)
 	}
 }
 

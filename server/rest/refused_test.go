@@ -116,6 +116,16 @@ func TestLongString(t *testing.T) {
 	}
 }
 
+// TestLongContext: a context in a body counts as the bytes and the clock that are made of it.
+func TestLongContext(t *testing.T) {
+	o := Options{}
+	o.RequestBytesMax = 1 << 20
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: 3300 << 10})
+	s := start(t, o)
+	s.want("POST", friends+"/drop", `{"context":"`+strings.Repeat("A", 500<<10)+`"}`, 503, "memory")
+	s.want("POST", friends+"/drop", `{"context":"`+strings.Repeat("A", 100<<10)+`"}`, 400, "token")
+}
+
 // stepped is a backend of one set that sends one part for each step.
 type stepped struct {
 	broken

@@ -308,6 +308,9 @@ func (q *request) dropSeen() error {
 	if err := q.takeElements(); err != nil {
 		return err
 	}
+	if err := q.takeContext(); err != nil {
+		return err
+	}
 	in := newInput(q.body, false)
 	in.object("a drop", func(name string) bool {
 		switch name {

@@ -256,11 +256,11 @@ func TestErrorTexts(t *testing.T) {
 func TestListsOfSome(t *testing.T) {
 	s := start(t, Options{})
 	for _, path := range []string{"/types/sets/buckets/default/datatypes/fa", "/types/sets/buckets/default/datatypes/fb", "/types/sets/buckets/default/datatypes/g", "/types/sets/buckets/b/datatypes/fc",
-		"/types/maps/buckets/b/datatypes/fd", "/types/maps/buckets/b/datatypes/%FF"} {
+		"/types/maps/buckets/b/datatypes/fd", "/types/maps/buckets/b/datatypes/%FF", "/types/maps/buckets//datatypes/h", "/types//buckets/b/datatypes/i"} {
 		s.want("POST", path, `{"add":"a"}`, 204)
 	}
-	for query, want := range map[string]string{"": "fa fb fc fd g \xff", "prefix=f": "fa fb fc fd", "type=maps": "fd \xff", "type=maps&prefix=%FF": "\xff", "bucket=b&prefix=f": "fc fd",
-		"bucket=default": "fa fb g", "type=sets&bucket=b": "fc", "prefix=x": ""} {
+	for query, want := range map[string]string{"": "fa fb fc fd g h i \xff", "prefix=f": "fa fb fc fd", "type=maps": "fd h \xff", "type=maps&prefix=%FF": "\xff", "bucket=b&prefix=f": "fc fd",
+		"bucket=default": "fa fb g", "type=sets&bucket=b": "fc", "prefix=x": "", "prefix=": "fa fb fc fd g h i \xff", "bucket=": "h", "type=": "i", "type=&bucket=": ""} {
 		for _, limit := range []string{"1", "100"} {
 			var keys []string
 			for after, pages := "", 0; pages == 0 || after != ""; pages++ {

@@ -49,7 +49,8 @@ type DB struct {
 	standing   standing
 	swaps      swapGate
 	Unflushed  Unflushed
-	spare      atomic.Pointer[Tables] // between two look-ups; nil if none is kept
+	spare      atomic.Pointer[Tables] // the kept iterator between two look-ups, or nil
+	keeps      atomic.Bool            // an iterator is kept, in use or spare
 	lookUps    uint64                 // at the last FlushSmallMemTables
 	fullSize   bool                   // memtables have their full size
 	damaged    sync.Map               // paths of damaged files that were reported

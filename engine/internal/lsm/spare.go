@@ -13,52 +13,58 @@ const spareAge = 100 * time.Millisecond
 
 // Tables is an iterator over tables alone, for SeekPrefixGE of elements of any set that Unflushed does not know. It shows what tables held at its moment.
 //
-// To open an iterator, with the tables in it, takes longer than to look up one element. So the store keeps the one that was used last for the next look-up, until memtables have
-// been flushed or it is older than spareAge. It shows all that a new one would show of such elements: what was written since is in memtables, which Unflushed knows.
+// To open an iterator, with the tables in it, takes longer than to look up one element. So the store keeps one for the next look-up, until memtables have been flushed, a set is
+// swapped, or it is older than spareAge. It shows all that a new one would show of such elements: what was written since is in memtables, which Unflushed knows. Look-ups at the same
+// time as one that uses it open iterators of their own.
 //
-//	opened ─► used ─► spare ─► used ─► … ─► closed, after a flush or at the end of its time
+//	opened ─► used ─► spare ─► used ─► … ─► closed, after a flush, a swap, or at the end of its time
 type Tables struct {
 	*pebble.Iterator
 	moment uint64    // of Unflushed, before it was opened
+	turn   uint64    // of the swap gate, before it was opened
 	until  time.Time // when it must be closed
-	timed  bool      // a timer closes it then, if it is the spare one
+	kept   bool      // it is the one that the store keeps, in use or spare; a timer closes it at its time if it is spare
 }
 
 // OpenTables returns an iterator over tables for look-ups in a set. moment is that by which Unflushed is asked. The caller passes the iterator to CloseTables.
 func (d *DB) OpenTables(set keyscheme.Prefix, moment uint64) (*Tables, error) {
-	if t := d.spare.Swap(nil); t != nil {
-		if t.moment == moment && time.Now().Before(t.until) {
+	if t := d.spare.Load(); t != nil && !d.wedged.Load() && d.spare.CompareAndSwap(t, nil) {
+		if d.current(t, moment) {
 			return t, nil
 		}
-		if err := d.closeNow(t); err != nil {
-			return nil, err
-		}
+		_ = d.closeNow(t)
 	}
+	turn := d.swaps.turn.Load()
 	it, err := d.OpenSet(set, &pebble.IterOptions{UseL6Filters: true, OnlyReadGuaranteedDurable: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Tables{Iterator: it, moment: moment, until: time.Now().Add(spareAge)}, nil
+	return &Tables{Iterator: it, moment: moment, turn: turn, until: time.Now().Add(spareAge)}, nil
+}
+
+// current reports whether an iterator shows what a new one would show to look-ups that go by a moment. One that was opened during a swap may show another set as it never was:
+// without the tables of the span.
+func (d *DB) current(t *Tables, moment uint64) bool {
+	return t.moment == moment && t.turn&1 == 0 && t.turn == d.swaps.turn.Load() && time.Now().Before(t.until)
 }
 
 // CloseTables ends a use of an iterator. The caller must be in a call, between Enter and Leave.
 func (d *DB) CloseTables(t *Tables) error {
-	left := time.Until(t.until)
-	if t.Error() != nil || left <= 0 || t.moment != d.Unflushed.Moment() {
+	if d.wedged.Load() || t.Error() != nil || !d.current(t, d.Unflushed.Moment()) {
 		return d.closeNow(t)
 	}
-	if !t.timed {
-		t.timed = true
-		time.AfterFunc(left, func() { d.expire(t) })
+	if !t.kept {
+		if d.keeps.Load() || !d.keeps.CompareAndSwap(false, true) {
+			return d.closeNow(t)
+		}
+		t.kept = true
+		time.AfterFunc(time.Until(t.until), func() { d.expire(t) })
 	}
-	var err error
-	if old := d.spare.Swap(t); old != nil {
-		err = d.closeNow(old)
-	}
+	d.spare.Store(t)
 	if !time.Now().Before(t.until) { // the timer may have found no spare one
 		d.closeSpare(t)
 	}
-	return err
+	return nil
 }
 
 // expire closes an iterator whose time has passed, unless it is in use.
@@ -77,10 +83,16 @@ func (d *DB) closeSpare(t *Tables) {
 	}
 }
 
-// closeNow closes an iterator, unless Pebble can't: it would wait for its own locks.
+// closeNow closes an iterator. In a wedged store it leaves the kept one open: if that is the last that shows what tables held at its moment, Pebble's Close waits for locks that are
+// never released.
 func (d *DB) closeNow(t *Tables) error {
+	if !t.kept {
+		return t.Iterator.Close()
+	}
 	if d.wedged.Load() {
 		return nil
 	}
-	return t.Iterator.Close()
+	err := t.Iterator.Close()
+	d.keeps.Store(false)
+	return err
 }

@@ -30,10 +30,12 @@ func TestSpare(t *testing.T) {
 	if again != first || beside == first {
 		t.Error("the spare iterator is not used again, or twice at the same time")
 	}
-	end(beside)
+	if end(beside); r.db.spare.Load() != nil {
+		t.Error("two iterators are kept")
+	}
 	end(again)
 	if r.db.spare.Load() != again {
-		t.Error("the iterator that was used last is not the spare one")
+		t.Error("the kept iterator is not the spare one after its use")
 	}
 	r.db.Unflushed.drops.Add(1) // as a flush does
 	flushed := open()
@@ -68,7 +70,8 @@ func TestSpareExpires(t *testing.T) {
 	r.open(t)
 	tables, err := r.db.OpenTables(keyscheme.NewPrefix([]byte("s")), r.db.Unflushed.Moment())
 	must(t, err, "open tables")
-	tables.until, tables.timed = time.Now().Add(time.Hour), true
+	tables.until, tables.kept = time.Now().Add(time.Hour), true
+	r.db.keeps.Store(true)
 	r.db.expire(tables)
 	if tables.SeekPrefixGE([]byte("n#")); tables.Error() != nil {
 		t.Errorf("in use when its time is over: %v", tables.Error())
@@ -78,5 +81,71 @@ func TestSpareExpires(t *testing.T) {
 	if r.db.spare.Load() != nil {
 		t.Error("the spare iterator stays open when its time is over")
 	}
+	r.close(t)
+}
+
+// TestSpareAndSwaps: an iterator that was opened before the end of a swap is neither kept nor used again.
+func TestSpareAndSwaps(t *testing.T) {
+	t.Parallel()
+	r := newRig("swaps")
+	r.open(t)
+	set := keyscheme.NewPrefix([]byte("s"))
+	open := func() *Tables {
+		t.Helper()
+		tables, err := r.db.OpenTables(set, r.db.Unflushed.Moment())
+		must(t, err, "open tables")
+		tables.until = time.Now().Add(time.Hour)
+		return tables
+	}
+	end := func(tables *Tables, when string) {
+		t.Helper()
+		if must(t, r.db.CloseTables(tables), when); r.db.spare.Load() != nil {
+			t.Errorf("an iterator from %s is kept", when)
+		}
+	}
+	before := open()
+	r.db.swaps.turn.Add(1)
+	end(before, "before a swap")
+	end(open(), "the middle of a swap that goes on")
+	during := open()
+	r.db.swaps.turn.Add(1)
+	end(during, "the middle of a swap")
+	spare := open()
+	must(t, r.db.CloseTables(spare), "close tables")
+	r.db.swaps.turn.Add(2)
+	after := open()
+	if after == spare {
+		t.Error("an iterator from before a swap is used after it")
+	}
+	must(t, r.db.CloseTables(after), "close tables")
+	r.close(t)
+}
+
+// TestSpareWedged: in a store whose log has failed look-ups leave no iterators open, and do not touch the one that was kept.
+func TestSpareWedged(t *testing.T) {
+	t.Parallel()
+	r := newRig("wedged")
+	r.open(t)
+	set := keyscheme.NewPrefix([]byte("s"))
+	open := func() *Tables {
+		t.Helper()
+		tables, err := r.db.OpenTables(set, r.db.Unflushed.Moment())
+		must(t, err, "open tables")
+		return tables
+	}
+	kept := open()
+	kept.until = time.Now().Add(time.Hour)
+	must(t, r.db.CloseTables(kept), "close tables")
+	r.db.wedged.Store(true)
+	one, other := open(), open()
+	if one == kept || other == kept {
+		t.Error("an iterator from before the failure is used after it")
+	}
+	must(t, r.db.CloseTables(one), "close tables")
+	must(t, r.db.CloseTables(other), "close tables")
+	if r.db.spare.Load() != kept {
+		t.Error("an iterator is kept after the failure")
+	}
+	r.db.wedged.Store(false) // so that the store can be closed, which reports iterators that are open
 	r.close(t)
 }

@@ -48,7 +48,8 @@ func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
 	return d.exciseChecked(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
 }
 
-// OpenSet opens an iterator that shows a set as it was before a swap or as it is after it.
+// OpenSet opens an iterator that shows a set as it was before a swap or as it is after it. It may show other sets without the tables of a
+// span that is being swapped.
 func (d *DB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return d.OpenSetAfter(set, o, func() {})
 }

@@ -90,9 +90,11 @@ const cells = (...values) => values.map((v, i) => h('td', i && typeof v === 'str
 // Sets.
 const setsPage = 50
 let setsAfter = ''
+let setsPrefix = '' // of the list that is shown
 function listSets(more) {
   return run('view', async current => {
-    const prefix = percent(encoder.encode(new FormData($('search-sets')).get('prefix')))
+    const prefix = more ? setsPrefix : percent(encoder.encode(new FormData($('search-sets')).get('prefix')))
+    setsPrefix = prefix
     let page
     setsAfter = more ? setsAfter : ''
     do { // a page may have none and still not be the last
