@@ -49,7 +49,7 @@ var ownRules = map[string]string{
 	TagReused: "Effect.Tag and Effect.Tags, which name an operation forever; a remove needs no tag",
 	Disorder:  "a View has its items in ascending order of Elem, none twice, and the Values of each in ascending order",
 	Failed:    "a replica whose disk works opens, answers reads, takes messages and closes without an error",
-	Changed:   "messages, questions and contexts belong to the kit, once they are given or returned",
+	Changed:   "messages, questions, contexts and views belong to the kit, once they are given or returned",
 }
 
 // restsOn returns the rule or declaration on which a verdict rests.

@@ -218,8 +218,7 @@ func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 	return w.unordered(n, ops, from, effects, errs), nil
 }
 
-// unordered records what two clients at once did. Either may have been first: neither surely knew of the other's operation, and the
-// messages of each may carry both.
+// unordered records what two clients at once did. Either may have been first, so neither surely knew of the other's operation.
 func (w *world) unordered(n *node, ops []Op, from []*seenView, effects []Effect, errs []error) *Violation {
 	var events []int
 	before := &seenView{sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose, unread: true}
@@ -250,13 +249,18 @@ func (w *world) unordered(n *node, ops []Op, from []*seenView, effects []Effect,
 	a.late = max(a.late, b.late)
 	b.early, b.late = a.early, a.late
 	w.h.heard[events[1]].remove(events[0])
-	w.carryBoth(n)
+	if a.Failed || b.Failed || effects[0].Durable != effects[1].Durable { // one of them may be lost, and what the other found undone with it
+		for _, i := range events {
+			w.h.seen[i] = bitset{}
+		}
+	}
+	w.together(n)
 	return nil
 }
 
-// carryBoth records that each message of the step may carry whatever its replica knew after the step. Where messages wait for each other
-// (System.Buffers), they have their effects when all of them have come.
-func (w *world) carryBoth(n *node) {
+// together records that each message of the step may carry whatever its replica knew after the step, and that the messages have
+// their effects when all of them have come: what the first client undid, the second did not find.
+func (w *world) together(n *node) {
 	list := w.at(w.step.N).msgs
 	var deps, group bitset
 	for _, m := range list {
@@ -266,9 +270,7 @@ func (w *world) carryBoth(n *node) {
 	group.each(func(i int) bool { deps.remove(i); return true })
 	for _, m := range list {
 		m.maybe = n.maybe.clone()
-		if w.sys.Buffers {
-			m.deps, m.sure, m.all = deps, group, list
-		}
+		m.deps, m.sure, m.all = deps, group, list
 	}
 }
 

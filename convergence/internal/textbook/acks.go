@@ -16,31 +16,42 @@ type stable struct {
 	out  [][]byte
 }
 
-// savedStable is what is on a disk.
-type savedStable struct {
-	live map[string][]dot
-	dead map[dot]bool
-	seen clock
-	n    uint64
-	ops  []change
-	acks map[int]clock
-}
-
 func openStable(env convergence.Env, o setOptions) *stable {
 	s := &stable{orset: openSet(env, o), acks: map[int]clock{}}
 	if d, ok := env.Disk.(savedStable); ok {
-		s.live, s.dead, s.seen, s.ops, s.acks = maps.Clone(d.live), maps.Clone(d.dead), maps.Clone(d.seen), slices.Clone(d.ops), maps.Clone(d.acks)
-		for _, c := range s.ops {
-			s.have[dot{c.author, c.seq}] = true
-		}
+		s.restore(d.saved)
+		s.acks = maps.Clone(d.acks)
 	}
 	s.save()
 	return s
 }
 
+// savedStable is what is on a disk.
+type savedStable struct {
+	saved
+	acks map[int]clock
+}
+
 func (s *stable) save() {
 	s.acks[s.env.ID] = maps.Clone(s.seen)
-	s.disk = savedStable{maps.Clone(s.live), maps.Clone(s.dead), maps.Clone(s.seen), s.n, slices.Clone(s.ops), maps.Clone(s.acks)}
+	s.disk = savedStable{s.snapshot(), maps.Clone(s.acks)}
+}
+
+// saved is a set on a disk.
+type saved struct {
+	live map[string][]dot
+	dead map[dot]bool
+	seen clock
+	ops  []change
+	have map[dot]bool
+}
+
+func (s *orset) snapshot() saved {
+	return saved{maps.Clone(s.live), maps.Clone(s.dead), maps.Clone(s.seen), slices.Clone(s.ops), maps.Clone(s.have)}
+}
+
+func (s *orset) restore(d saved) {
+	s.live, s.dead, s.seen, s.ops, s.have = maps.Clone(d.live), maps.Clone(d.dead), maps.Clone(d.seen), slices.Clone(d.ops), maps.Clone(d.have)
 }
 
 // acknowledge tells the others what this replica has.

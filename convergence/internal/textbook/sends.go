@@ -51,17 +51,25 @@ func (s *sends) Sent() [][]byte {
 	return out
 }
 
-// outbox is a set whose disk has everything at once, and that sends its operations again when it is opened again.
+// outbox is a set that writes everything to its disk with each of its operations, and sends its operations again when it is opened again.
 type outbox struct {
 	*orset
+	disk savedOutbox
+}
+
+// savedOutbox is what is on a disk.
+type savedOutbox struct {
+	saved
 	sent [][]byte
 }
 
 func openOutbox(env convergence.Env, o setOptions) *outbox {
 	s := &outbox{orset: openSet(env, o)}
-	if disk, ok := env.Disk.(*outbox); ok {
-		s.orset, s.sent = disk.orset, disk.sent
+	if d, ok := env.Disk.(savedOutbox); ok {
+		s.restore(d.saved)
+		s.disk.sent = d.sent
 	}
+	s.disk.saved = s.snapshot()
 	return s
 }
 
@@ -69,11 +77,11 @@ func openOutbox(env convergence.Env, o setOptions) *outbox {
 func (s *outbox) Do(op convergence.Op) (convergence.Effect, error) {
 	e, err := s.orset.Do(op)
 	e.Durable = true
-	s.sent = append(s.sent, e.Out...)
+	s.disk = savedOutbox{s.snapshot(), append(slices.Clip(s.disk.sent), e.Out...)}
 	return e, err
 }
 
-// Receive implements convergence.Replica. A change that it has is a duplicate.
+// Receive implements convergence.Replica. It drops a change that it has.
 func (s *outbox) Receive(msg []byte) (durable bool, err error) {
 	c, err := decodeChange(msg)
 	if err != nil {
@@ -82,17 +90,23 @@ func (s *outbox) Receive(msg []byte) (durable bool, err error) {
 	if !s.have[dot{c.author, c.seq}] {
 		s.all(c)
 	}
-	return true, nil
+	return false, nil
 }
 
 // Sync implements convergence.Durable.
-func (s *outbox) Sync() error { return nil }
+func (s *outbox) Sync() error {
+	s.disk.saved = s.snapshot()
+	return nil
+}
 
 // Crash implements convergence.Durable.
-func (s *outbox) Crash(int) (any, error) { return s, nil }
+func (s *outbox) Crash(int) (any, error) { return s.disk, nil }
 
 // Stop implements convergence.Durable.
-func (s *outbox) Stop() (any, error) { return s, nil }
+func (s *outbox) Stop() (any, error) {
+	err := s.Sync()
+	return s.disk, err
+}
 
 // Unsent implements convergence.Resender.
-func (s *outbox) Unsent() ([][]byte, error) { return slices.Clone(s.sent), nil }
+func (s *outbox) Unsent() ([][]byte, error) { return slices.Clone(s.disk.sent), nil }
