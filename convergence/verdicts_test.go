@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"bigset/convergence"
+	"bigset/convergence/internal/textbook"
+	"bigset/internal/testkit/tier"
 )
 
 // held is a set that holds a lock in its operations, and when it is closed. A panic leaves the lock held.
@@ -266,5 +268,28 @@ func TestOwnMessagesAreDelivered(t *testing.T) {
 		if found < 20 {
 			t.Errorf("%s: %d deliveries of what was sent in a %s", name, found, kind)
 		}
+	}
+}
+
+// TestEitherOrder: sets whose verdict depends on which of two clients was first are accepted.
+func TestEitherOrder(t *testing.T) { accepts(t, "-parallel") }
+
+// TestCausalNetOwn: a causal net delivers what replicas send by themselves, or again.
+func TestCausalNetOwn(t *testing.T) { accepts(t, "or-set-causal-net-") }
+
+func accepts(t *testing.T, names string) {
+	t.Helper()
+	found := 0
+	for _, sys := range textbook.Correct() {
+		if !strings.Contains(sys.Name, names) {
+			continue
+		}
+		found++
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(30, 60, 400)}); r.Failure != nil {
+			t.Errorf("%s: %v", sys.Name, r.Failure)
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d sets with %s", found, names)
 	}
 }
