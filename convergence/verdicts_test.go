@@ -285,7 +285,7 @@ func accepts(t *testing.T, names string) {
 			continue
 		}
 		found++
-		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(30, 60, 400)}); r.Failure != nil {
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(15, 25, 400)}); r.Failure != nil {
 			t.Errorf("%s: %v", sys.Name, r.Failure)
 		}
 	}
