@@ -66,12 +66,12 @@
 //
 // # Failures
 //
-// A failing schedule is run again to see whether it fails each time. Then it is shrunk, as long as the same kind of violation remains:
-// by halves of its steps, single steps, replicas, elements, operations of batches, contexts, references, numbers. A panic shows its
-// stack, also if it leaves a lock held; a call that does not return within Options.StepLimit shows the stack of its goroutine. Time in which the process was stopped,
-// or got no processor, does not count. If the process itself ends, the next Run of the system writes the script of the schedule that
-// was running, and names it on standard error. The shrunk script is written to a file, with the violation and its stack as comments.
-// It prints one step per line, with what each step did:
+// A failing schedule is run again to see whether it fails each time. Then it is shrunk, as long as the same kind of violation
+// remains: by halves of its steps, single steps, replicas, elements, operations of batches, contexts, references, numbers. A
+// panic shows its stack, also if it leaves a lock held; a call that does not return within Options.StepLimit shows the stack of
+// its goroutine. Time in which the process was stopped, or got no processor, does not count. If the process itself ends, the next
+// Run of the system writes the script of the schedule that was running, and names it on standard error. The shrunk script is
+// written to a file, with the violation and its stack as comments. It prints one step per line, with what each step did:
 //
 //	9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
 //	15 deliver 9.0 B                   # B shows {a[0-1]}
