@@ -285,3 +285,54 @@ func (g *gen) retried() {
 	g.deliver(g.quiet(b, ScriptOp{Op: Op{Kind: kinds[1], Elem: e}, Ctx: heard}), a)
 	g.again([]int{a, b, g.replica()}[g.IntN(3)], first)
 }
+
+// both lets two clients do something at once, and delivers what came of it, in any order.
+func (g *gen) both() {
+	r := g.replica()
+	n := g.doAs("both", r, g.op(), g.op())
+	g.msgs = append(g.msgs, n)
+	for sub := range 2 {
+		if g.percent(g.now) {
+			g.views = append(g.views, g.add(Step{Kind: "deliver", Ref: n, Sub: sub, B: g.other(r)}))
+		}
+	}
+}
+
+// stable delivers an operation to a majority of the replicas, or to three, and lets them acknowledge it to each other by messages of
+// their own: for what they then forget, a replica that missed the operation, or loses it, can't ask any more.
+func (g *gen) stable() {
+	p := g.Perm(g.s.Replicas)
+	if g.percent(50) {
+		p = p[:g.s.Replicas/2+1]
+	}
+	p = p[:min(len(p), 3)]
+	said := map[int]int{} // by step: its replica
+	var steps []int
+	say := func(step, r int) {
+		said[step] = r
+		steps = append(steps, step)
+	}
+	n := g.quiet(p[0], g.op())
+	for _, r := range p[1:] {
+		say(g.deliver(n, r), r)
+	}
+	asks := g.can.repair && g.percent(30)
+	for i, r := range p {
+		if asks {
+			say(g.on("ask", r), r)
+		}
+		if i != 1 || g.percent(50) {
+			say(g.on("sync", r), r)
+		}
+	}
+	for _, step := range steps {
+		for _, r := range p {
+			if r != said[step] {
+				g.deliver(step, r)
+			}
+		}
+	}
+	if g.percent(60) {
+		g.crashAt(p[1])
+	}
+}

@@ -52,7 +52,7 @@ func TestTwoClients(t *testing.T) {
 		if (r.Failure != nil) != hasty || r.Sometimes["two clients at once"] == 0 {
 			t.Fatalf("hasty %v: %d times two at once, %v", hasty, r.Sometimes["two clients at once"], r.Failure)
 		}
-		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ") || f.Runs < 10 || !strings.Contains(f.Rests, "Effect.Tag")) {
+		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ") || f.Runs < 10 || !strings.Contains(f.Rests, "Effect.Tag") || !strings.Contains(f.Rests, "; Parallel: ")) {
 			t.Errorf("got %v", f)
 		}
 	}

@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -20,6 +21,9 @@ func (s *System) check() error {
 		return fmt.Errorf("convergence: system %q has a pace of %v; it is at most %v", s.Name, s.Pace, paceMost)
 	case s.CausalNet && (s.Buffers || s.BestEffort):
 		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
+	case s.CausalNet && s.Parallel:
+		return fmt.Errorf("convergence: system %q declares CausalNet beside Parallel, but only the replica knows which of two clients at once was first: "+
+			"leave one of them out", s.Name)
 	}
 	return nil
 }
@@ -45,11 +49,16 @@ var ownRules = map[string]string{
 	TagReused: "Effect.Tag and Effect.Tags, which name an operation forever; a remove needs no tag",
 	Disorder:  "a View has its items in ascending order of Elem, none twice, and the Values of each in ascending order",
 	Failed:    "a replica whose disk works opens, answers reads, takes messages and closes without an error",
-	Changed:   "messages, questions and contexts belong to the kit, once they are given or returned",
+	Changed:   "messages, questions, contexts and views belong to the kit, once they are given or returned",
 }
 
 // restsOn returns the rule or declaration on which a verdict rests.
-func (s *System) restsOn(v *Violation) (rests string) {
+func (s *System) restsOn(script *Script, v *Violation) (rests string) {
+	defer func() {
+		if script.parallel() && rests != "" {
+			rests += "; Parallel: Do may be called by two clients at once"
+		}
+	}()
 	if !v.bySpec() {
 		return ownRules[v.Kind]
 	}
@@ -79,19 +88,25 @@ func (v *Violation) bySpec() bool {
 	return false
 }
 
-// accepting returns declarations that would accept a script.
-func (s *System) accepting(can abilities, script *Script, v *Violation, o *Options) (names []string) {
+// accepting returns declarations that would accept a script, and whether all were tried before the context and the time of the options
+// ended.
+func (s *System) accepting(ctx context.Context, can abilities, script *Script, v *Violation, o *Options) (names []string, all bool) {
 	if !v.bySpec() {
-		return nil
+		return nil, true
 	}
-	for _, other := range s.others(can, v) {
+	if !o.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, o.until)
+		defer cancel()
+	}
+	for _, other := range s.others(can, script, v) {
 		kind, _, _ := strings.Cut(other.name, "{")
 		known := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, kind) })
-		if len(names) < 3 && !known && accepts(other.sys, can, script, o) {
+		if len(names) < 3 && !known && accepts(ctx, other.sys, can, script, o) {
 			names = append(names, other.name)
 		}
 	}
-	return names
+	return names, ctx.Err() == nil
 }
 
 type declaration struct {
@@ -103,7 +118,7 @@ type declaration struct {
 const longPass = 10 * time.Second
 
 // others returns the declarations that differ in one thing.
-func (s System) others(can abilities, v *Violation) (list []declaration) {
+func (s System) others(can abilities, script *Script, v *Violation) (list []declaration) {
 	add := func(name string, change func(s *System)) {
 		other := s
 		change(&other)
@@ -115,6 +130,9 @@ func (s System) others(can abilities, v *Violation) (list []declaration) {
 	plain := !s.BestEffort && !s.Buffers && !s.CausalNet
 	if v.Kind == Repeated {
 		add("no Retries", func(s *System) { s.Retries = false })
+	}
+	if script.parallel() {
+		add("no Parallel", func(s *System) { s.Parallel = false })
 	}
 	if plain && can.repair {
 		add("BestEffort", func(s *System) { s.BestEffort = true })
@@ -165,12 +183,12 @@ func otherSpecs(spec Spec) (list []Spec) {
 }
 
 // accepts reports whether the script, and some schedules of its own, pass under another declaration.
-func accepts(sys System, can abilities, s *Script, o *Options) bool {
-	if sys.check() != nil || sys.fits(can) != nil || failsAgain(sys, s, o) {
+func accepts(ctx context.Context, sys System, can abilities, s *Script, o *Options) bool {
+	if ctx.Err() != nil || sys.check() != nil || sys.fits(can) != nil || failsAgain(sys, s, o) {
 		return false
 	}
 	for i := range otherSchedules {
-		if failsAgain(sys, generate(sys, can, o, i, nil), o) {
+		if ctx.Err() != nil || failsAgain(sys, generate(sys, can, o, i, nil), o) {
 			return false
 		}
 	}

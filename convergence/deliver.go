@@ -11,6 +11,9 @@ func (w *world) send(m *message) {
 		m.step = w.step.N
 	}
 	m.copy = bytes.Clone(m.data)
+	if w.sys.CausalNet {
+		m.after = w.nodes[m.from].hadEver.clone()
+	}
 	from := w.at(m.step)
 	from.msgs = append(from.msgs, m)
 }
@@ -27,6 +30,28 @@ func (w *world) tell(n *node, group, deps bitset, out [][]byte) {
 	for i, data := range out {
 		all[i] = &message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone(), deps: deps, all: all}
 		w.send(all[i])
+	}
+}
+
+// sendOwn sends a message that belongs to no operation, or to an earlier one. It may carry anything that its author has ever known.
+func (w *world) sendOwn(n *node, data []byte) {
+	m := &message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()}
+	if !w.sys.CausalNet {
+		w.send(m)
+		return
+	}
+	w.owned++
+	m.own, m.deps = w.owned, n.maybe.clone()
+	w.send(m)
+	n.take(m, n.sure.within(&n.durable))
+}
+
+// take records that a replica has a message that a replica sent by itself.
+func (n *node) take(m *message, durable bool) {
+	n.had.add(m.own)
+	n.hadEver.add(m.own)
+	if durable {
+		n.hadKept.add(m.own)
 	}
 }
 
@@ -61,7 +86,11 @@ func (w *world) due(m *message, n *node) bool {
 	if !w.sys.CausalNet || m.repair {
 		return true
 	}
-	return !m.sure.within(&n.sure) && m.life[n.id] != n.start && w.preceded(m, n, &w.h.sent)
+	known := m.sure.within(&n.sure)
+	if m.own > 0 {
+		known = n.had.has(m.own)
+	}
+	return !known && m.life[n.id] != n.start && m.after.within(&n.had) && w.preceded(m, n, &w.h.sent)
 }
 
 // preceded reports whether a replica surely has all that a message's author knew of. Only the events in count matter.
@@ -71,7 +100,7 @@ func (w *world) preceded(m *message, n *node, count *bitset) bool {
 
 // deliver delivers a message to a replica, and records what the replica surely has afterwards.
 func (w *world) deliver(m *message, n *node) error {
-	w.call()
+	w.call(n)
 	n.touched = true
 	m.seen[n.id]++
 	n.newest = max(n.newest, m.step)
@@ -92,6 +121,9 @@ func (w *world) deliver(m *message, n *node) error {
 		return nil
 	}
 	m.life[n.id], m.kept[n.id] = n.start, durable
+	if m.own > 0 {
+		n.take(m, durable)
+	}
 	if !slices.ContainsFunc(m.all, func(o *message) bool { return o.life[n.id] != n.start }) {
 		n.waiting = append(n.waiting, m)
 		w.drain(n)
@@ -106,7 +138,7 @@ func (w *world) collect(n *node) {
 	}
 	for _, data := range n.sender.Sent() {
 		w.stats.own++
-		w.send(&message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()})
+		w.sendOwn(n, data)
 	}
 }
 

@@ -66,12 +66,12 @@
 //
 // # Failures
 //
-// A failing schedule is run again to see whether it fails each time. Then it is shrunk, as long as the same kind of violation remains:
-// by halves of its steps, single steps, replicas, elements, operations of batches, contexts, references, numbers. A panic shows its
-// stack; a call that does not return within Options.StepLimit shows the stack of its goroutine. Time in which the process was stopped,
-// or got no processor, does not count. If the process itself ends, the next Run of the system writes the script of the schedule that
-// was running, and names it on standard error. The shrunk script is written to a file, with the violation and its stack as comments.
-// It prints one step per line, with what each step did:
+// A failing schedule is run again to see whether it fails each time. Then it is shrunk, as long as the same kind of violation
+// remains: by halves of its steps, single steps, replicas, elements, operations of batches, contexts, references, numbers. A
+// panic shows its stack, also if it leaves a lock held; a call that does not return within Options.StepLimit shows the stack of
+// its goroutine. Time in which the process was stopped, or got no processor, does not count. If the process itself ends, the next
+// Run of the system writes the script of the schedule that was running, and names it on standard error. The shrunk script is
+// written to a file, with the violation and its stack as comments. It prints one step per line, with what each step did:
 //
 //	9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
 //	15 deliver 9.0 B                   # B shows {a[0-1]}
@@ -102,6 +102,6 @@
 //
 // TestBroken breaks a reference replica in 61 ways in which real systems have been broken, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 1,000
-// schedules, from outside. TestFindsAll does so with 46 sets, counters, registers and maps that are broken as those of public
-// libraries were. TestAccusesNone runs 40 correct ones, each with what it declares.
+// schedules, from outside. TestFindsAll does so with 48 sets, counters, registers and maps that are broken as those of public
+// libraries were. TestAccusesNone runs 49 correct ones, each with what it declares.
 package convergence

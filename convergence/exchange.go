@@ -242,13 +242,13 @@ func (w *world) repairRounds() error {
 }
 
 func (w *world) repairPair(a, b *node) error {
-	w.call()
+	w.call(a)
 	data, err := a.rep.(Repairer).Ask()
 	if err != nil {
 		return fmt.Errorf("replica %c can't ask: %w", letter(a.id), err)
 	}
 	q := question{from: a.id, step: w.step.N, data: data, copy: slices.Clone(data)}
-	w.call()
+	w.call(b)
 	out, err := b.rep.(Repairer).Answer(data)
 	w.find(q.intact("that it was given", b))
 	if err != nil {
@@ -272,7 +272,7 @@ func (w *world) equal() (*Violation, error) {
 		return bad(Failed, "replica %c does not answer a read: %v", letter(first.id), err), nil
 	}
 	for _, n := range w.living()[1:] {
-		w.call()
+		w.call(n)
 		have, err := n.rep.Read()
 		if err != nil {
 			return bad(Failed, "replica %c does not answer a read: %v", letter(n.id), err), nil

@@ -18,8 +18,8 @@ type Options struct {
 	Schedules int           // how many; 0 is 1,000, or without limit if Duration is set
 	Duration  time.Duration // stop after this time; 0 is no limit
 	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 8
-	Steps     int           // a schedule has from 10 to about Steps steps; 0 is 70
-	Elements  []string      // that operations name; nil is a mixture of plain, odd and long ones
+	Steps     int           // a schedule has from 10 to about Steps steps; 0 is 70, the maximum is 10,000
+	Elements  []string      // that operations name, at most 10,000 of 100,000 bytes; nil is a mixture of plain, odd and long ones
 	Shapes    []string      // only schedules of these shapes, see ShapeNames; nil is all
 	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. A script that does not is run
 	// at least 20 times; the less often it fails, the more often each step of shrinking is tried.
@@ -43,12 +43,26 @@ type Options struct {
 	until  time.Time            // the time at which shrinking ends, if it is set
 }
 
+// Limits of options, so that every script can be read back: it has fewer than stepsMax steps, and lines shorter than lineMax.
+const (
+	optionMost  = 10_000
+	elementMost = 100_000
+)
+
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Replicas < 0 || o.Replicas > replicasMax:
 		return o, fmt.Errorf("convergence: %d replicas, want 1 to %d", o.Replicas, replicasMax)
 	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.ShrinkTime < 0 || o.Duration < 0 || o.Workers < 0:
 		return o, errors.New("convergence: a negative option")
+	}
+	if o.Steps > optionMost || len(o.Elements) > optionMost {
+		return o, fmt.Errorf("convergence: %d steps and %d elements, at most %d of each: scripts have to be readable again", o.Steps, len(o.Elements), optionMost)
+	}
+	for _, elem := range o.Elements {
+		if len(elem) > elementMost {
+			return o, fmt.Errorf("convergence: an element of %d bytes, at most %d: scripts have to be readable again", len(elem), elementMost)
+		}
 	}
 	for _, name := range o.Shapes {
 		if !contains(ShapeNames(), name) {
@@ -89,6 +103,9 @@ type Report struct {
 func (r *Report) Never() []string {
 	names := append(never(r.Faults), never(r.Sometimes)...)
 	return slices.DeleteFunc(names, func(name string) bool {
+		if r.parts == 0 && contains(ofParts, name) {
+			return true
+		}
 		ofOperations, ok := ofMessages[name]
 		return ok && r.sent == 0 && (ofOperations || r.own == 0)
 	})
@@ -119,13 +136,16 @@ func (f *Failure) String() string {
 	case f.Runs == 0:
 	case f.Failed == 0:
 		s += fmt.Sprintf("the schedule of %d steps did not fail again in %d runs, and is not shrunk\n", f.Steps, f.Runs)
-	case f.Failed < f.Runs && f.parallel():
+	case f.Failed < f.Runs && f.Script.parallel():
 		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: two clients at once (both) do not replay exactly\n", f.Steps, f.Failed, f.Runs)
 	case f.Failed < f.Runs:
 		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: the replicas do not replay exactly (if those of two schedules share variables, declare Alone)\n",
 			f.Steps, f.Failed, f.Runs)
 	default:
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
+		if f.Script.parallel() {
+			s += "two clients at once (both) do not replay exactly: the script may have to be run more than once\n"
+		}
 	}
 	if f.Cut {
 		s += "shrinking was ended early: the script may be longer than necessary\n"
@@ -137,8 +157,9 @@ func (f *Failure) String() string {
 	return s
 }
 
-func (f *Failure) parallel() bool {
-	return slices.ContainsFunc(f.Script.Steps, func(s Step) bool { return s.Kind == "both" })
+// parallel reports whether two clients at once do something.
+func (s *Script) parallel() bool {
+	return slices.ContainsFunc(s.Steps, func(s Step) bool { return s.Kind == "both" })
 }
 
 func (f *Failure) rests() (s string) {
@@ -151,10 +172,15 @@ func (f *Failure) rests() (s string) {
 	if f.alone {
 		s += "no other declaration accepts it\n"
 	}
-	if late := f.Violation.Kind == Lost || f.Violation.Kind == Diverged; late && f.alone && !f.quiet {
+	if late := f.Violation.Kind == Lost || f.Violation.Kind == Diverged; late && f.alone && !f.quiet && f.received() {
 		s += "if replicas work in goroutines of their own, let the kit wait for them: Quieter, or package bubble\n"
 	}
 	return s
+}
+
+// received reports whether a replica took a message: only then can it help to wait for goroutines.
+func (f *Failure) received() bool {
+	return slices.ContainsFunc(f.Script.Steps, func(s Step) bool { return s.Kind == "deliver" || s.Kind == "spread" || s.Kind == "exchange" })
 }
 
 // odd says what may be wrong if the script needs an element that is not text.
@@ -189,14 +215,20 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	guide := newGuide()
 	run := func(ctx context.Context, n int) outcome {
 		p := o.plan(ctx, guide, n)
-		s := generate(sys, can, &o, n, p)
+		s, err := generateSafely(sys, can, &o, n, p)
+		if err != nil {
+			return outcome{n: n, err: err}
+		}
 		if o.before != nil {
 			o.before(n, p)
 		}
 		v, stats := watched(sys, s, false, o.StepLimit)
-		return outcome{n, s, v, stats}
+		return outcome{n: n, s: s, v: v, stats: stats}
 	}
 	next := func(got outcome) bool {
+		if err = got.err; err != nil {
+			return false
+		}
 		r.Schedules++
 		r.Shapes[got.s.Shape]++
 		r.add(got.stats)
@@ -216,7 +248,16 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 		return (o.Schedules == 0 || n < o.Schedules) && (o.Duration == 0 || time.Since(start) < o.Duration)
 	})
 	r.Elapsed = time.Since(start)
-	return r, nil
+	return r, err
+}
+
+// generateSafely makes the n-th schedule. A panic of the specification is an error.
+func generateSafely(sys System, can abilities, o *Options, n int, p *plan) (s *Script, err error) {
+	w := &world{}
+	if v := w.guard(func() *Violation { s = generate(sys, can, o, n, p); return nil }); v != nil {
+		err = fmt.Errorf("convergence: system %q: seed %d, schedule %d: its Spec's Gen panicked: %s\n%s", sys.Name, o.Seed, n, v.Text, v.Stack)
+	}
+	return s, err
 }
 
 // expect makes counters for everything that this kind of system can reach, so that a count of 0 shows what was never reached.
@@ -286,7 +327,7 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 	if v.Kind == Hung {
 		f.Runs = 1
 	}
-	if f.parallel() {
+	if f.Script.parallel() {
 		f.Runs = max(f.Runs, bothRuns)
 	}
 	fails := func(s *Script, trace bool) (again *Violation) {
@@ -321,10 +362,11 @@ func explain(ctx context.Context, sys System, can abilities, s *Script, v *Viola
 	if !shown && v.Kind == Hung { // shrinking waits for less than the limit: the remaining script was only slow
 		f.Script, f.Violation, f.Shrunk = s, v, false
 	}
-	f.Rests = sys.restsOn(f.Violation)
+	f.Rests = sys.restsOn(f.Script, f.Violation)
 	if again == 1 && ctx.Err() == nil {
-		f.Others = sys.accepting(can, f.Script, f.Violation, o)
-		f.alone = f.Violation.bySpec() && len(f.Others) == 0
+		var all bool
+		f.Others, all = sys.accepting(ctx, can, f.Script, f.Violation, o)
+		f.alone = f.Violation.bySpec() && len(f.Others) == 0 && all
 		f.quiet = can.quiet || sys.Within != nil
 	}
 	return f
@@ -376,7 +418,7 @@ func Generate(sys System, o Options, n int) (*Script, error) {
 		if len(o.Shapes) == 0 {
 			s := generate(sys, can, &o, i, g.plan(context.Background(), i))
 			v, stats := watched(sys, s, false, o.StepLimit)
-			g.learn(outcome{i, s, v, stats})
+			g.learn(outcome{n: i, s: s, v: v, stats: stats})
 		}
 	}
 	return generate(sys, can, &o, n, o.plan(context.Background(), g, n)), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -215,7 +216,34 @@ func TestNever(t *testing.T) {
 	if !slices.Contains(r.Never(), "loss-for-good") {
 		t.Errorf("that nothing was lost for good is not said: %v", r.Never())
 	}
+	// A copy of one step can't be cut.
+	short := convergence.System{Name: "short", Open: func(env convergence.Env) (convergence.Replica, error) {
+		r, err := OpenORSet(env)
+		return &atOnce{ORSet: r.(*ORSet)}, err
+	}}
+	if r := explore(t, short, convergence.Options{Schedules: 100}); r.Failure != nil || len(r.Never()) > 0 || r.Sometimes["copy done"] == 0 {
+		t.Errorf("a copy of one step: %v, %v", r.Never(), r.Failure)
+	}
 }
+
+// atOnce is a set that copies everything in one step.
+type atOnce struct {
+	*ORSet
+	from *ORSet
+}
+
+func (s *atOnce) CopyFrom(src convergence.Replica) (convergence.Copy, bool, error) {
+	s.from = src.(*atOnce).ORSet
+	return s, false, nil
+}
+
+func (s *atOnce) Step() (done bool, err error) {
+	maps.Copy(s.adds, s.from.adds)
+	maps.Copy(s.removed, s.from.removed)
+	return true, nil
+}
+
+func (s *atOnce) Cut() error { return nil }
 
 // TestManyElements: if a test names its elements, some schedules use them all.
 func TestManyElements(t *testing.T) {

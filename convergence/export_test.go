@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Kinds returns the kinds of steps.
@@ -27,4 +28,13 @@ func RunReplay(t T, sys System, o Options, file string) { runReplay(t, sys, o, f
 func (o Options) FromEnv() (Options, error) {
 	err := o.fromEnv()
 	return o, err
+}
+
+// Accepting returns the declarations that accept a script without steps, of those that are tried until a time.
+func Accepting(ctx context.Context, sys System, until time.Time) (names []string, all bool) {
+	o, _ := Options{}.withDefaults()
+	o.until = until
+	sys.CausalNet = false
+	sys.Buffers = false
+	return sys.accepting(ctx, abilities{}, &Script{System: sys.Name, Replicas: 1}, bad(Lost, "x"), &o)
 }

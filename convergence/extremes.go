@@ -92,7 +92,7 @@ func (w *world) resend(n *node) *Violation {
 		return bad(Failed, "replica %c does not return its unsent messages: %v", letter(n.id), err)
 	}
 	for _, data := range list {
-		w.send(&message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()})
+		w.sendOwn(n, data)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (w *world) populate(n *node, count int) (*Violation, error) {
 		op := fill.op(fillElem(i))
 		op.ID = opID(w.step.N, i)
 		w.lww.tick(w.h, n)
-		w.call()
+		w.call(n)
 		e, err := n.effect([]Op{op})
 		n.touched = true
 		switch {
@@ -191,7 +191,7 @@ func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 	}
 	w.lww.tick(w.h, n)
 	effects, errs, done := make([]Effect, 2), make([]error, 2), make(chan *Violation, 2)
-	w.call()
+	w.call(n)
 	for i := range ops {
 		go func() {
 			done <- w.guard(func() *Violation {
@@ -215,6 +215,11 @@ func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 		return v, nil
 	}
 	w.stats.Sometimes["two clients at once"]++
+	return w.unordered(n, ops, from, effects, errs), nil
+}
+
+// unordered records what two clients at once did. Either may have been first, so neither surely knew of the other's operation.
+func (w *world) unordered(n *node, ops []Op, from []*seenView, effects []Effect, errs []error) *Violation {
 	var events []int
 	before := &seenView{sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose, unread: true}
 	for i := range ops {
@@ -230,16 +235,43 @@ func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 		}
 		events = append(events, len(w.h.events))
 		if v := w.remember(n, ops[i:i+1], from[i:i+1], effects[i], errs[i] != nil); v != nil {
-			return v, nil
+			return v
 		}
 		w.stats.Operations++
 	}
-	if len(events) == 2 { // either may have been first
-		for k, i := range events {
-			w.h.guess[i].add(events[1-k])
+	if len(events) < 2 {
+		return nil
+	}
+	for k, i := range events {
+		w.h.guess[i].add(events[1-k])
+	}
+	a, b := &w.h.events[events[0]], &w.h.events[events[1]]
+	a.late = max(a.late, b.late)
+	b.early, b.late = a.early, a.late
+	w.h.heard[events[1]].remove(events[0])
+	if a.Failed || b.Failed || effects[0].Durable != effects[1].Durable { // one of them may be lost, and what the other found undone with it
+		for _, i := range events {
+			w.h.seen[i] = bitset{}
 		}
 	}
-	return nil, nil
+	w.together(n)
+	return nil
+}
+
+// together records that each message of the step may carry whatever its replica knew after the step, and that the messages have
+// their effects when all of them have come: what the first client undid, the second did not find.
+func (w *world) together(n *node) {
+	list := w.at(w.step.N).msgs
+	var deps, group bitset
+	for _, m := range list {
+		deps.union(&m.deps)
+		group.union(&m.sure)
+	}
+	group.each(func(i int) bool { deps.remove(i); return true })
+	for _, m := range list {
+		m.maybe = n.maybe.clone()
+		m.deps, m.sure, m.all = deps, group, list
+	}
 }
 
 // intact checks that no replica has changed a message: neither its author, after sending it, nor the replica that received it last.

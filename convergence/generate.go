@@ -60,7 +60,7 @@ func openInside(sys System) (a abilities, err error) {
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
 	defer func() {
-		if v := w.close(); v != nil && err == nil {
+		if v := w.close(nil); v != nil && err == nil {
 			err = v.alone(sys)
 		}
 	}()
@@ -83,8 +83,14 @@ func openInside(sys System) (a abilities, err error) {
 	_, a.send = r.(Sender)
 	a.retries, a.parallel = sys.Retries, sys.Parallel
 	kinds := map[string]bool{}
-	for range 100 {
-		kinds[w.spec.Gen(w.rand, []string{"a"}).Kind] = true
+	gen := func() *Violation {
+		for range 100 {
+			kinds[w.spec.Gen(w.rand, []string{"a"}).Kind] = true
+		}
+		return nil
+	}
+	if v := w.guard(gen); v != nil {
+		return a, v.alone(sys)
 	}
 	a.removes = kinds["add"] && kinds["remove"]
 	return a, sys.fits(a)
@@ -228,6 +234,8 @@ func (g *gen) able(a action) bool {
 		return !g.can.copying && three
 	case aBoth:
 		return g.can.parallel
+	case aStable:
+		return g.can.send && g.can.durable && three
 	case aSync, aCrash, aRestart, aLost:
 		return g.can.durable
 	case aMaintain:
@@ -368,14 +376,19 @@ func (g *gen) doSome(r int) int {
 func (g *gen) deliver(step, to int) int {
 	n := g.add(Step{Kind: "deliver", Ref: step, B: to})
 	g.views = append(g.views, n)
-	if g.can.send {
+	return g.speak(n)
+}
+
+// speak notes that a step may have made messages of the replica's own, such as an acknowledgement, and returns the step.
+func (g *gen) speak(n int) int {
+	if kind := g.s.Steps[n-1].Kind; g.can.send || g.can.resend && (kind == "crash" || kind == "dies" || kind == "restart") {
 		g.msgs = append(g.msgs, n)
 	}
 	return n
 }
 
 func (g *gen) on(kind string, r int) int {
-	n := g.add(Step{Kind: kind, A: r})
+	n := g.speak(g.add(Step{Kind: kind, A: r}))
 	if kind != "sync" && kind != "backup" && kind != "ask" {
 		g.views = append(g.views, n)
 	}

@@ -210,18 +210,7 @@ func (w *world) countPair(s *Step) {
 		}
 		n.last = kind + 1
 	}
-	for _, c := range kinds[s.Kind] {
-		switch c {
-		case 'A':
-			note(w.nodes[s.A])
-		case 'B':
-			note(w.nodes[s.B])
-		case 'S':
-			for i, n := range w.nodes {
-				if s.Set>>i&1 != 0 {
-					note(n)
-				}
-			}
-		}
+	for _, n := range w.named(s) {
+		note(n)
 	}
 }

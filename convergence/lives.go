@@ -32,7 +32,7 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 		disk = from.disk
 		n.lose(&from.durable, &from.maybe)
 	default:
-		n.sure, n.ids = n.durable.clone(), n.idsKept.clone()
+		n.sure, n.ids, n.had = n.durable.clone(), n.idsKept.clone(), n.hadKept.clone()
 		n.joining = n.joining || n.refill
 	}
 	if gone {
@@ -91,6 +91,7 @@ func (c *copying) forget() {
 func (n *node) lose(durable, maybe *bitset) {
 	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
 	n.ids, n.idsKept, n.doubts = bitset{}, bitset{}, nil
+	n.had, n.hadKept = bitset{}, bitset{}
 	n.joining, n.refill, n.mixed = true, true, true
 }
 
@@ -197,7 +198,7 @@ func (w *world) reply(n *node, q *question) error {
 		return fmt.Errorf("%w: no anti-entropy", errSkip)
 	}
 	w.find(q.intact("after it had sent it", w.nodes[q.from]))
-	w.call()
+	w.call(n)
 	out, err := r.Answer(q.data)
 	w.find(q.intact("that it was given", n))
 	n.maybe.union(&q.maybe)
@@ -228,7 +229,7 @@ func (w *world) copyStep(a, b *node) error {
 			return err
 		}
 	}
-	w.call()
+	w.call(a, b)
 	done, err := c.c.Step()
 	b.touched, b.mixed = true, true
 	b.maybe.union(&a.maybe)
@@ -237,7 +238,9 @@ func (w *world) copyStep(a, b *node) error {
 		c.c = nil
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
-	if done {
+	if !done {
+		w.stats.parts++
+	} else {
 		w.say("done")
 		w.stats.Sometimes["copy done"]++
 		b.sure.union(&c.promise)

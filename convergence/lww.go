@@ -30,14 +30,14 @@ type Time int
 const (
 	// TimeWall: what Env.Now returns.
 	TimeWall Time = iota
-	// TimeLamport: a number above those of all operations that the replica had done or received since it was opened. How much it
-	// adds for messages is up to the replica.
+	// TimeLamport: a number above those of all operations that the replica has, including those that its disk has brought back. How
+	// much it adds for messages is up to the replica.
 	TimeLamport
 	// TimeMonotonic: what Env.Now returns, or the time of the replica's last operation if that is later, or one more. It may go
 	// back when the replica is opened again.
 	TimeMonotonic
-	// TimeHybrid: what Env.Now returns, or a time above those of all operations that the replica had done or received since it was
-	// opened, if that is later.
+	// TimeHybrid: what Env.Now returns, or a time above those of all operations that the replica has, including those that its disk
+	// has brought back, if that is later.
 	TimeHybrid
 )
 
@@ -125,7 +125,7 @@ func (s LastWriterWins) times(h *history, n *node, e *Event) {
 			}
 			e.late = max(e.late, o.late+1)
 		}
-		if n.since.has(i) && n.sure.has(i) {
+		if n.sure.has(i) && (s.counts() || n.since.has(i)) {
 			e.early = max(e.early, o.early+more)
 		}
 	}

@@ -121,7 +121,7 @@ func (w *world) chunk(r *reading, i int) error {
 		}
 	}
 	r.grow(w)
-	w.call()
+	w.call(w.nodes...)
 	if err := r.reader.Chunk(i); err != nil {
 		r.end()
 		return fmt.Errorf("%w: %w", errSkip, err)

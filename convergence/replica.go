@@ -39,7 +39,8 @@ type System struct {
 	// puts messages into causal order itself. The kit requires the effect once they have.
 	Buffers bool
 	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had. The kit's
-	// net then does so; what a crash took is delivered again.
+	// net then does so; what a crash took is delivered again. A message of a Sender or a Resender comes after all that its author
+	// has ever had, in any life; one that a Resender returns again is another message, even with the same bytes.
 	CausalNet bool
 	// Parallel says that Do may be called by two goroutines concurrently. Some schedules then do that. They are marked, and run
 	// more often when they fail, because a schedule does not determine which goroutine comes first.
@@ -173,11 +174,11 @@ func ViewOf(elems []string) (v View) {
 	return v
 }
 
-// ViewOfTags returns the view of the elements that have at least one tag, with these tags.
+// ViewOfTags returns the view of the elements that have at least one tag, with a copy of these tags.
 func ViewOfTags(tags map[string][]string) (v View) {
 	for _, e := range slices.Sorted(maps.Keys(tags)) {
 		if len(tags[e]) > 0 {
-			v.Items = append(v.Items, Item{Elem: e, Tags: tags[e]})
+			v.Items = append(v.Items, Item{Elem: e, Tags: slices.Clone(tags[e])})
 		}
 	}
 	return v

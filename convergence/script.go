@@ -18,7 +18,7 @@ const (
 	scriptHead  = "convergence script 1" // first line of the file; the number is the format's version
 	replicasMax = 8
 	lineMax     = 1 << 20
-	stepsMax    = 1 << 16
+	stepsMax    = 1 << 18
 	fillMax     = 1 << 14 // elements
 )
 

@@ -40,6 +40,7 @@ const (
 	aDies
 	aGone
 	aBoth
+	aStable
 	actionCount
 )
 
@@ -80,7 +81,8 @@ var actions = [actionCount]func(g *gen){
 	aRetried:     (*gen).retried,
 	aDies:        (*gen).dies,
 	aGone:        func(g *gen) { g.add(Step{Kind: "gone", A: g.replica()}) },
-	aBoth:        func(g *gen) { g.doAs("both", g.replica(), g.op(), g.op()) },
+	aBoth:        (*gen).both,
+	aStable:      (*gen).stable,
 }
 
 // shape is a named kind of schedule.
@@ -98,7 +100,7 @@ type shape struct {
 // mixed has a bit of everything.
 var mixed = weights{aDo: 24, aBatch: 3, aDeliver: 14, aDeliverMany: 2, aSync: 10, aCrash: 4, aRestart: 1, aMaintain: 5, aRepair: 6, aCopy: 6,
 	aTwoCopies: 1, aStream: 6, aQuorum: 3, aPartition: 2, aSkew: 1, aFault: 1, aDamage: 1, aWipe: 1, aLeave: 1, aRestore: 1, aLost: 1, aOvertake: 2, aChain: 1,
-	aUndurable: 1, aCopyBroken: 1, aFailover: 1, aRetry: 3, aRetried: 1, aDies: 2, aGone: 1, aBoth: 3}
+	aUndurable: 1, aCopyBroken: 1, aFailover: 1, aRetry: 3, aRetried: 1, aDies: 2, aGone: 1, aBoth: 3, aStable: 1}
 
 var shapes = []shape{
 	{name: "mixed", odds: mixed, now: 60, swarm: true},
@@ -108,13 +110,13 @@ var shapes = []shape{
 	{name: "overtake", needs: func(a abilities, n int) bool { return a.removes && n >= 3 }, odds: weights{aDo: 10, aOvertake: 10, aDeliver: 5, aRepair: 2, aMaintain: 3}, now: 30},
 	{name: "away", needs: func(a abilities, n int) bool { return n >= 3 }, odds: mixed, now: 70, swarm: true, away: true},
 	{name: "unsynced", needs: func(a abilities, n int) bool { return a.durable },
-		odds: weights{aDo: 25, aBatch: 6, aDeliver: 15, aSync: 8, aCrash: 12, aRestart: 1, aLost: 6, aMaintain: 6, aDies: 4}, now: 60},
+		odds: weights{aDo: 25, aBatch: 6, aDeliver: 15, aSync: 8, aCrash: 12, aRestart: 1, aLost: 6, aMaintain: 6, aDies: 4, aStable: 4}, now: 60},
 	{name: "compaction", needs: func(a abilities, n int) bool { return a.maintain },
 		odds: weights{aDo: 25, aDeliver: 12, aDeliverMany: 2, aSync: 10, aCrash: 4, aMaintain: 22, aChain: 4, aUndurable: 3, aQuorum: 2, aRepair: 3}, now: 50},
 	{name: "copies", needs: func(a abilities, n int) bool { return a.copying },
 		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyBroken: 5, aQuorum: 3, aMaintain: 1}, now: 40},
 	{name: "anti-entropy", needs: func(a abilities, n int) bool { return a.repair },
-		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2, aDies: 2, aGone: 1}, now: 25},
+		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2, aDies: 2, aGone: 1, aStable: 8}, now: 25},
 	{name: "streams", needs: func(a abilities, n int) bool { return a.merge && n >= 2 },
 		odds: weights{aDo: 22, aDeliver: 10, aSync: 6, aCrash: 2, aStream: 14, aFailover: 4, aQuorum: 4, aDamage: 1}, now: 55},
 	{name: "disks", needs: func(a abilities, n int) bool { return a.copying && a.durable && n >= 3 },
@@ -171,7 +173,7 @@ func (g *gen) many() {
 // dies cuts a replica's power in an operation, and then delivers messages of others to it.
 func (g *gen) dies() {
 	r := g.replica()
-	g.views = append(g.views, g.add(Step{Kind: "dies", A: r, Arg: g.IntN(5), Ops: []ScriptOp{g.op()}}))
+	g.views = append(g.views, g.speak(g.add(Step{Kind: "dies", A: r, Arg: g.IntN(5), Ops: []ScriptOp{g.op()}})))
 }
 
 // manyShape returns the shape that begins with many elements, unless the options exclude it.
@@ -257,12 +259,12 @@ func (g *gen) backwardsTwice() {
 func (g *gen) crash() { g.crashAt(g.replica()) }
 
 func (g *gen) crashAt(r int) {
-	n := g.add(Step{Kind: "crash", A: r, Arg: g.IntN(5)})
+	n := g.speak(g.add(Step{Kind: "crash", A: r, Arg: g.IntN(5)}))
 	g.views = append(g.views, n)
 }
 
 func (g *gen) maintain() {
-	n := g.add(Step{Kind: "maintain", A: g.replica(), Arg: g.IntN(16)})
+	n := g.speak(g.add(Step{Kind: "maintain", A: g.replica(), Arg: g.IntN(16)}))
 	g.views = append(g.views, n)
 }
 

@@ -24,6 +24,7 @@ type Stats struct {
 
 	sent  int    // messages of operations
 	own   int    // messages that replicas sent by themselves
+	parts int    // steps of copies that did not end them
 	pairs bitset // by pairNames: kinds of steps that followed each other at a replica
 }
 
@@ -44,6 +45,9 @@ var ofMessages = map[string]bool{
 	"loss-for-good": true, "remove delivered before what it removes": true,
 }
 
+// ofParts are the faults and states that need a copy of more than one step.
+var ofParts = []string{"copy-cut", "copy-crash", "copy begun again after a cut", "two copies into one replica"}
+
 // add adds what one schedule did.
 func (s *Stats) add(o *Stats) {
 	s.Steps += o.Steps
@@ -54,6 +58,7 @@ func (s *Stats) add(o *Stats) {
 	s.Errors += o.Errors
 	s.sent += o.sent
 	s.own += o.own
+	s.parts += o.parts
 	s.pairs.union(&o.pairs)
 	for k, n := range o.Faults {
 		s.Faults[k] += n

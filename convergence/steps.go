@@ -87,7 +87,7 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 		return nil, fmt.Errorf("%w: nothing to remove", errSkip)
 	}
 	w.lww.tick(w.h, n)
-	w.call()
+	w.call(n)
 	e, err := n.effect(ops)
 	n.touched = true
 	if v := unchanged(n, ops, from, list); v != nil {
@@ -127,11 +127,14 @@ func (n *node) lacks(ops []Op) bool {
 	})
 }
 
-// unchanged checks that a replica has not changed the contexts.
+// unchanged checks that a replica has not changed the contexts, nor the views that the operations had seen.
 func unchanged(n *node, ops []Op, from []*seenView, list []ScriptOp) *Violation {
 	for i, op := range ops {
 		if op.Context != nil && !bytes.Equal(op.Context, from[i].forOp(list[i])) {
 			return bad(Changed, "replica %c changed the context that it was given with %s %s", letter(n.id), op.Kind, show(op.Elem))
+		}
+		if v := from[i].intact(n); v != nil {
+			return v
 		}
 	}
 	return nil
@@ -152,6 +155,9 @@ func (w *world) prepare(n *node, first int, list []ScriptOp) ([]Op, []*seenView,
 			return nil, nil, fmt.Errorf("%w: no context", errSkip)
 		}
 		if o.Ctx == 0 {
+			if it, ok := here.find(o.Op.Elem); ok {
+				here.keep(it)
+			}
 			continue
 		}
 		if ctx := v.forOp(o); ctx != nil {
@@ -241,7 +247,11 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 		if w.own && op.Kind == "add" {
 			o.replaces = n.id
 		}
-		group.add(w.h.record(ev, &o, &n.since))
+		heard := &n.since
+		if w.lww.counts() { // what is on its disk has its time there
+			heard = &n.sure
+		}
+		group.add(w.h.record(ev, &o, heard))
 	}
 	n.maybe.union(&group)
 	if unsure {
@@ -320,6 +330,7 @@ func (w *world) sync(n *node) error {
 // synced records that everything that a replica has is durable.
 func (w *world) synced(n *node) {
 	w.acknowledge(n, &n.sure)
+	n.hadKept = n.had.clone()
 	n.refill = n.joining
 	for _, row := range w.copies {
 		switch c := row[n.id]; {

@@ -13,13 +13,13 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// TestAccusesNone runs sets that do what they declare: nothing must be found. Each turn has schedules of its own. At a push a tenth of
-// the sets get 2,000 schedules, by turns, the others 40: ten consecutive turns run 2,000 of each.
+// TestAccusesNone runs sets that do what they declare: nothing must be found. Each turn has schedules of its own. At a push a twelfth
+// of the sets get 2,000 schedules, by turns, the others 40: twelve consecutive turns run 2,000 of each.
 func TestAccusesNone(t *testing.T) {
 	all, turn := textbook.Correct(), tier.Turn(t)
 	for i, sys := range all {
 		schedules := tier.Pick(8, 40, 100_000)
-		if (turn+i)%10 == 0 {
+		if (turn+i)%12 == 0 {
 			schedules = tier.Pick(60, 2000, 100_000)
 		}
 		t.Run(sys.Name, func(t *testing.T) {
@@ -105,6 +105,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		"has no Open":                 {Name: "x"},
 		"have to implement Repairer":  {Name: "x", Open: OpenORSet, BestEffort: true},
 		"beside Buffers":              {Name: "x", Open: OpenORSet, Buffers: true, CausalNet: true},
+		"CausalNet beside Parallel":   {Name: "x", Open: OpenORSet, Parallel: true, CausalNet: true},
 		"neither a replica nor an er": {Name: "x", Open: func(convergence.Env) (convergence.Replica, error) { return nil, nil }},
 	} {
 		if _, err := convergence.Explore(t.Context(), sys, convergence.Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -19,11 +19,16 @@ const stepLimit = 20 * time.Second
 // as a fill or an exchange, may make thousands of calls.
 type progress struct {
 	step, calls atomic.Int64
-	goroutine   atomic.Value // how its stack begins
+	found       atomic.Pointer[Violation] // after which the replicas are only closed
+	goroutine   atomic.Value              // how its stack begins
 }
 
-// call records that a replica is called.
-func (w *world) call() {
+// call records that replicas are called.
+func (w *world) call(nodes ...*node) {
+	w.calling = 0
+	for _, n := range nodes {
+		w.calling |= 1 << n.id
+	}
 	if w.progress != nil {
 		w.progress.calls.Add(1)
 	}
@@ -89,20 +94,32 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 	for calls := int64(-1); ; {
 		select {
 		case r := <-done:
-			for i := range own.Steps {
-				s.Steps[i].pretty = own.Steps[i].pretty
-			}
+			s.show(own)
 			return r.v, r.stats
 		case <-wait.C:
 		}
 		begun := at.calls.Load()
 		if wait.ends(begun != calls) {
+			if v := at.found.Load(); v != nil { // only Close hangs, for instance for a lock that was held in a panic
+				s.show(own)
+				return v, newStats()
+			}
 			if i := slices.IndexFunc(s.Steps, func(st Step) bool { return int64(st.N) == at.step.Load() }); trace && i >= 0 {
+				before := s.before(s.Steps[i].N - 1)
+				watched(sys, before, true, limit)
+				s.show(before)
 				s.Steps[i].pretty = "!! " + Hung
 			}
 			return &Violation{Kind: Hung, Step: int(at.step.Load()), Text: fmt.Sprintf("a call of the replica has not ended after %v", limit), Stack: at.stacks()}, newStats()
 		}
 		calls = begun
+	}
+}
+
+// show takes what each step did from a run of the script, or of its beginning.
+func (s *Script) show(ran *Script) {
+	for i := range ran.Steps {
+		s.Steps[i].pretty = ran.Steps[i].pretty
 	}
 }
 
@@ -207,6 +224,7 @@ type outcome struct {
 	s     *Script
 	v     *Violation
 	stats *Stats
+	err   error // the schedule was not made
 }
 
 // each runs schedules on workers goroutines, and passes their outcomes to next in the order of their numbers, until next returns
@@ -218,16 +236,23 @@ func each(ctx context.Context, workers int, run func(ctx context.Context, n int)
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var count atomic.Int64
+	// A number that was taken is run: later schedules may wait for its outcome (guide.plan).
+	var mu sync.Mutex
+	count := 0
+	take := func() (n int, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n = count; ctx.Err() != nil || !more(n) {
+			return n, false
+		}
+		count++
+		return n, true
+	}
 	out := make(chan outcome, workers)
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
-			for ctx.Err() == nil {
-				n := int(count.Add(1)) - 1
-				if !more(n) {
-					return
-				}
+			for n, ok := take(); ok; n, ok = take() {
 				select {
 				case out <- run(ctx, n):
 				case <-ctx.Done():

@@ -100,7 +100,7 @@ func TestHangHasScript(t *testing.T) {
 	forever := make(chan int)
 	defer close(forever)
 	f := explore(t, trap("hangs", func() { <-forever }), convergence.Options{StepLimit: 100 * time.Millisecond}).Failure
-	if f == nil || f.Violation.Kind != convergence.Hung || len(f.Script.Steps) > 3 || !strings.Contains(f.Violation.Stack, "chan receive") || !strings.Contains(f.Script.String(), "!! hung") {
+	if f == nil || f.Violation.Kind != convergence.Hung || len(f.Script.Steps) > 3 || !strings.Contains(f.Violation.Stack, "chan receive") || !strings.Contains(f.Script.String(), "!! hung") || !strings.Contains(f.Script.String(), "shows {a[") {
 		t.Fatalf("got %v", f)
 	}
 }

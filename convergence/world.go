@@ -40,12 +40,15 @@ type world struct {
 	own       bool // AddWins.ReplaceOwn
 	tagged    bool // the system names its adds
 	batches   int
+	owned     int  // with System.CausalNet: how many messages replicas have sent by themselves
 	failed    bool // an operation was answered by an error, or its messages are lost for good
 	lost      bool // messages are lost for good
 	shared    any  // System.Share
 	bulk      int  // bytes of messages of fills
 	found     *Violation
 	damaged   bool
+	names     []*node   // of the current step
+	calling   uint32    // the replicas of the current call, as bits
 	progress  *progress // for the watchdog; nil is none
 	reached   reached
 }
@@ -98,6 +101,9 @@ type node struct {
 	durable bitset          // those that it acknowledged for good
 	maybe   bitset          // events that can have reached it in any way
 	since   bitset          // those that it did, or received by their messages, since it was opened
+	had     bitset          // with System.CausalNet: the messages (message.own) that it sent or received, and has not lost
+	hadKept bitset          // the same after a crash
+	hadEver bitset          // the same in all its lives
 	newest  int             // the last of the steps whose messages it received
 	waiting []*message      // that it may hold back until others have come
 	doubts  []doubt         // what it may have done, or may have kept through a crash, and has not shown yet
@@ -123,6 +129,8 @@ type message struct {
 	sure, maybe bitset
 	deps        bitset // what its author knew of when it sent it
 	repair      bool
+	own         int    // with System.CausalNet: its number among those that replicas sent by themselves; 0 if it is of an operation
+	after       bitset // with System.CausalNet: those of them that its author had ever had
 	step        int
 	all         []*message        // those of its operation: together they carry it
 	seen        [replicasMax]int  // how often each replica received it
@@ -156,7 +164,25 @@ type seenView struct {
 	View
 	sure, maybe bitset
 	loose       map[string]bool
-	unread      bool // what would have been shown is not known
+	unread      bool   // what would have been shown is not known
+	kept        []Item // copies of items, to detect that a replica changes their tags
+}
+
+// keep copies the tags of an element.
+func (v *seenView) keep(it Item) {
+	if len(it.Tags) > 0 {
+		v.kept = append(v.kept, Item{Elem: it.Elem, Tags: slices.Clone(it.Tags)})
+	}
+}
+
+// intact checks that a replica has not changed a view after it returned it.
+func (v *seenView) intact(n *node) *Violation {
+	for _, was := range v.kept {
+		if it, _ := v.find(was.Elem); !slices.Equal(it.Tags, was.Tags) {
+			return bad(Changed, "replica %c changed the tags %v of %s in a view, after it had returned the view, to %v", letter(n.id), was.Tags, show(was.Elem), it.Tags)
+		}
+	}
+	return nil
 }
 
 // errSkip means that a step can't be done.
@@ -177,7 +203,8 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v
 	w.rand = rand.New(w.pcg)
 	at.here()
 	defer func() {
-		if at := w.close(); v == nil && at != nil {
+		at.found.Store(v)
+		if at := w.close(v); v == nil && at != nil {
 			v = at
 			if w.step != nil {
 				v.Step = w.step.N
@@ -191,7 +218,7 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v
 	for i := range s.Steps {
 		w.step, w.pos = &s.Steps[i], i
 		at.step.Store(int64(w.step.N))
-		w.call()
+		w.call(w.named(w.step)...)
 		if v := w.guard(w.do); v != nil {
 			v.Step = w.step.N
 			if w.trace && v.Kind == Panicked && !strings.HasSuffix(w.step.pretty, Panicked) {
@@ -201,6 +228,26 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v
 		}
 	}
 	return nil
+}
+
+// named returns the replicas that a step names.
+func (w *world) named(s *Step) []*node {
+	w.names = w.names[:0]
+	for _, c := range kinds[s.Kind] {
+		switch c {
+		case 'A':
+			w.names = append(w.names, w.nodes[s.A])
+		case 'B':
+			w.names = append(w.names, w.nodes[s.B])
+		case 'S':
+			for i, n := range w.nodes {
+				if s.Set>>i&1 != 0 {
+					w.names = append(w.names, n)
+				}
+			}
+		}
+	}
+	return w.names
 }
 
 // guard turns a panic into a violation.
@@ -235,7 +282,7 @@ func (w *world) open() *Violation {
 }
 
 func (w *world) start(n *node, disk any, moved bool) *Violation {
-	w.call()
+	w.call(n)
 	rep, err := w.sys.Open(Env{
 		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand, Base: w.s.Base, Shared: w.shared,
 		Now:       func() int64 { return w.now(n) },
@@ -272,18 +319,25 @@ func (w *world) now(n *node) int64 {
 	return (epoch+w.clock)*step + n.skew*step/1000
 }
 
-// close closes everything, and returns the first thing that went wrong.
-func (w *world) close() (first *Violation) {
+// close closes everything, and returns the first thing that went wrong. After a panic it leaves the replicas of that call, and
+// streaming reads, as they are: a lock that was held in the panic is never released.
+func (w *world) close(after *Violation) (first *Violation) {
+	skip := uint32(0)
+	if after != nil && after.Kind == Panicked {
+		skip = w.calling
+	}
 	note := func(v *Violation) {
 		if first == nil {
 			first = v
 		}
 	}
 	for _, r := range w.reads {
-		note(w.guard(r.end))
+		if skip == 0 {
+			note(w.guard(r.end))
+		}
 	}
 	for _, n := range w.nodes {
-		if n.rep != nil && !n.closed {
+		if n.rep != nil && !n.closed && skip>>n.id&1 == 0 {
 			note(w.closeNode(n))
 		}
 	}
@@ -293,7 +347,7 @@ func (w *world) close() (first *Violation) {
 
 // closeNode closes a replica, which must succeed unless its disk fails.
 func (w *world) closeNode(n *node) *Violation {
-	w.call()
+	w.call(n)
 	n.closed = true
 	return w.guard(func() *Violation {
 		if err := n.rep.Close(); err != nil && !n.faulty {
@@ -411,7 +465,7 @@ func (w *world) look() *Violation {
 
 // check reads one replica and judges it by what it must and may show.
 func (w *world) check(n *node) *Violation {
-	w.call()
+	w.call(n)
 	if n.verifier != nil {
 		if err := n.verifier.Verify(); err != nil {
 			return bad(Unverifiable, "replica %c: %v", letter(n.id), err)
@@ -429,6 +483,9 @@ func (w *world) check(n *node) *Violation {
 	n.joining = false
 	if m := &w.made[w.pos]; m.wanted && m.view == nil {
 		m.view = &seenView{View: view, sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose}
+		for _, it := range view.Items {
+			m.view.keep(it)
+		}
 	}
 	if w.trace {
 		w.say("%c shows %s", letter(n.id), view)

@@ -6,6 +6,8 @@
 //	orset.go    observed-remove sets that send operations: plain, in causal order, with deltas that may be dropped
 //	orswot.go   observed-remove sets without tombstones, which send their state
 //	log.go      an observed-remove set over a log in a file
+//	acks.go     an observed-remove set whose log is cut off when all have acknowledged it
+//	sends.go    sets that send their operations by themselves, or again; sets for two clients at once
 //	lww.go      last-writer-wins sets, by four clocks and four rules for ties
 //	others.go   2P-set, grow-only set, remove-wins sets
 //	removewins.go  a remove-wins set of deltas

@@ -2,6 +2,7 @@ package textbook
 
 import (
 	"fmt"
+	"slices"
 
 	"bigset/convergence"
 )
@@ -52,7 +53,28 @@ func Correct() (list []convergence.System) {
 	}
 	direct := convergence.System{Name: "remove-wins-deltas", Spec: convergence.RemoveWins{}, Buffers: true}
 	direct.Open = func(env convergence.Env) (convergence.Replica, error) { return openDeltaRemoveWins(env), nil }
-	return append(list, direct, counters(""), registers(""), lwwMap(""), sparseCounters(), storedCounters(""))
+	list = append(list, direct, counters(""), registers(""), lwwMap(""), sparseCounters(), storedCounters(""))
+	list = append(list, stableSets(""), sending("or-set-causal-net-sends", func(env convergence.Env) convergence.Replica {
+		return &sends{orset: openSet(env, setOptions{relies: true})}
+	}), sending("or-set-causal-net-outbox", func(env convergence.Env) convergence.Replica {
+		return openOutbox(env, setOptions{relies: true})
+	}))
+	for _, name := range []string{"orswot-riak", "lww-TimeLamport-TieReplica", "lww-TimeMonotonic-TieAdd-counting", "lww-TimeHybrid-TieAdd-counting",
+		"or-set-causal", "mv-register"} {
+		i := slices.IndexFunc(list, func(s convergence.System) bool { return s.Name == name })
+		list = append(list, parallel(list[i]))
+	}
+	return list
+}
+
+func sending(name string, open func(env convergence.Env) convergence.Replica) convergence.System {
+	return convergence.System{Name: name, CausalNet: true, Open: func(env convergence.Env) (convergence.Replica, error) { return open(env), nil }}
+}
+
+func stableSets(bug string) convergence.System {
+	return convergence.System{Name: "or-set-log-cut", Buffers: true, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return openStable(env, setOptions{causal: true, bug: bug}), nil
+	}}
 }
 
 func phaseSets(name string, spec convergence.Spec, o phases) convergence.System {
@@ -211,6 +233,8 @@ func Bugs() (list []Bug) {
 	} {
 		add("page-of-100-"+c.name, "a page ends at 100 elements, and there is no next", c.make)
 	}
+	add("cut-off-by-majority", "a log is cut off when a majority has acknowledged it", stableSets)
+	add("acknowledged-before-durable", "what is not on the disk is acknowledged, and others cut it off their logs", stableSets)
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
 	return list
 }

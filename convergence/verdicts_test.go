@@ -1,0 +1,295 @@
+package convergence_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bigset/convergence"
+	"bigset/convergence/internal/textbook"
+	"bigset/internal/testkit/tier"
+)
+
+// held is a set that holds a lock in its operations, and when it is closed. A panic leaves the lock held.
+type held struct {
+	*ORSet
+	mu sync.Mutex
+}
+
+func (s *held) Do(op convergence.Op) (convergence.Effect, error) {
+	s.mu.Lock()
+	if op.Kind == "remove" {
+		springs()
+	}
+	e, err := s.ORSet.Do(op)
+	s.mu.Unlock()
+	return e, err
+}
+
+func (s *held) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return nil
+}
+
+// TestPanicWithLock: a panic that leaves a lock held is reported as a panic, and shrinking does not wait for the lock.
+func TestPanicWithLock(t *testing.T) {
+	t.Parallel()
+	const limit = 2 * time.Second
+	began := time.Now()
+	f := explore(t, convergence.System{Name: "held", Open: func(env convergence.Env) (convergence.Replica, error) {
+		r, err := OpenORSet(env)
+		return &held{ORSet: r.(*ORSet)}, err
+	}}, convergence.Options{StepLimit: limit, ShrinkTime: 10 * limit}).Failure
+	if f == nil || f.Violation.Kind != convergence.Panicked || len(f.Script.Steps) != 1 || !strings.HasPrefix(f.Violation.Stack, "bigset/convergence_test.springs") {
+		t.Fatalf("got %v", f)
+	}
+	if took := time.Since(began); took > 10*limit {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestViolationBeforeHang: a violation after which a replica does not close is reported in the place of the hang, with what the steps did.
+func TestViolationBeforeHang(t *testing.T) {
+	t.Parallel()
+	forever := make(chan int)
+	defer close(forever)
+	sys := alter(altered{read: func(s *altered, v convergence.View) (convergence.View, error) {
+		if len(v.Items) > 1 {
+			v.Items = v.Items[:1]
+		}
+		return v, nil
+	}})
+	open := sys.Open
+	sys.Open = func(env convergence.Env) (convergence.Replica, error) {
+		r, err := open(env)
+		return closer{r, func() error { <-forever; return nil }}, err
+	}
+	script := "convergence script 1\nsystem " + sys.Name + "\nseed 1\nreplicas 1\n1 do A add a\n2 do A add b\n"
+	f := replayFile(t, sys, script, convergence.Options{StepLimit: 50 * time.Millisecond})
+	if !strings.Contains(f, "lost at step 2") || !strings.Contains(f, "1 do A add a # a is") || !strings.Contains(f, "!! lost") {
+		t.Errorf("it said %s", f)
+	}
+}
+
+// replayFile replays a script as Run does, and returns what it said.
+func replayFile(t *testing.T, sys convergence.System, script string, o convergence.Options) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "script.txt")
+	if err := os.WriteFile(file, []byte(script), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeT{ctx: t.Context()}
+	func() {
+		defer func() { recover() }()
+		convergence.RunReplay(f, sys, o, file)
+	}()
+	return strings.Join(strings.Fields(f.fatal), " ")
+}
+
+// keeper is a set that shows its own list of tags of an element, and changes it in place.
+type keeper struct {
+	tags []string
+	copy bool
+}
+
+func (s *keeper) Do(op convergence.Op) (e convergence.Effect, err error) {
+	if op.Kind == "add" {
+		e.Tag = "t" + op.ID
+		s.tags = append(s.tags, e.Tag)
+	} else {
+		s.tags = slices.DeleteFunc(s.tags, func(string) bool { return true })
+	}
+	return e, nil
+}
+
+func (s *keeper) Receive([]byte) (bool, error) { return false, nil }
+func (s *keeper) Close() error                 { return nil }
+func (s *keeper) Read() (v convergence.View, err error) {
+	if s.copy {
+		return convergence.ViewOfTags(map[string][]string{"a": s.tags}), nil
+	}
+	if len(s.tags) > 0 {
+		v.Items = []convergence.Item{{Elem: "a", Tags: s.tags}}
+	}
+	return v, nil
+}
+
+// TestViewsAreKept: ViewOfTags copies the tags, and a view whose tags change after it was returned is reported as such.
+func TestViewsAreKept(t *testing.T) {
+	for _, copies := range []bool{true, false} {
+		sys := convergence.System{Name: "keeper", Open: func(convergence.Env) (convergence.Replica, error) { return &keeper{copy: copies}, nil }}
+		v, script := replay(t, sys, "1 do A add a\n2 do A remove a\n")
+		if (v == nil) != copies || v != nil && (v.Kind != convergence.Changed || !strings.Contains(v.Text, "changed the tags [t1.0] of a in a view")) {
+			t.Errorf("it copies %v: %v\n%s", copies, v, script)
+		}
+	}
+}
+
+// genPanics is a specification whose Gen panics for the element b.
+type genPanics struct {
+	convergence.AddWins
+	at string
+}
+
+func (s genPanics) Gen(r *rand.Rand, elems []string) convergence.Op {
+	if slices.Contains(elems, s.at) {
+		springs()
+	}
+	return s.AddWins.Gen(r, elems)
+}
+
+// TestGenPanics: a panic of a specification is an error that names the schedule.
+func TestGenPanics(t *testing.T) {
+	for at, want := range map[string]string{"b": "schedule 0: its Spec's Gen panicked: sprung", "a": "sprung"} {
+		sys := convergence.System{Name: "gen", Open: OpenORSet, Spec: genPanics{at: at}}
+		r, err := convergence.Explore(t.Context(), sys, convergence.Options{Elements: []string{"b"}})
+		if at == "a" {
+			r, err = convergence.Explore(t.Context(), sys, convergence.Options{})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "convergence_test.springs") || r.Failure != nil {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+// TestOptionsAreBounded: options with which scripts could not be read back are refused.
+func TestOptionsAreBounded(t *testing.T) {
+	sys := convergence.System{Name: "bounded", Open: OpenORSet}
+	for _, o := range []convergence.Options{{Steps: 10_001}, {Elements: make([]string, 10_001)}, {Elements: []string{strings.Repeat("x", 100_001)}}} {
+		if _, err := convergence.Explore(t.Context(), sys, o); err == nil || !strings.Contains(err.Error(), "readable again") {
+			t.Errorf("got %v", err)
+		}
+	}
+	// The longest schedule can be read.
+	s, err := convergence.Generate(sys, convergence.Options{Steps: 10_000, Replicas: 8, Shapes: []string{"backwards-twice"}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := convergence.ReadScript(strings.NewReader(s.String())); err != nil {
+		t.Errorf("%d steps: %v", len(s.Steps), err)
+	}
+}
+
+// volatile is a last-writer-wins set whose disk has everything at once except its Lamport clock.
+type volatile struct {
+	convergence.Replica
+	disk *volatileDisk
+	kept bool
+}
+
+type volatileDisk struct {
+	add  map[string]bool
+	time map[string]int
+	now  int
+}
+
+func (s *volatile) Do(op convergence.Op) (convergence.Effect, error) {
+	d := s.disk
+	d.now++
+	if d.now > d.time[op.Elem] {
+		d.add[op.Elem], d.time[op.Elem] = op.Kind == "add", d.now
+	}
+	return convergence.Effect{Durable: true}, nil
+}
+
+func (s *volatile) Read() (convergence.View, error) {
+	var list []string
+	for e, there := range s.disk.add {
+		if there {
+			list = append(list, e)
+		}
+	}
+	return convergence.ViewOf(list), nil
+}
+
+func (s *volatile) Crash(int) (any, error) {
+	if !s.kept {
+		s.disk.now = 0
+	}
+	return s.disk, nil
+}
+
+func (s *volatile) Stop() (any, error) { return s.Crash(0) }
+func (s *volatile) Sync() error        { return nil }
+func (s *volatile) Close() error       { return nil }
+
+// TestClockSurvives: a Lamport clock has to be above the times of what the disk has brought back.
+func TestClockSurvives(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		sys := convergence.System{Name: "volatile", Spec: convergence.LastWriterWins{Time: convergence.TimeLamport}, Open: func(env convergence.Env) (convergence.Replica, error) {
+			s := &volatile{disk: &volatileDisk{add: map[string]bool{}, time: map[string]int{}}, kept: kept}
+			if d, ok := env.Disk.(*volatileDisk); ok {
+				s.disk = d
+			}
+			return s, nil
+		}}
+		v, script := replay(t, sys, "1 do A add a\n2 crash A 0\n3 do A remove a\n")
+		if (v == nil) != kept || v != nil && v.Kind != convergence.Resurrected {
+			t.Errorf("the clock is kept: %v; %v\n%s", kept, v, script)
+		}
+	}
+}
+
+// TestDeclarationsEndInTime: other declarations are not tried after the time of a test, and a verdict then does not say that none accepts.
+func TestDeclarationsEndInTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	names, all := convergence.Accepting(ctx, correct(t, "or-set-causal-net"), time.Now().Add(-time.Second))
+	if len(names) > 0 || all {
+		t.Errorf("after the end: %v, all %v", names, all)
+	}
+	if names, all = convergence.Accepting(ctx, correct(t, "or-set-causal-net"), time.Time{}); !slices.Contains(names, "CausalNet") || !all {
+		t.Errorf("before it: %v, all %v", names, all)
+	}
+}
+
+// TestOwnMessagesAreDelivered: what a replica sends by itself in a sync, or again after a crash, is delivered in the middle of schedules.
+func TestOwnMessagesAreDelivered(t *testing.T) {
+	for name, kind := range map[string]string{"or-set-log-cut": "sync", "or-set-causal-net-outbox": "crash"} {
+		found := 0
+		for n := range 60 {
+			s, err := convergence.Generate(correct(t, name), convergence.Options{Replicas: 2, Shapes: []string{"unsynced"}}, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range s.Steps {
+				if step.Kind == "deliver" && s.Steps[step.Ref-1].Kind == kind {
+					found++
+				}
+			}
+		}
+		if found < 20 {
+			t.Errorf("%s: %d deliveries of what was sent in a %s", name, found, kind)
+		}
+	}
+}
+
+// TestEitherOrder: sets whose verdict depends on which of two clients was first are accepted.
+func TestEitherOrder(t *testing.T) { accepts(t, "-parallel") }
+
+// TestCausalNetOwn: a causal net delivers what replicas send by themselves, or again.
+func TestCausalNetOwn(t *testing.T) { accepts(t, "or-set-causal-net-") }
+
+func accepts(t *testing.T, names string) {
+	t.Helper()
+	found := 0
+	for _, sys := range textbook.Correct() {
+		if !strings.Contains(sys.Name, names) {
+			continue
+		}
+		found++
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(15, 25, 400)}); r.Failure != nil {
+			t.Errorf("%s: %v", sys.Name, r.Failure)
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d sets with %s", found, names)
+	}
+}
