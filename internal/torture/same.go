@@ -16,11 +16,12 @@ var errDiffer = errors.New("nodes have different elements at the end")
 // roundsMax is how often the stores may differ before they count as diverged.
 const roundsMax = 5
 
-// agree returns nil once the stores of all nodes have the same elements. Until a node reads, or anti-entropy has compared, they may differ
-// without any fault of the program: a write whose coordinator was killed is at some nodes only, and no hint is left of it. So each round first
-// repairs, by reads of all replicas, and then compares. Repairs are sent beside the reads, and sends to a third replica go on after a write was
-// answered. The end of a process cuts both off, the latter with a hint. So stores that differ are compared again after the nodes have
-// started again, their hints are delivered, and everything was repaired again. Stores that differ in each round have diverged.
+// agree returns nil once the stores of all nodes have the same elements. They may differ at first without any fault of the program. A write whose
+// coordinator was killed can be at one node only, with no hint left. Then anti-entropy brings it to the others, which takes minutes, or
+// read repair does, but only to the replicas that the read asks, and a default read leaves one out. So each round first reads from
+// all replicas, and then compares. Repairs are sent in the background, and so is a write to a third replica once two have it. The end of
+// the processes cuts both off; of the write a hint remains. So if the stores differ, all nodes start again, deliver their hints,
+// and are read and compared again. Stores that differ in every round have diverged.
 func agree(ctx context.Context, repair, compare, restart func(context.Context) error) error {
 	for round := 1; ; round++ {
 		if err := repair(ctx); err != nil {
