@@ -7,6 +7,6 @@
 //	history     the requests of each client with their times and answers: no acknowledged element is missing from a later read, no
 //	            removed one comes back
 //
-// In the end every fault is healed. Then every member has to be whole and every read complete, and every member's store must hold
-// the same elements.
+// In the end every fault is healed. Then every member has to be whole and every read complete. After what killed processes have left at
+// some nodes only was repaired by reads of all replicas, every member's store must hold the same elements.
 package torture

@@ -291,7 +291,7 @@ func (r *run) killedWhole(ctx context.Context, n *node) error {
 	return n.end(syscall.SIGKILL)
 }
 
-// end heals everything, waits until all members are whole, and reads everything at every node.
+// end heals everything, waits until all members are whole, reads everything at every node, and compares their stores.
 func (r *run) end(ctx context.Context) error {
 	r.o.Progress("the end: all is healed")
 	if err := r.ns.net.Heal(); err != nil {
@@ -317,36 +317,7 @@ func (r *run) end(ctx context.Context) error {
 		return err
 	}
 	r.report.Epoch = s.Epoch
-	return r.same(ctx)
-}
-
-// same stops all nodes cleanly and compares the contents of their stores. Each store is read by itself, and verified.
-func (r *run) same(ctx context.Context) error {
-	for _, n := range r.ns.all {
-		if err := n.end(syscall.SIGTERM); err != nil {
-			return err
-		}
-	}
-	for i := range sets {
-		first := ""
-		for _, n := range r.ns.all {
-			out, err := r.o.Command("--dir", n.dir, "set", "ls", fmt.Sprint("set", i)).Output()
-			if err != nil {
-				return fmt.Errorf("set %d of node %s: %w", i, n.id, err)
-			}
-			if n == r.ns.all[0] {
-				first = string(out)
-			} else if string(out) != first {
-				return fmt.Errorf("torture: nodes %s and %s have different elements of set %d at the end", r.ns.all[0].id, n.id, i)
-			}
-		}
-	}
-	for _, n := range r.ns.all {
-		if out, err := r.o.Command("--dir", n.dir, "verify").CombinedOutput(); err != nil {
-			return fmt.Errorf("torture: verify of node %s: %w\n%s", n.id, err, out)
-		}
-	}
-	return ctx.Err()
+	return agree(ctx, func(ctx context.Context) error { return r.repair(ctx, c) }, r.compare, r.restart)
 }
 
 // setClient is a client that works on sets.
@@ -449,14 +420,18 @@ func (c *setClient) lookup(ctx context.Context, remove bool) {
 	gone.End(outcome(err), err)
 }
 
-func (c *setClient) read(ctx context.Context, set string) error {
+// read reads a set at the default quorum.
+func (c *setClient) read(ctx context.Context, set string) error { return c.readFrom(ctx, set, 0) }
+
+// readFrom reads a set from a number of replicas; 0 means the default.
+func (c *setClient) readFrom(ctx context.Context, set string, replicas int) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*operationTime)
 	defer cancel()
 	op := c.h.Read(set)
 	var err error
 	var part door.Part
 	done := false
-	for b, failed := range c.node.link.Stream(ctx, wire.Call{Verb: api.VerbRead, Priority: wire.PriorityRead, Body: api.AppendRead(nil, &door.Read{Set: []byte(set)})}) {
+	for b, failed := range c.node.link.Stream(ctx, wire.Call{Verb: api.VerbRead, Priority: wire.PriorityRead, Body: api.AppendRead(nil, &door.Read{Set: []byte(set), R: replicas})}) {
 		if err = failed; err != nil {
 			break
 		}
