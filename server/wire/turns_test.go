@@ -190,10 +190,12 @@ func TestTurnsOfStreams(t *testing.T) {
 	}
 	o.rest(&one.turn)
 	goOn(one)
-	o.rest(&two.turn)
+	o.runs = nil
+	if o.rest(&two.turn); len(o.runs) > 0 {
+		t.Fatalf("new requests keep a stream out: %v", o.done)
+	}
 	goes(one)
 	goOn(two)
-	o.runs = nil
 	for range 4 {
 		o.rest(&one.turn) // a new request runs
 		if len(o.runs) != 1 {
