@@ -67,7 +67,7 @@ func (r *run) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.sameElements(); err != nil {
+	if err := sameElements(r.ns.all, r.elements); err != nil {
 		r.o.Progress("%v", err)
 		return err
 	}
@@ -79,21 +79,26 @@ func (r *run) compare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// sameElements compares the elements in the stores of stopped nodes.
-func (r *run) sameElements() error {
+// elements returns the elements of a set in the store of a stopped node, in order.
+func (r *run) elements(n *node, set string) ([]string, error) {
+	out, err := r.o.Command("--dir", n.dir, "set", "ls", set).Output()
+	return strings.Fields(string(out)), err
+}
+
+// sameElements compares the elements that nodes have.
+func sameElements(all []*node, elements func(n *node, set string) ([]string, error)) error {
 	for i := range sets {
 		var first []string
-		for _, n := range r.ns.all {
-			out, err := r.o.Command("--dir", n.dir, "set", "ls", fmt.Sprint("set", i)).Output()
+		for _, n := range all {
+			list, err := elements(n, fmt.Sprint("set", i))
 			if err != nil {
 				return fmt.Errorf("set %d of node %s: %w", i, n.id, err)
 			}
-			list := strings.Fields(string(out))
-			if n == r.ns.all[0] {
+			if n == all[0] {
 				first = list
 			} else if !slices.Equal(first, list) {
 				return fmt.Errorf("torture: %w: of set %d, node %s alone has %v, and node %s alone has %v", errDiffer, i,
-					r.ns.all[0].id, without(first, list), n.id, without(list, first))
+					all[0].id, without(first, list), n.id, without(list, first))
 			}
 		}
 	}
