@@ -382,7 +382,7 @@ func (a *app) namesAway(cmd *cobra.Command, n notation, all bool) error {
 	return a.ask(func(to *client.Client) error {
 		for s, err := range to.Sets(cmd.Context(), client.SetsOptions{Empty: all}) {
 			if err == nil && in(s.Name) {
-				err = a.name(n, bigset.SetInfo{Name: s.Name, Live: s.Live, Seen: s.Seen})
+				err = a.name(n, s)
 			}
 			if err != nil {
 				return err
