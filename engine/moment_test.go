@@ -69,6 +69,11 @@ func TestMomentHasWholeBatches(t *testing.T) {
 			t.Errorf("look-ups in set %d of the moment: %v", set, yes)
 		}
 	}
+	yes := make([]bool, 4)
+	must(t, m.Contains(bg, 0, [][]byte{[]byte("a"), []byte("b"), []byte("bb"), []byte("c")}, yes), "look up")
+	if want := []bool{true, true, false, true}; !slices.Equal(yes, want) {
+		t.Errorf("look-ups in the moment: %v, want %v", yes, want)
+	}
 	must(t, m.Close(), "close")
 	m = openMoment(t, p.store, "s")
 	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, []string{"a", "bb", "c"}) {
