@@ -57,7 +57,7 @@ func StartReport(c Config) (*Report, error) {
 	if c.Out == "" {
 		return fresh, nil
 	}
-	if _, err := os.Stat(filepath.Dir(c.Out)); err != nil {
+	if err := Writable(filepath.Dir(c.Out)); err != nil {
 		return nil, fmt.Errorf("bench: the folder of %s: %w", c.Out, err)
 	}
 	text, err := os.ReadFile(c.Out)
@@ -72,10 +72,23 @@ func StartReport(c Config) (*Report, error) {
 		return nil, fmt.Errorf("%w: %s is not a report: %w", ErrOut, c.Out, err)
 	}
 	if err := old.goesOn(fresh); err != nil {
-		return nil, fmt.Errorf("%w: %s is of another run: %w", ErrOut, c.Out, err)
+		return nil, fmt.Errorf("%w: %s is of another run (%w)", ErrOut, c.Out, err)
 	}
 	old.Config = c
 	return old, nil
+}
+
+// Writable returns an error if no file can be made in a folder. It is asked before work whose results go there.
+func Writable(folder string) error {
+	f, err := os.CreateTemp(folder, ".bigset-*")
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return &fs.PathError{Op: "write", Path: folder, Err: path.Err} // without the drawn name
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // goesOn returns why rows of a run must not be added to a report that was kept.

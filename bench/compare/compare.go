@@ -27,6 +27,8 @@ type Comparison struct {
 	Summary     Summary      `json:"summary"`
 	Failed      []Failure    `json:"failed,omitempty"`   // figures that Check found over their limits
 	Unjudged    []Failure    `json:"unjudged,omitempty"` // figures over their limits but not beyond noise yet
+
+	gone []Key // rows of a file that the other one should have, too
 }
 
 // RowChanges are the changes of one row.
@@ -64,7 +66,7 @@ func Files(a, b *Report, o Options) (*Comparison, error) {
 	}
 	c.Notes = append(c.Notes, differences("machine", a.Machine, b.Machine)...)
 	c.Notes = append(c.Notes, differences("config", a.Config, b.Config)...)
-	return c.compare(a.Rows, b.Rows, pairing{common: func(k Key) Key { return k }}, o, a, b)
+	return c.compare(a.Rows, b.Rows, pairing{common: func(k Key) Key { return k }, files: true}, o, a, b)
 }
 
 // turnsMin is the least number of rounds of each side that show whether they took turns.
@@ -148,7 +150,7 @@ func Within(r *Report, by By, a, b string, o Options) (*Comparison, error) {
 		k.Strategy = ""
 		return k
 	}
-	return c.compare(sides[0], sides[1], pairing{common, by == BySystem}, o, r)
+	return c.compare(sides[0], sides[1], pairing{common: common, loose: by == BySystem}, o, r)
 }
 
 func orNone(names []string) string {
@@ -161,6 +163,7 @@ func orNone(names []string) string {
 // pairing says which rows are compared.
 type pairing struct {
 	common func(Key) Key // what must be equal
+	files  bool          // both sides are whole files, so each row of A should have a partner
 	loose  bool          // a row of B without a partner with its record may have one with another record, even if that partner has one with its own
 }
 
@@ -173,6 +176,11 @@ func (c *Comparison) compare(as, bs []Row, by pairing, o Options, reports ...*Re
 	for _, r := range reports {
 		if r.Unfinished != "" {
 			c.Notes = append(c.Notes, fmt.Sprintf("%s is of a run that has not finished: rounds of %s are left out", r.Name, r.Unfinished))
+		}
+	}
+	for _, name := range o.Rows {
+		if fits := func(r Row) bool { return r.Key.is(name) }; !slices.ContainsFunc(as, fits) && !slices.ContainsFunc(bs, fits) {
+			return nil, fmt.Errorf("%w: no row %q in %s and %s", ErrOptions, name, c.A, c.B)
 		}
 	}
 	as, bs = o.rows(as), o.rows(bs)
@@ -190,6 +198,9 @@ func (c *Comparison) compare(as, bs []Row, by pairing, o Options, reports ...*Re
 		found := by.partners(a, bs, byKey[by.common(a.Key)], haveA)
 		if len(found) == 0 {
 			c.OnlyA = append(c.OnlyA, a.Key.String())
+			if by.files {
+				c.gone = append(c.gone, a.Key)
+			}
 		}
 		for _, i := range found {
 			used[i] = true

@@ -482,6 +482,34 @@ func TestBadLimits(t *testing.T) {
 	}
 }
 
+// TestGoneRow: a limit on a row that only the first file has could never fail, so it is refused.
+func TestGoneRow(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(9, 16))
+	a, b := report(rng, 2, 6, 0.01, 1), report(rng, 2, 6, 0.01, 1)
+	b.Rows = b.Rows[:1]
+	c := files(t, a, b, Options{})
+	for text, refused := range map[string]bool{"p99:+5%": true, "b/p99:+5%": true, "a/p99:+5%": false} {
+		l, err := ParseLimit(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check([]Limit{l}); refused != errors.Is(err, ErrOptions) || refused && !strings.Contains(err.Error(), "does not have") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if c := files(t, a, b, Options{Rows: []string{"a"}}); c.Check([]Limit{must(ParseLimit("p99:+5%"))}) != nil {
+		t.Error("a row that was not chosen is missed")
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // TestGolden compares the files in testdata, and what is printed with what is written down there.
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -502,6 +530,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
+		c.gone = nil // TestGoneRow has what such a row does to a limit
 		limit, _ := ParseLimit("p99:+5%")
 		if err := c.Check([]Limit{limit}); err != nil {
 			t.Error(err)
@@ -587,7 +616,7 @@ func TestPairs(t *testing.T) {
 		`bad comparison: r has no rows of strategy "x": there are default, deletes`: names(Within(r, ByStrategy, "default", "x", Options{})),
 		`bad comparison: r has no rows of strategy "": there are default, deletes`:  names(Within(r, ByStrategy, "default", "", Options{})),
 		`bad comparison: "default" is both sides`:                                   names(Within(r, ByStrategy, "default", "default", Options{})),
-		`bad comparison: no row of r and r is the same load among u`:                names(Files(r, r, Options{Rows: []string{"u"}})),
+		`bad comparison: no row "u" in r and r`:                                     names(Files(r, r, Options{Rows: []string{"w", "u"}})),
 	} {
 		if have != want {
 			t.Errorf("have %s\nwant %s", have, want)

@@ -80,10 +80,14 @@ func directed() string {
 }
 
 // Check sets Failed to the figures that became worse beyond noise and by more than a limit. Figures over a limit whose rounds do not allow
-// a verdict yet go to Unjudged. A limit that matches no figure of the comparison is an error, since it could never fail.
+// a verdict yet go to Unjudged. A limit that matches no figure of the comparison is an error, since it could never fail, and so is one on a row
+// that only the first of two files has.
 func (c *Comparison) Check(limits []Limit) error {
 	c.Failed, c.Unjudged = nil, nil
 	for _, l := range limits {
+		if i := slices.IndexFunc(c.gone, func(k Key) bool { return l.Row == "" || k.is(l.Row) }); i >= 0 {
+			return fmt.Errorf("%w: limit %q is also on the row %s, which %s does not have: name the rows that both have, by --row or before the figure", ErrOptions, l.Text, c.gone[i], c.B)
+		}
 		fits := false
 		for i := range c.Rows {
 			r := &c.Rows[i]

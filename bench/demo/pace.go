@@ -32,7 +32,10 @@ func (p *pace) note(l *bench.Leg, passed time.Duration) string {
 	}
 	whole := time.Duration(float64(passed) * float64(l.Of) / float64(l.Done) / loadShare)
 	if whole > time.Duration(float64(paceLong)*max(1, p.scale)) {
-		p.text = fmt.Sprintf("this machine is slow or busy: about %.0f minutes in all; `bigset demo --scale %.3g` takes a fifth", math.Ceil(whole.Minutes()), max(ScaleMin, p.scale/5))
+		p.text = fmt.Sprintf("this machine is slow or busy: about %.0f minutes in all", math.Ceil(whole.Minutes()))
+		if fifth := p.scale / 5; fifth >= ScaleMin {
+			p.text += fmt.Sprintf("; `bigset demo --scale %.3g` takes a fifth", fifth)
+		}
 	}
 	return p.text
 }

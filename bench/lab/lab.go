@@ -88,6 +88,11 @@ func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, e
 	if usual := compaction.Default().Name(); o.Run.Strategy == "" && len(o.Run.Strategies) > 0 && !slices.Contains(o.Run.Strategies, usual) {
 		o.Run.Strategy = o.Run.Strategies[0] // assertions are about this strategy
 	}
+	for _, w := range workloads { // before the first one takes its time
+		if err := run.Check(w, o.Run); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.Name, err)
+		}
+	}
 	r := &Result{workloads: workloads, strategy: o.Run.Strategy}
 	if err := r.begin(workloads, o); err != nil {
 		return nil, err
@@ -157,7 +162,11 @@ func (r *Result) one(ctx context.Context, w *spec.Workload, o Options, begun *re
 		opt.Observer = run.Nobody{}
 	}
 	opt.Keep = func(u *result.Unfinished) error {
-		return errors.Join(r.keepSeries(watch, o), r.KeepRounds(u, o.Out))
+		err := r.keepSeries(watch, o)
+		if o.Out == "" {
+			return err
+		}
+		return errors.Join(err, r.KeepRounds(u, o.Out))
 	}
 	rows, err := run.Run(ctx, w, opt)
 	if e := r.keepSeries(watch, o); err == nil {

@@ -217,6 +217,27 @@ func testMoreRounds(t *testing.T, w *spec.Workload, was *lab.Result, o lab.Optio
 	}
 }
 
+// TestChecksAll: options that don't fit the second workload are refused before the first one runs, and a page names the seed of each file.
+func TestChecksAll(t *testing.T) {
+	t.Parallel()
+	const text = "name: %s\nabout: a load\nsize: 100\nseed: 7\nphases:\n  - {name: main, ops: 100, mix: {%s: 1}}\n"
+	first, second := small(t, fmt.Sprintf(text, "first", "add")), small(t, fmt.Sprintf(text, "second", "receive"))
+	o := lab.Options{Run: run.Options{MemTableBytes: 1 << 20, Rounds: 1, Dir: t.TempDir(), Systems: []spec.System{spec.Pebble}}}
+	o.Progress = func(line string) { t.Errorf("began: %s", line) }
+	if r, err := lab.Run(t.Context(), []*spec.Workload{first, second}, o); r != nil || !errors.Is(err, run.ErrOptions) {
+		t.Errorf("%v, %v", r, err)
+	}
+	o.Progress = nil
+	r, err := lab.Run(t.Context(), []*spec.Workload{first}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := r.WritePage(&page); err != nil || !strings.Contains(page.String(), "seed of first") {
+		t.Errorf("the page does not name the seed: %v", err)
+	}
+}
+
 // TestOtherBuild: a run does not go on from rounds of another build, unless it is asked to; then the report names both.
 func TestOtherBuild(t *testing.T) {
 	t.Parallel()

@@ -258,7 +258,10 @@ func (r *Result) data() (most uint64) {
 // machine is the section about the machine and the data, with the proof that all systems did the same.
 func (r *Result) machine() report.Section {
 	s := report.Section{Title: "Machine and run", Text: sample.DataAndMemory(r.data()),
-		Facts: append(r.Machine.Facts(), report.Fact{Name: "seed", Value: fmt.Sprint(max(1, r.Config.Seed))})}
+		Facts: r.Machine.Facts()}
+	for _, w := range r.workloads {
+		s.Facts = append(s.Facts, report.Fact{Name: "seed of " + w.Name, Value: fmt.Sprint(run.Options{Seed: r.Config.Seed}.SeedOf(w))})
+	}
 	seen := map[string]bool{}
 	for _, row := range r.Results {
 		if row.StreamHash != "" && !seen[row.Workload+row.StreamHash] {

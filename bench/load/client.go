@@ -53,6 +53,7 @@ type client struct {
 	picked  []element
 	fresh   []element
 	numbers map[uint64]bool
+	lives   []int // of the parts that have elements of a set, ascending
 	buf     []byte
 }
 
@@ -162,11 +163,9 @@ func (c *client) run() error {
 		from = last
 		if paced {
 			due, more := c.due(i)
-			if !more {
-				break
-			}
-			if from = c.began.Add(due); !c.until.IsZero() && !from.Before(c.until) {
-				break
+			from = c.began.Add(due)
+			if !more || !c.until.IsZero() && !from.Before(c.until) {
+				return c.untilEnd()
 			}
 			if last.Before(from) { // the operation is in time
 				if err := sleep(c.ctx, time.Until(from)); err != nil {
@@ -179,7 +178,7 @@ func (c *client) run() error {
 		}
 		if !c.until.IsZero() && !last.Before(c.until) {
 			if paced {
-				c.late = c.dueInAll() - i
+				c.late = operations(c.dueInAll()-i, c.done, i)
 			}
 			break
 		}
@@ -203,6 +202,22 @@ func (c *client) run() error {
 	return nil
 }
 
+// untilEnd waits for the end of a phase that ends by time: a client that has nothing more to do takes as long as the others.
+func (c *client) untilEnd() error {
+	if c.until.IsZero() {
+		return nil
+	}
+	return sleep(c.ctx, time.Until(c.until))
+}
+
+// operations returns as how many operations a number of calls counts, if these are like earlier calls, which counted as done.
+func operations(calls, done, earlier int) int {
+	if earlier == 0 {
+		return calls
+	}
+	return int(math.Round(float64(calls) * float64(done) / float64(earlier)))
+}
+
 // aside makes a probe do one operation while the clock is stopped.
 func (c *client) aside(probe *client) error {
 	cpu, began := cpuNow(), time.Now()
@@ -218,14 +233,14 @@ func (c *client) aside(probe *client) error {
 	return nil
 }
 
-// due returns when the client's i-th operation is due, counted from the beginning of the phase, and whether such an operation exists.
+// due returns when the client's i-th call is due, counted from the beginning of the phase, and whether such a call exists.
 func (c *client) due(i int) (time.Duration, bool) {
 	k := float64(i*c.role.Clients + c.nth) // of all clients of the role
 	from, to := c.role.Rate, c.role.RateEnd
 	if to == 0 || to == from {
 		return time.Duration(k / from * float64(time.Second)), true
 	}
-	// With a rate of from + a*t, there are from*t + a*t*t/2 operations before t.
+	// With a rate of from + a*t, there are from*t + a*t*t/2 calls before t.
 	a := (to - from) / c.duration.Seconds()
 	root := from*from + 2*a*k
 	if root < 0 {
@@ -234,7 +249,7 @@ func (c *client) due(i int) (time.Duration, bool) {
 	return time.Duration(2 * k / (from + math.Sqrt(root)) * float64(time.Second)), true
 }
 
-// dueInAll returns how many operations of the client are due before the end of a phase that ends by time.
+// dueInAll returns how many calls of the client are due before the end of a phase that ends by time.
 func (c *client) dueInAll() int {
 	rate := c.role.Rate
 	if c.role.RateEnd > 0 {
@@ -261,8 +276,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errEmpty reports that no element exists for an operation.
-var errEmpty = errors.New("no element to choose")
+// ErrEmpty is in the chain of the error of a client for whose operation no element exists.
+var ErrEmpty = errors.New("no element to choose")
 
 // emptyMax is how often a client draws again if no element exists for an operation.
 const emptyMax = 1000
@@ -278,11 +293,11 @@ func (c *client) one() (n int, err error) {
 		switch n, err = c.do(kind, set); {
 		case err == nil:
 			return n, nil
-		case !errors.Is(err, errEmpty):
+		case !errors.Is(err, ErrEmpty):
 			return n, fmt.Errorf("%s in set %s: %w", kind, c.setName(set), err)
 		}
 	}
-	return 0, fmt.Errorf("%w, after %d draws: the phase removes more than there is", errEmpty, emptyMax)
+	return 0, fmt.Errorf("%w, after %d draws: the phase removes more than there is", ErrEmpty, emptyMax)
 }
 
 // kind draws the kind of the next operation.

@@ -232,3 +232,27 @@ func BenchmarkPopulation(b *testing.B) {
 		p.add(1)
 	}
 }
+
+// TestLevel: ranks among parts of any sizes reach each element once, the older ones first.
+func TestLevel(t *testing.T) {
+	for _, lives := range [][]int{{4}, {3, 3}, {1, 2, 5}, {0, 0, 2, 2, 7}} {
+		sum, seen, before := 0, map[[2]int]bool{}, 0
+		for _, n := range lives {
+			sum += n
+		}
+		for rank := range sum {
+			within, nth := level(lives, rank)
+			long := 0 // parts that have such a rank
+			for _, n := range lives {
+				if n > within {
+					long++
+				}
+			}
+			if seen[[2]int{within, nth}] || nth >= long || within < before {
+				t.Errorf("%v: rank %d is %d of part %d, of %d parts", lives, rank, within, nth, long)
+			}
+			seen[[2]int{within, nth}] = true
+			before = within
+		}
+	}
+}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // do does an operation of a kind on a set, and returns as how many operations it counts. If no element exists for it, do does nothing and
-// returns errEmpty.
+// returns ErrEmpty.
 func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	h := c.handle(set)
 	switch kind {
@@ -55,7 +56,7 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 	size := c.size(times)
 	if kind != spec.Add && kind != spec.Receive {
 		if size = c.pick(set, size, kind != spec.Replace); size == 0 {
-			return 0, errEmpty
+			return 0, ErrEmpty
 		}
 		counts += size
 	}
@@ -107,7 +108,7 @@ func (c *client) receive(ch *system.Change) error {
 // drop removes all live elements of a set.
 func (c *client) drop(set int) error {
 	if c.own(set) == 0 {
-		return errEmpty
+		return ErrEmpty
 	}
 	c.hashKind(spec.Drop, set)
 	for _, part := range c.parts {
@@ -209,7 +210,7 @@ func (c *client) own(set int) (n int) {
 func (c *client) choose(set int) (element, error) {
 	n := c.own(set)
 	if n == 0 {
-		return element{}, errEmpty
+		return element{}, ErrEmpty
 	}
 	c.elements.SetCursor(c.cursor(set))
 	e := c.locate(set, c.elements.Choose(n))
@@ -217,32 +218,43 @@ func (c *client) choose(set int) (element, error) {
 	return e, nil
 }
 
-// locate returns the client's element with a rank by age. If the client has several parts, which are filled in turns, the rank of the
-// result is only about that: different ranks give different elements as long as the parts have equal size.
+// locate returns the client's element with a rank by age: different ranks give different elements. The parts of a client are filled in turns, so
+// elements with equal ranks in their parts are about equally old.
 func (c *client) locate(set, rank int) element {
 	if len(c.parts) == 1 {
 		return c.of(c.pops[set*c.Model.parts+c.parts[0]], c.parts[0], rank)
 	}
-	var parts []element // of each part that is long enough, the element at that height
-	filled, longest := 0, 0
+	c.lives = c.lives[:0]
 	for _, part := range c.parts {
 		if p := c.pops[set*c.Model.parts+part]; p != nil && p.live > 0 {
-			filled, longest = filled+1, max(longest, p.live)
+			c.lives = append(c.lives, p.live)
 		}
 	}
-	height := min(rank/filled, longest-1)
+	slices.Sort(c.lives)
+	within, nth := level(c.lives, rank)
+	var peers []element // of each part that is long enough, the element with that rank
 	for _, part := range c.parts {
-		if p := c.pops[set*c.Model.parts+part]; p != nil && p.live > height {
-			parts = append(parts, c.of(p, part, height))
+		if p := c.pops[set*c.Model.parts+part]; p != nil && p.live > within {
+			peers = append(peers, c.of(p, part, within))
 		}
 	}
-	slices.SortFunc(parts, func(a, b element) int {
-		if a.number < b.number {
-			return -1
+	slices.SortFunc(peers, func(a, b element) int { return cmp.Compare(a.number, b.number) })
+	return peers[nth]
+}
+
+// level divides a rank among parts with the given numbers of elements, which ascend: the rank within the part, and the place of the part among
+// those that have such a rank.
+func level(lives []int, rank int) (within, nth int) {
+	for i, live := range lives {
+		parts := len(lives) - i
+		if here := (live - within) * parts; rank >= here { // this part, and all that are not longer, end before the rank
+			rank -= here
+			within = live
+			continue
 		}
-		return 1
-	})
-	return parts[min(rank%filled, len(parts)-1)]
+		return within + rank/parts, rank % parts
+	}
+	panic("load: a rank above the number of elements")
 }
 
 // of returns the element of a part with a rank.
@@ -254,7 +266,7 @@ func (c *client) of(p *population, part, rank int) element {
 // take reads and removes the first elements.
 func (c *client) take(set int, h system.Set) error {
 	if c.own(set) == 0 {
-		return errEmpty
+		return ErrEmpty
 	}
 	c.hashKind(spec.Take, set)
 	want, got := min(c.limit, c.own(set)), 0
@@ -310,7 +322,7 @@ func (c *client) lookUp(kind spec.Kind, set int, h system.Set) (err error) {
 	case spec.Dead:
 		var ok bool
 		if number, ok = c.dead(set); !ok {
-			return errEmpty
+			return ErrEmpty
 		}
 		want = c.system == spec.Pebble && !c.deletes && !c.role.ByDot // it has kept the key
 	}

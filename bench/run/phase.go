@@ -57,10 +57,8 @@ func (p *phase) duration() time.Duration {
 		return 0
 	case p.o.Duration > 0:
 		return p.o.Duration
-	case p.o.Full && p.DurationFull > 0:
-		return p.DurationFull
 	}
-	return p.Phase.Duration
+	return p.Lasts(p.o.Full)
 }
 
 // prepare makes the clients.

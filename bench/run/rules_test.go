@@ -536,7 +536,7 @@ func TestBadOptions(t *testing.T) {
 	w := parse(t, everyKind)
 	for name, o := range map[string]Options{
 		"size": {Sizes: []int{-1}}, "strategy": {Strategies: []string{"none-such"}}, "system": {Systems: []spec.System{"other"}},
-		"rounds": {Rounds: -1}, "memtable": {MemTableBytes: 5}, "unfinished": {Unfinished: &result.Unfinished{Workload: "other"}},
+		"size twice": {Sizes: []int{10, 20, 10}}, "rounds": {Rounds: -1}, "memtable": {MemTableBytes: 5}, "unfinished": {Unfinished: &result.Unfinished{Workload: "other"}},
 	} {
 		if _, err := tiny(t, w, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: got %v", name, err)
@@ -660,4 +660,38 @@ func TestDropped(t *testing.T) {
 			t.Errorf("%s of %s: %+v", name, r.System, r.Figures)
 		}
 	}
+}
+
+// TestUnequalParts: a batch that is nearly a whole set, whose elements several clients added unequally, ends.
+func TestUnequalParts(t *testing.T) {
+	w := parse(t, "name: parts\nabout: unequal parts\nsize: 200\nsets: {count: 10}\nphases:\n  - {name: load, unmeasured: true, clients: 4, ops: 100%, mix: {add: 1}}\n"+
+		"  - {name: main, ops: 100%, mix: {replace: 1}, batch: 50}\n")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := Run(ctx, w, Options{Rounds: 1, Dir: t.TempDir(), MemTableBytes: 1 << 20}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlowRate: a phase with a rate that ends by time takes that time, also if its last call is due earlier; what was late is counted in
+// operations.
+func TestSlowRate(t *testing.T) {
+	w := parse(t, "name: slow\nabout: a low rate\nsize: 100\nphases:\n  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}\n"+
+		"  - {name: main, duration: 400ms, rate: 4, mix: {hit: 1}}\n  - {name: batches, duration: 200ms, rate: 1000, mix: {replace: 1}, batch: 10}\n")
+	rows := small(t, w, Options{Sizes: []int{100}, wrap: func(s system.System) system.System {
+		return wrongful{s, func(set system.Set) system.Set { return slowWrites{set} }}
+	}})
+	if r := rows[0]; r.Ops != 2 || r.OpsPerSecond > 5.1 {
+		t.Errorf("%d operations, %v a second: want the 2 of 400 ms", r.Ops, r.OpsPerSecond)
+	}
+	if r := rows[1]; r.Late == nil || r.Ops+*r.Late != 2000 {
+		t.Errorf("%d operations, late %v: together they should be 2,000", r.Ops, r.Late)
+	}
+}
+
+type slowWrites struct{ system.Set }
+
+func (s slowWrites) Change(c *system.Change) error {
+	time.Sleep(5 * time.Millisecond)
+	return s.Set.Change(c)
 }

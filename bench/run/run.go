@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bigset/bench/load"
 	"bigset/bench/probe"
 	"bigset/bench/result"
 	"bigset/bench/spec"
@@ -61,11 +62,20 @@ type Options struct {
 // ErrOptions is returned for Options that don't fit the workload.
 var ErrOptions = errors.New("run: bad options")
 
+// ErrEmpty is in the chain of the error of a run in which no element was left for an operation.
+var ErrEmpty = load.ErrEmpty
+
 // ErrWrong is in the chain of errors about a system that gave a wrong answer, or did the wrong operations.
 var ErrWrong = system.ErrWrong
 
+// SeedOf returns the seed of a workload's run.
+func (o Options) SeedOf(w *spec.Workload) uint64 { return cmp.Or(o.Seed, w.Seed, 1) }
+
+// Check returns an error with ErrOptions in its chain if the options don't fit a workload. Run checks the same.
+func Check(w *spec.Workload, o Options) error { return o.withDefaults(w).validate(w) }
+
 func (o Options) withDefaults(w *spec.Workload) Options {
-	o.Seed = cmp.Or(o.Seed, w.Seed, 1)
+	o.Seed = o.SeedOf(w)
 	if o.Sizes == nil {
 		o.Sizes = w.Small
 		if o.Full {
@@ -97,9 +107,12 @@ func (o Options) withDefaults(w *spec.Workload) Options {
 }
 
 func (o Options) validate(w *spec.Workload) error {
-	for _, n := range o.Sizes {
-		if n < 1 || n > sizeMax {
+	for i, n := range o.Sizes {
+		switch {
+		case n < 1 || n > sizeMax:
 			return fmt.Errorf("%w: %d elements: a size must be 1 to %d", ErrOptions, n, sizeMax)
+		case slices.Contains(o.Sizes[:i], n):
+			return fmt.Errorf("%w: %d elements twice: each size runs once", ErrOptions, n)
 		}
 	}
 	switch {
@@ -114,7 +127,11 @@ func (o Options) validate(w *spec.Workload) error {
 		if name == "" {
 			continue
 		}
-		if _, err := o.strategyNamed(name); err != nil {
+		s, err := o.strategyNamed(name)
+		if err == nil && w.Store.Record != "" {
+			err = s.WorksOn(recordNamed(w.Store.Record))
+		}
+		if err != nil {
 			return fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
@@ -147,6 +164,14 @@ func onlyBigset(w *spec.Workload) string {
 		}
 	}
 	return ""
+}
+
+// recordNamed returns the kind of record with a name.
+func recordNamed(name string) compaction.Record {
+	if name == compaction.Set.String() {
+		return compaction.Set
+	}
+	return compaction.Merge
 }
 
 // strategyNamed returns the strategy with a name: one of the caller's, or a ready one.

@@ -91,10 +91,7 @@ func (s *stage) options(strategy string, before system.System) (system.Options, 
 	}
 	switch {
 	case st.Record != "":
-		o.Record = compaction.Merge
-		if st.Record == compaction.Set.String() {
-			o.Record = compaction.Set
-		}
+		o.Record = recordNamed(st.Record)
 	case s.system != spec.Bigset && s.model.Deletes():
 		o.Record = compaction.Set // the classical way
 	default:

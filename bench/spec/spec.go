@@ -173,14 +173,22 @@ const (
 	StepFresh Step = "fresh"
 )
 
+// Lasts returns how long the phase lasts in a full run or in a small one; 0 means that it ends by operations.
+func (p *Phase) Lasts(full bool) time.Duration {
+	if full && p.DurationFull > 0 {
+		return p.DurationFull
+	}
+	return p.Duration
+}
+
 // Role is a group of clients with equal behaviour. Each client is a goroutine that owns its part of each set's elements: it adds, removes
 // and looks up only those, so that a run does the same in any order of the clients.
 type Role struct {
 	Name    string // its rows end in "/name"; one role of a phase may have "" and uses the phase's row
 	Clients int    // at least 1
 
-	// Rate is how many operations a second all its clients start together. Latencies count from when an operation was due. 0 means a closed
-	// loop: each client starts an operation when the one before has ended.
+	// Rate is how many calls a second all its clients start together; a call is an operation or a batch of them. Latencies count from when a
+	// call was due. 0 means a closed loop: each client starts a call when the one before has ended.
 	Rate float64
 	// RateEnd, if it is not 0, is the rate at the end of the phase; the rate rises or falls evenly. Only with a Duration.
 	RateEnd float64

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -220,11 +221,29 @@ func (b *Bigset) Verify(name string, elements int) error {
 
 // BigsetSet is a set of the engine.
 type BigsetSet struct {
-	sys     *Bigset
-	name    []byte
+	sys  *Bigset
+	name []byte
+	*scratch
+	seen *clock.Clock // by See
+}
+
+// scratch is the memory of a change. All handles of a process share it: a client has a handle for each of many sets, and changes one at a time.
+type scratch struct {
 	ops     []bigset.Op
 	context []clock.Dot
-	seen    *clock.Clock // by See
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+// begin gives the handle memory for a change, until end.
+func (s *BigsetSet) begin() {
+	s.scratch = scratches.Get().(*scratch)
+	s.ops, s.context = s.ops[:0], s.context[:0]
+}
+
+func (s *BigsetSet) end() {
+	scratches.Put(s.scratch)
+	s.scratch = nil
 }
 
 // Name returns the name of the set.
@@ -241,7 +260,8 @@ func (s *BigsetSet) System() *Bigset { return s.sys }
 
 // Insert implements Set.
 func (s *BigsetSet) Insert(elements [][]byte, dots []uint64) error {
-	s.ops = s.ops[:0]
+	s.begin()
+	defer s.end()
 	for _, e := range elements {
 		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.Saw()})
 	}
@@ -297,7 +317,8 @@ func (b *Bigset) dot(number uint64) clock.Dot {
 
 // Exchange implements Set.
 func (s *BigsetSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
-	s.ops, s.context = s.ops[:0], s.context[:0]
+	s.begin()
+	defer s.end()
 	for _, d := range goneDots {
 		s.context = append(s.context, s.sys.dot(d))
 	}

@@ -51,15 +51,17 @@ func (s *BigsetSet) Receive(replica int, elements [][]byte, dots []uint64) error
 
 // TakeFirst implements Set.
 func (s *BigsetSet) TakeFirst(n int) error {
-	if err := s.Take(n, nil); err != nil {
+	took := 0
+	if err := s.Take(n, func([]byte) { took++ }); err != nil {
 		return err
 	}
-	return Expect("elements taken off", len(s.ops), n)
+	return Expect("elements taken off", took, n)
 }
 
 // Take implements Set.
 func (s *BigsetSet) Take(n int, each func(element []byte)) error {
-	s.ops = s.ops[:0]
+	s.begin()
+	defer s.end()
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: n, BatchSize: n}) {
 		if err != nil {
 			return unlessNotFound(err)
@@ -106,7 +108,8 @@ func (s *BigsetSet) knows(c *Change, dots []uint64, i int) bigset.Context {
 
 // Change implements Set.
 func (s *BigsetSet) Change(c *Change) error {
-	s.ops, s.context = s.ops[:0], s.context[:0]
+	s.begin()
+	defer s.end()
 	if n := len(c.Again) + len(c.Gone); cap(s.context) < n {
 		s.context = make([]clock.Dot, 0, n) // contexts point into it
 	}

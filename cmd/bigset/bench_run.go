@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"bigset/bench"
 	"bigset/bench/chart"
 	"bigset/bench/lab"
 	benchrun "bigset/bench/run"
@@ -20,6 +22,7 @@ import (
 	"bigset/bench/sample/view"
 	"bigset/bench/screen"
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 )
 
 // benchRunFlags are the flags of bench run.
@@ -82,10 +85,18 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	var workloads []*spec.Workload
 	for _, arg := range o.files {
 		w, err := workloadNamed(arg, in)
-		if err != nil {
+		var wrong *parser.FileError
+		switch {
+		case errors.As(err, &wrong):
+			fmt.Fprintln(errs, wrong) // a line for each problem, as bench check prints it
+			return errAbsent
+		case err != nil:
 			return usage(cmd, "%w", err)
 		}
 		workloads = append(workloads, w)
+	}
+	if o.Run.Duration > 0 && !slices.ContainsFunc(workloads, endsByTime) {
+		return usage(cmd, "--duration %v: no phase of %s ends by time", o.Run.Duration, strings.Join(o.files, ", "))
 	}
 	o.Run.Strategies, o.Run.Sizes = o.strategies, o.elements
 	for _, s := range o.systems {
@@ -106,7 +117,7 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 		if folder == "" {
 			continue
 		}
-		if err := os.MkdirAll(folder, 0o755); err != nil {
+		if err := errors.Join(os.MkdirAll(folder, 0o755), bench.Writable(folder)); err != nil {
 			return usage(cmd, "%w", err)
 		}
 	}
@@ -138,6 +149,11 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 		return fmt.Errorf("%w: %s", errMissed, strings.Join(missed, "; "))
 	}
 	return err
+}
+
+// endsByTime reports whether a phase of a workload ends by time.
+func endsByTime(w *spec.Workload) bool {
+	return slices.ContainsFunc(w.Phases, func(p spec.Phase) bool { return p.Duration > 0 })
 }
 
 // runCutError is the error of a run that was interrupted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -143,6 +144,7 @@ var advices = []advice{
 	{syscall.EISDIR, exitError, "give the path of a file"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
+	{benchrun.ErrEmpty, exitError, "more --elements, or a shorter --duration: `bigset bench check` judges a file by its own"},
 	{parser.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},
 	{bench.ErrOut, exitError, "name another file with --out, or remove this one; a larger --rounds adds to a file, other flags must be the same"},
 	{benchrun.ErrOptions, exitError, "`bigset bench run --help` says what can be chosen"},
@@ -217,11 +219,10 @@ func advise(err error) advice {
 	return advice{err, exitError, "`bigset verify` says whether the store is all right"}
 }
 
-// packageNames removes the prefixes of our packages' errors.
-var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "demo: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
+// packageNames finds the prefixes of our packages' errors, where an error or a cause of it begins.
+var packageNames = regexp.MustCompile(`(^|: |; |\n)(?:(?:engine|keyscheme|compaction|clock|fold|bench|demo|workloads|compare|spec|run|certs|server|bloomd|bloomslice|bloomdfiles|client|door|ring|wire|lab|load|sample|cluster|coord|peer|transfer): )+`)
 
 // plain returns the text of an error for the user: without the names of packages, on one line.
 func plain(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(packageNames.Replace(err.Error())), "\n", "; ")
+	return strings.ReplaceAll(strings.TrimSpace(packageNames.ReplaceAllString(err.Error(), "$1")), "\n", "; ")
 }

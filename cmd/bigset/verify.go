@@ -173,7 +173,7 @@ func (a *app) verified(r *engine.VerifyReport, kept *server.Kept) error {
 
 // problem prints one problem. If it names neither a set nor a filter, it belongs to neither, or to an unknown one.
 func (a *app) problem(p engine.Problem) error {
-	p.What = packageNames.Replace(p.What)
+	p.What = packageNames.ReplaceAllString(p.What, "$1")
 	if a.json {
 		return a.object(jsonProblem(p))
 	}

@@ -52,7 +52,7 @@ func main() {
 	defer stop()
 	name := flag.String("workload", "churn", "a ready workload, which `bigset bench list` names, or a file, such as ./mine.yaml")
 	page := flag.String("report", "policy.html", "the file of the report")
-	var o lab.Options
+	o := lab.Options{Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }}
 	flag.IntVar(&o.Run.Rounds, "rounds", 3, "how often all strategies run, in turns")
 	flag.Parse()
 	if err := measure(ctx, os.Stdout, *name, *page, o); err != nil {

@@ -18,8 +18,8 @@ func (r *reader) assertion(n *yaml.Node) spec.Assertion {
 		p := place{node: n}
 		p.keys = r.Object(n, "assertion", []field{
 			{Key: "that", Read: func(n *yaml.Node) { a.Text, _ = r.Text(n, "that") }},
-			{Key: "means", Read: func(n *yaml.Node) { a.Means, _ = r.Text(n, "means") }},
-			{Key: "why", Read: func(n *yaml.Node) { a.Why, _ = r.Text(n, "why") }},
+			{Key: "means", Read: func(n *yaml.Node) { a.Means = r.remark(n, "means") }},
+			{Key: "why", Read: func(n *yaml.Node) { a.Why = r.remark(n, "why") }},
 		})
 		r.needs(p, "assertion", "that")
 		text = p.of("that")
@@ -250,4 +250,10 @@ func (s *scanner) limit(a *spec.Assertion) {
 		return
 	}
 	a.Limit = v
+}
+
+// remark reads a text about an assertion.
+func (r *reader) remark(n *yaml.Node, what string) string {
+	s, _ := r.Text(n, what)
+	return r.printable(n, s, what)
 }

@@ -307,26 +307,32 @@ func (r *reader) checkProbe(role *spec.Role, at place) {
 }
 
 // allSizes returns each size that some run of the workload uses, including those of the system blob.
-func allSizes(w *spec.Workload) (sizes []int) {
-	blob := slices.Contains(w.Systems, spec.Blob)
-	for _, list := range []struct {
-		sizes []int
-		most  int
-	}{{w.Small, w.BlobSmall}, {w.Full, w.BlobFull}} {
-		for _, n := range list.sizes {
-			sizes = append(sizes, n)
-			if blob {
-				sizes = append(sizes, min(n, list.most))
-			}
+func allSizes(w *spec.Workload) []int {
+	sizes := append(sizesOf(w, false), sizesOf(w, true)...)
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// sizesOf returns the sizes of small runs or of full ones, including those of the system blob, in ascending order.
+func sizesOf(w *spec.Workload, full bool) (sizes []int) {
+	list, most := w.Small, w.BlobSmall
+	if full {
+		list, most = w.Full, w.BlobFull
+	}
+	for _, n := range list {
+		sizes = append(sizes, n)
+		if slices.Contains(w.Systems, spec.Blob) {
+			sizes = append(sizes, min(n, most))
 		}
 	}
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
 }
 
-// stock is what is known about the elements between two phases, at one size of the run.
+// stock is what is known about the elements between two phases, at one size of a small or a full run.
 type stock struct {
 	size    int
+	full    bool
 	live    float64 // all sets together
 	removed bool    // some elements of the same store were removed
 }
@@ -334,13 +340,15 @@ type stock struct {
 // checkElements follows the elements through the phases at each size, and reports operations that run out of them. A place is reported
 // once.
 func (r *reader) checkElements(w *spec.Workload) {
-	for _, size := range allSizes(w) {
-		s := &stock{size: size}
-		for i := range w.Phases {
-			r.stepsOn(s, &w.Phases[i], r.top.in[i])
-			r.phaseOn(w, s, &w.Phases[i], r.top.in[i])
-			if !r.Sound() {
-				return
+	for _, full := range []bool{false, true} {
+		for _, size := range sizesOf(w, full) {
+			s := &stock{size: size, full: full}
+			for i := range w.Phases {
+				r.stepsOn(s, &w.Phases[i], r.top.in[i])
+				r.phaseOn(w, s, &w.Phases[i], r.top.in[i])
+				if !r.Sound() {
+					return
+				}
 			}
 		}
 	}
@@ -396,7 +404,7 @@ func (r *reader) phaseOn(w *spec.Workload, s *stock, p *spec.Phase, at place) {
 		if role.Every != (spec.Count{}) {
 			continue
 		}
-		adds, gone, known := changes(role, p, s.size, clients, s.live, sets)
+		adds, gone, known := changes(role, p, s, clients, sets)
 		if !known && gone > 0 {
 			r.Wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
 			return
@@ -424,39 +432,39 @@ func kindNames(role *spec.Role, is func(spec.Kind) bool) string {
 
 // changes returns about how many elements a role adds and removes in a phase, without exchanges. If that is unknown, it returns the numbers
 // of one operation, less what they have in common.
-func changes(r *spec.Role, p *spec.Phase, size, clients int, live float64, sets int) (adds, gone float64, known bool) {
-	batch := float64(r.Batch.At(size))
+func changes(r *spec.Role, p *spec.Phase, s *stock, clients, sets int) (adds, gone float64, known bool) {
+	batch := float64(r.Batch.At(s.size))
 	var weights, counted float64 // of calls, and of what ops counts
-	for _, s := range r.Mix {
+	for _, share := range r.Mix {
 		unit := 1.0
-		if s.Kind.Batches() {
+		if share.Kind.Batches() {
 			unit = batch
-			if s.Kind == spec.Exchange {
+			if share.Kind == spec.Exchange {
 				unit = 2 * batch
 			}
 		}
-		weights, counted = weights+s.Weight, counted+s.Weight*unit
-		switch s.Kind {
+		weights, counted = weights+share.Weight, counted+share.Weight*unit
+		switch share.Kind {
 		case spec.Add, spec.Receive:
-			adds += s.Weight * batch
+			adds += share.Weight * batch
 		case spec.Drop:
-			gone += s.Weight * live / float64(sets)
+			gone += share.Weight * s.live / float64(sets)
 		case spec.Remove:
-			gone += s.Weight * batch
+			gone += share.Weight * batch
 		case spec.Take:
-			gone += s.Weight * float64(r.Limit.At(size))
+			gone += share.Weight * float64(r.Limit.At(s.size))
 		}
 	}
 	calls := 0.0
 	switch {
 	case p.Duration == 0:
-		calls = float64(p.Ops.At(size)) * float64(r.Clients) / float64(clients) / counted
+		calls = float64(p.Ops.At(s.size)) * float64(r.Clients) / float64(clients) / counted
 	case r.Rate > 0:
 		rate := r.Rate
 		if r.RateEnd > 0 {
 			rate = (r.Rate + r.RateEnd) / 2
 		}
-		calls = rate * max(p.Duration, p.DurationFull).Seconds() / weights
+		calls = rate * p.Lasts(s.full).Seconds() / weights
 	default:
 		both := min(adds, gone)
 		return (adds - both) / weights, (gone - both) / weights, false

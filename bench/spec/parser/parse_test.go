@@ -3,6 +3,7 @@ package parser
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +120,18 @@ func TestParse(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
 		}
+	}
+}
+
+// TestSmallAndFull: a small run lasts as long as small runs do.
+func TestSmallAndFull(t *testing.T) {
+	const text = "name: both\nabout: more removes in a longer run\nsize: {small: 10k, full: %s}\nphases:\n  - {name: load, unmeasured: true, ops: 100%%, mix: {add: 1}}\n" +
+		"  - {name: main, duration: {small: 2s, full: 10m}, rate: 1000, mix: {remove: 1}}\n"
+	if _, err := Parse("both.yaml", fmt.Appendf(nil, text, "10M"), strategies); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("both.yaml", fmt.Appendf(nil, text, "100k"), strategies); err == nil || !strings.Contains(err.Error(), "removes about 600,000 elements and adds 0 at size 100,000") {
+		t.Errorf("a full run that removes more than there is: %v", err)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
@@ -30,7 +32,8 @@ const (
 	sizeMax       = 1 << 30       // elements
 	countMax      = 1_000_000_000 // of an absolute count
 	shareMax      = 100_000       // of the size
-	rateMax       = 100_000_000   // operations a second
+	rateMin       = 0.001         // calls a second
+	rateMax       = 100_000_000
 	bytesMax      = 1 << 40
 )
 
@@ -117,6 +120,16 @@ func (r *reader) about(n *yaml.Node) string {
 	s, ok := r.Text(n, "about")
 	if ok && (s == "" || len(s) > aboutMax || slices.Contains([]byte(s), '\n')) {
 		r.Wrong(n, "about has %d bytes: it must be one line of 1 to %d", len(s), aboutMax)
+		return ""
+	}
+	return r.printable(n, s, "about")
+}
+
+// printable returns a text that a terminal and a page show as it is.
+func (r *reader) printable(n *yaml.Node, s, what string) string {
+	if i := strings.IndexFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }); i >= 0 {
+		r.Wrong(n, "%s has a character that can't be printed, byte %d is %q: it must be plain text in one line", what, i+1, s[i])
+		return ""
 	}
 	return s
 }
@@ -431,7 +444,13 @@ func (r *reader) roleFields(role *spec.Role) []field {
 
 // rates reads 1000, or {from: 1000, to: 50k}.
 func (r *reader) rates(n *yaml.Node) (from, to float64) {
-	from, to, _ = two(r, n, "rate", "from", "to", func(n *yaml.Node) float64 { return r.Number(n, "rate", rateMax) })
+	from, to, _ = two(r, n, "rate", "from", "to", func(n *yaml.Node) float64 {
+		rate := r.Number(n, "rate", rateMax)
+		if rate > 0 && rate < rateMin {
+			r.Wrong(n, "a rate of %s: it must be at least %v, which is a call in %v seconds", n.Value, rateMin, 1/rateMin)
+		}
+		return rate
+	})
 	return from, to
 }
 

@@ -30,12 +30,15 @@ func Open(ctx context.Context, name, strategy, dir string, o system.Options) (sy
 	if !o.Warm || name == system.NameBlob {
 		return sys, nil
 	}
-	return sys, warmUp(ctx, sys, o.MemTableBytes)
+	if err := warmUp(ctx, sys, o.MemTableBytes); err != nil {
+		return nil, err
+	}
+	return sys, nil
 }
 
 // warmUp brings a store to the memtables of a long run, by one batch that fills nearly half of one and is then dropped. Pebble begins with
 // a small memtable and doubles it at each rotation: without the warm-up, how often a young store flushes, and so what it compacts, would
-// depend on chance.
+// depend on chance. An error closes the store.
 func warmUp(ctx context.Context, sys system.System, memTable int) error {
 	err := sys.Fill(system.WarmElements(memTable))
 	if err == nil {
