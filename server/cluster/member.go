@@ -528,7 +528,7 @@ func (g *greeting) refuses(o *greeting, name string) error {
 
 // Handler serves other members: verbs of replicas, and the verbs by which members agree.
 func (m *Member) Handler() wire.Handler {
-	replicas := remote.Handler(m.local, (*peersGate)(m.gate))
+	replicas := remote.HandlerIn(besideRequests(m.run), m.local, (*peersGate)(m.gate))
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if err := m.twinOf(r); err != nil {
 			return nil, err

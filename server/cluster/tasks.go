@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bigset/server/coord"
+	"bigset/server/peer/remote"
 )
 
 // tasks are functions that run concurrently and can be waited for. The Runner runs them: in a simulation, one at a time.
@@ -57,4 +58,12 @@ func pause(run coord.Runner, d time.Duration) {
 	passed := run.NewSignal()
 	run.After(d, passed.Set)
 	_ = passed.Wait(context.Background())
+}
+
+// besideRequests returns a runner in the form that package remote needs.
+func besideRequests(run coord.Runner) remote.Runner {
+	return remote.Runner{Go: run.Go, NewSignal: func() (set, wait func()) {
+		s := run.NewSignal()
+		return s.Set, func() { _ = s.Wait(context.Background()) }
+	}}
 }

@@ -74,6 +74,9 @@ func (r *Runner) After(d time.Duration, f func()) (stop func()) {
 // Yield ends the turn. The next one comes when ready returns true; ready must change nothing. If it is nil, the next turn may come at once.
 func (r *Runner) Yield(ready func() bool) {
 	t := r.current
+	if t == nil {
+		panic("turns: a goroutine that has no turn waits for one")
+	}
 	t.ready = ready
 	r.turn <- struct{}{}
 	<-t.resume
@@ -147,7 +150,7 @@ func (r *Runner) give(t *task) {
 	t.ready, r.current = nil, t
 	t.resume <- struct{}{}
 	<-r.turn
-	if t.over {
+	if r.current = nil; t.over {
 		r.tasks = slices.DeleteFunc(r.tasks, func(o *task) bool { return o == t })
 	}
 }

@@ -124,3 +124,15 @@ func TestGoexit(t *testing.T) {
 		t.Errorf("%d others ran", others)
 	}
 }
+
+// TestNoTurn: what is not a task, and waits as one, ends the test instead of waiting for ever or taking a task's turn.
+func TestNoTurn(t *testing.T) {
+	r := newRunner(1)
+	r.Run(0, func() { r.Yield(nil) })
+	defer func() {
+		if recover() == nil {
+			t.Error("a goroutine without a turn has waited")
+		}
+	}()
+	r.Yield(nil)
+}

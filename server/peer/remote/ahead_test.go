@@ -142,3 +142,33 @@ func TestGateAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestRunner: a handler starts no goroutine by itself and waits for nothing else: in a simulation everything has its turn.
+func TestRunner(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, remote.Open{})
+	started, inside, waits := 0, 0, 0
+	run := remote.Runner{Go: func(f func()) { // as in a simulation, f and its caller do not run at the same time: f runs until it would wait for a disk
+		started++
+		inside++
+		f()
+		inside--
+	}, NewSignal: func() (set, wait func()) {
+		happened := false
+		return func() { happened = true }, func() {
+			if waits++; !happened {
+				t.Error("waits for what does not happen")
+			}
+		}
+	}}
+	n.loop.handler = remote.HandlerIn(run, n.local, remote.Open{})
+	var told []bigset.Result
+	o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result, _ *bigset.Group) { told = append(told, r) }}
+	r, _, err := n.far.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, o)
+	if err != nil || len(r.Dots) != 1 || len(told) != 1 {
+		t.Errorf("%+v, %+v, %v", r, told, err)
+	}
+	if started != 1 || inside != 0 || waits != 2 {
+		t.Errorf("%d functions were started, %d have not ended, and it waited %d times; want 1, 0 and 2", started, inside, waits)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -21,9 +22,29 @@ type Local interface {
 
 // Handler serves a replica to the replicas of other processes. A request changes nothing if it can't be decoded, if it is not from the node
 // at the other end of the connection, or if the gate refuses it. Errors are *peer.ReplicaError, to be carried by peer.Errors.
-func Handler(rep Local, gate Gate) wire.Handler {
+func Handler(rep Local, gate Gate) wire.Handler { return HandlerIn(goroutines, rep, gate) }
+
+// Runner runs what a handler does concurrently with its request. The zero value is not valid.
+type Runner struct {
+	// Go runs f concurrently with its caller.
+	Go func(f func())
+	// NewSignal returns the two ends of a signal: set, which may be called again, and wait, which returns once set was called.
+	NewSignal func() (set, wait func())
+}
+
+// goroutines is the Runner of a real node.
+var goroutines = Runner{
+	Go: func(f func()) { go f() },
+	NewSignal: func() (set, wait func()) {
+		c := make(chan struct{})
+		return sync.OnceFunc(func() { close(c) }), func() { <-c }
+	},
+}
+
+// HandlerIn is Handler with another source of concurrency, for simulations.
+func HandlerIn(run Runner, rep Local, gate Gate) wire.Handler {
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
-		v := &visit{ctx: ctx, rep: rep, gate: gate, r: r, send: send}
+		v := &visit{ctx: ctx, run: run, rep: rep, gate: gate, r: r, send: send}
 		m, err := v.request()
 		if err != nil {
 			return nil, v.refused(err)
@@ -35,6 +56,7 @@ func Handler(rep Local, gate Gate) wire.Handler {
 // visit is a request that is being answered.
 type visit struct {
 	ctx  context.Context
+	run  Runner
 	rep  Local
 	gate Gate
 	r    *wire.Request

@@ -129,33 +129,43 @@ func (v *visit) read(m peer.Read) ([]byte, error) {
 // writeAhead does a write, sends the result when it is applied, and answers when it is on disk. It leaves the gate when the write has
 // ended, not when the other side has taken the answers.
 func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
-	at := keyscheme.SetSlot(m.Set)
-	leave, err := v.enter(Mint, at, at)
-	if err != nil {
-		return nil, err
-	}
 	type outcome struct {
 		result bigset.Result
 		by     peer.Member
 		err    error
 	}
-	applied, done := make(chan bigset.Result, 1), make(chan outcome, 1)
-	m.Options.Applied = func(r bigset.Result, _ *bigset.Group) { applied <- r }
-	go func() {
+	var applied *bigset.Result
+	var refused error // by the gate
+	var o outcome
+	begin, begun := v.run.NewSignal() // set when applied or what end says is
+	end, ended := v.run.NewSignal()   // set when refused or o is
+	m.Options.Applied = func(r bigset.Result, _ *bigset.Group) {
+		applied = &r
+		begin()
+	}
+	v.run.Go(func() {
+		defer begin()
+		defer end()
+		at := keyscheme.SetSlot(m.Set)
+		leave, err := v.enter(Mint, at, at)
+		if err != nil {
+			refused = err
+			return
+		}
 		r, by, err := v.rep.Write(v.ctx, m.Set, m.Ops, m.Options)
 		leave()
-		done <- outcome{r, by, err}
-	}()
-	var o outcome
+		o = outcome{r, by, err}
+	})
 	var sent error
-	select {
-	case r := <-applied:
-		sent = v.part(v.rep.Member(), peer.Written(r))
-		o = <-done // even if the caller has stopped waiting
-	case o = <-done:
-		if o.err == nil {
-			sent = v.part(o.by, peer.Written(o.result))
-		}
+	begun()
+	switch {
+	case applied != nil:
+		sent = v.part(v.rep.Member(), peer.Written(*applied))
+		ended() // even if the caller has stopped waiting
+	case refused != nil:
+		return nil, refused
+	case o.err == nil:
+		sent = v.part(o.by, peer.Written(o.result))
 	}
 	switch {
 	case o.err != nil:
