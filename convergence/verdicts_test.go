@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,12 +20,15 @@ import (
 // held is a set that holds a lock in its operations, and when it is closed. A panic leaves the lock held.
 type held struct {
 	*ORSet
-	mu sync.Mutex
+	mu     sync.Mutex
+	sprung bool
+	closed *atomic.Int32 // how many were closed after a panic
 }
 
 func (s *held) Do(op convergence.Op) (convergence.Effect, error) {
 	s.mu.Lock()
 	if op.Kind == "remove" {
+		s.sprung = true
 		springs()
 	}
 	e, err := s.ORSet.Do(op)
@@ -33,6 +37,9 @@ func (s *held) Do(op convergence.Op) (convergence.Effect, error) {
 }
 
 func (s *held) Close() error {
+	if s.sprung {
+		s.closed.Add(1)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return nil
@@ -42,16 +49,17 @@ func (s *held) Close() error {
 func TestPanicWithLock(t *testing.T) {
 	t.Parallel()
 	const limit = 2 * time.Second
+	var closed atomic.Int32
 	began := time.Now()
 	f := explore(t, convergence.System{Name: "held", Open: func(env convergence.Env) (convergence.Replica, error) {
 		r, err := OpenORSet(env)
-		return &held{ORSet: r.(*ORSet)}, err
+		return &held{ORSet: r.(*ORSet), closed: &closed}, err
 	}}, convergence.Options{StepLimit: limit, ShrinkTime: 10 * limit}).Failure
 	if f == nil || f.Violation.Kind != convergence.Panicked || len(f.Script.Steps) != 1 || !strings.HasPrefix(f.Violation.Stack, "bigset/convergence_test.springs") {
 		t.Fatalf("got %v", f)
 	}
-	if took := time.Since(began); took > 10*limit {
-		t.Errorf("it took %v", took)
+	if took := time.Since(began); took > 10*limit || closed.Load() > 0 {
+		t.Errorf("it took %v, and %d replicas were closed after they had panicked", took, closed.Load())
 	}
 }
 
