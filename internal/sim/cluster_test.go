@@ -58,5 +58,8 @@ func TestClusterRepeats(t *testing.T) {
 		if did[0] != did[1] {
 			t.Errorf("seed %d did\n%s\nand then\n%s", seed, did[0], did[1])
 		}
+		if raw := hexActor.FindString(did[0]); raw != "" {
+			t.Errorf("seed %d shows an actor as %s:\n%s", seed, raw, did[0])
+		}
 	}
 }
