@@ -100,11 +100,12 @@ func grow(addr, key string, n, bytes, parts int) error {
 // look asks for members of a set that grow has made, at random, for a while, and prints how many were found a second. A member
 // that is not found is an error.
 func look(addr, key string, n, bytes int, d time.Duration) error {
-	began := time.Now()
+	began, asked := time.Now(), false
 	found, err := pipelines(addr, "1", func() []string {
-		if time.Since(began) > d {
+		if asked && time.Since(began) > d {
 			return nil
 		}
+		asked = true
 		return []string{"SISMEMBER", key, member(rand.IntN(n), bytes)}
 	})
 	if err != nil {
