@@ -129,10 +129,17 @@ func TestGoexit(t *testing.T) {
 func TestNoTurn(t *testing.T) {
 	r := newRunner(1)
 	r.Run(0, func() { r.Yield(nil) })
-	defer func() {
-		if recover() == nil {
-			t.Error("a goroutine without a turn has waited")
-		}
+	panicked := make(chan bool)
+	go func() {
+		defer func() { panicked <- recover() != nil }()
+		r.Yield(nil)
 	}()
-	r.Yield(nil)
+	select {
+	case is := <-panicked:
+		if !is {
+			t.Error("a goroutine without a turn was given one")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a goroutine without a turn waits for one")
+	}
 }
