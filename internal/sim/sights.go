@@ -121,6 +121,7 @@ var sights = []sight{
 	{"rewrite", mechanism, nil, [4]float64{0, 320, 130, 250}},
 	{"slice-digests", mechanism, []string{"slice digests"}, [4]float64{0, 0, 0, 17000}},
 	{"slice-pages-merged", mechanism, []string{"slice pages merged"}, [4]float64{0, 0, 0, 310}},
+	{"slices-dropped", mechanism, []string{"slices dropped"}, [4]float64{0, 0, 0, 5}},
 	{"store-reopened", mechanism, []string{"store failed and was opened again"}, [4]float64{0, 240, 330, 0}},
 	{"stream-failover", mechanism, nil, [4]float64{490, 610, 270, 0}},
 	{"united", mechanism, []string{"cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing"}, [4]float64{0, 0, 0, 290}},
