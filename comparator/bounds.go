@@ -49,11 +49,12 @@ func appendElementCandidate(dst, a, b []byte) []byte {
 		return dst
 	}
 	ea, eb := a[lengthBytes:x], b[lengthBytes:y]
-	n := min(commonLen(ea, eb)+1, len(eb))
+	n := min(CommonLen(ea, eb)+1, len(eb))
 	return append(binary.LittleEndian.AppendUint32(dst, uint32(n)), eb[:n]...)
 }
 
-func commonLen(a, b []byte) int {
+// CommonLen returns how many bytes at the beginning of a and b are equal.
+func CommonLen(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+
+	"bigset/comparator"
 )
 
 // placed is an element's place in a list, with the first bytes of the element that may differ from those of others.
@@ -20,7 +22,7 @@ func keyOrder(n int, element func(i int) []byte) []int {
 	}
 	alike := element(0)
 	for i := 1; i < n && len(alike) > 0; i++ {
-		alike = alike[:commonLen(alike, element(i))]
+		alike = alike[:comparator.CommonLen(alike, element(i))]
 	}
 	list := make([]placed, n)
 	for i := range list {
@@ -47,14 +49,4 @@ func headOf(b []byte) uint64 {
 	var head [8]byte
 	copy(head[:], b)
 	return binary.BigEndian.Uint64(head[:])
-}
-
-func commonLen(a, b []byte) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }

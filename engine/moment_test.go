@@ -143,7 +143,7 @@ func TestMomentWaitsAlone(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			time.Sleep(time.Millisecond) // the moment waits meanwhile
+			time.Sleep(time.Millisecond) // while the moment waits
 		}
 	}()
 	select {

@@ -44,7 +44,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestSameElements: a store that lacks an element, or has one more, is found and named, at any node and in any set.
+// TestSameElements: a store with an element less or more than the others is found and named, at any node and in any set.
 func TestSameElements(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

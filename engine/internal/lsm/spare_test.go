@@ -7,7 +7,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestSpare: an iterator over tables is used again until memtables are flushed or its time is over, then it is closed, used or not; and a store closes with one.
+// TestSpare: an iterator over tables is used again until memtables are flushed or its time has ended, then it is closed, used or not; and a store closes with one.
 func TestSpare(t *testing.T) {
 	t.Parallel()
 	r := newRig("spare")
@@ -63,7 +63,7 @@ func TestSpare(t *testing.T) {
 	r.close(t)
 }
 
-// TestSpareExpires: an iterator in use when its time is over is closed at the end of the use, or by the timer that comes after that.
+// TestSpareExpires: an iterator in use when its time ends is closed at the end of the use, or by the timer that comes after that.
 func TestSpareExpires(t *testing.T) {
 	t.Parallel()
 	r := newRig("expires")
