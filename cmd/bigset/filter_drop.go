@@ -81,7 +81,7 @@ func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(runn
 }
 
 func (fs *filterCommand) flush() *cobra.Command {
-	cmd := fs.order("flush", "Have the server write down what was set, in some filters or in all", running.flush)
+	cmd := fs.order("flush", "Make the server write some filters, or all, to disk", running.flush)
 	cmd.Use = "flush [FILTER…]"
 	cmd.Args = takes(0, -1)
 	some := cmd.RunE

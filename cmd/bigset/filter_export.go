@@ -20,7 +20,7 @@ func (fs *filterCommand) exportBloomd() *cobra.Command {
 	m := &moving{filterCommand: fs}
 	cmd := &cobra.Command{
 		Use:   "export-bloomd DATA_DIR",
-		Short: "Write filters as a bloomd has them",
+		Short: "Export filters to the format of a bloomd",
 		Long: `Write filters to a bloomd's data folder, which is made if need be: a bloomd that is started on it answers as here, down to the
 false positives. A filter that the folder has already is left out, and so is one that bloomd can't have.`,
 		Example: `  bigset filter export-bloomd /var/lib/bloomd
