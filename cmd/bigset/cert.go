@@ -208,7 +208,7 @@ func (a *app) certShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show DIR",
 		Short: "List the certificates of a folder",
-		Long:  `List the certificates of a folder: whom they are for, when they end, which CA of ca.crt has signed them.`,
+		Long:  `List the certificates of a folder: their owners, when they end, and which CA of ca.crt has signed them.`,
 		Example: `  bigset cert show certs/a
   bigset cert show certs/a --json`,
 		Args:              takes(1, 1),

@@ -10,7 +10,7 @@ func (fs *filterCommand) drop() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop FILTER…",
 		Short: "Delete filters, for good",
-		Long:  `Delete filters. Each is gone for good when the next one's turn comes, also from the disk's point of view.`,
+		Long:  `Delete filters, one after the other. The drop of each is on disk before the next one begins.`,
 		Example: `  bigset filter drop seen
   bigset filter --addr localhost:8673 drop seen`,
 		Args: takes(1, -1),

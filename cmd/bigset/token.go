@@ -170,8 +170,8 @@ func (a *app) tokenRemove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm ID|LABEL...",
 		Short: "Remove tokens, for good",
-		Long: `Remove tokens, for good, by their IDs, or all that have a label. Connections that are open may do nothing from then on. When the last token is removed, clients
-need one all the same.`,
+		Long: `Remove tokens for good, by their IDs, or all that have a label. From then on they permit nothing, also on open connections. Clients need a
+token even after the last one is removed.`,
 		Example: `  bigset token rm 5a3f0c1b2d4e6f70
   bigset token rm app --addr 127.0.0.1:8691`,
 		Args: takes(1, -1),
