@@ -23,7 +23,7 @@ const momentAgeMax = time.Minute
 
 // Moment is some sets as they were at one moment: each batch of that time is shown whole or not at all, and no set is shown earlier or later
 // than another. One goroutine at a time uses it. As long as it is open, compactions drop no newly dead key of its sets, and the tables and
-// memtables that they had then stay. So the caller should read at once and close it.
+// memtables that they had then stay. So whoever opens it reads at once, and closes it.
 //
 // On a store with Options.KeepContexts a batch of that time may be shown in part: the context of a key may hide elements that were there before it.
 type Moment struct {
@@ -75,7 +75,7 @@ func (s *Store) Moment(ctx context.Context, names [][]byte) (_ *Moment, err erro
 	}
 }
 
-// emptied reports whether a set whose view has elements has none any more: the keys of a set that was emptied are excised from the tables, maybe
+// emptied reports whether a set whose view has elements has none any more: the keys of a set that was emptied are cut out of the tables, maybe
 // before its iterator was opened.
 func (m *Moment) emptied() bool {
 	return slices.ContainsFunc(m.readers, func(r *reader) bool { return liveDots(r.view.seen, r.view.dead) > 0 && r.st.live() == 0 })

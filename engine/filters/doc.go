@@ -23,7 +23,7 @@
 // Files, in the order to read them:
 //
 //	filters.go     Filters: the list, making a filter; owner.go what the store calls; directory.go which filters exist
-//	filter.go      Filter: check, mark, flush, close; now.go marking without waiting; check.go checks of slices for replicas
+//	filter.go      Filter: check, mark, flush, close; now.go marking without waiting
 //	slice.go       one slice, open or closed: its head, layers and pages; idle.go slices with nothing in memory
 //	counts.go      what a filter counts
 //	flush.go       pages to disk, closing, trimming; ring.go the slices that a trim visits
@@ -33,6 +33,6 @@
 //	adopt.go       turning a filter that was made alone into one of several replicas
 //	export.go      reading a whole filter; import.go making one from pages from elsewhere
 //	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them;
-//	               pagesums.go hashes of pages that are kept; stamp.go a number for all that a store has of a filter
+//	               pagesums.go hashes of pages that are kept
 //	verify.go      looking for damage
 package filters

@@ -69,7 +69,7 @@ func (f *filterSlice) prefix() keyscheme.FilterPrefix {
 	return keyscheme.NewFilterPrefix(f.of.name, uint32(f.index))
 }
 
-// changed records that bits or counts change. It is called before bits are set, and the lock is held until they are. So a goroutine that sees a bit
+// changed records that bits or counts change. It is called before bits are set, and the lock is held until they are. So whoever sees a bit
 // sees the new stamp, and a digest that begins under the new stamp contains the bit.
 func (f *filterSlice) changed() {
 	f.of.stamp.Add(1)

@@ -36,7 +36,7 @@
 //	manifest.go    Pebble's MANIFEST read before Pebble does; the note of the last close
 //	wal.go         the same for Pebble's logs
 //	commit.go      batches, ingests, single values
-//	unflushed.go   which elements memtables may hold: all others are looked up only in tables; spare.go keeps an iterator for that
+//	unflushed.go   which elements memtables may hold: all others are looked up only in tables
 //	swapgate.go    replacing or excising a span while others read
 //	disk.go        free space, ballast, slow disks: what is refused when
 //	holdfs.go      an open on a full disk
