@@ -41,7 +41,7 @@ func TestRiak(t *testing.T) {
 	s.want("GET", "/sets", "", 200, `{"type":"maps","bucket":"b/","key":"`)
 }
 
-// TestNames has keys that are odd, and the bucket of redis's keys.
+// TestNames has keys that are odd, and the bucket of redis' keys.
 func TestNames(t *testing.T) {
 	s := start(t, Options{})
 	for _, path := range []string{"sets/buckets/default/datatypes/", "sets/buckets/default/datatypes/%00", "sets/buckets/b/datatypes/", "a/buckets/b/datatypes/x%2Fy", "a%2F/buckets/b/datatypes/x%FF", "/buckets//datatypes/"} {
