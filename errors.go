@@ -7,7 +7,7 @@ var (
 	// ErrClosed is returned by every call on a closed store.
 	ErrClosed = errors.New("engine: store is closed")
 	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; the outcome of what
-	// was in flight is unknown. Reads go on, but the newest events that they show may be lost. Close the store and open it again.
+	// was in flight is unknown. Reads continue, but the newest events that they show may be lost. Close the store and open it again.
 	ErrFailed = errors.New("engine: store failed, close it and open it again")
 	// ErrNotFound is returned for a set that this store does not know.
 	ErrNotFound = errors.New("engine: set not found")

@@ -107,7 +107,7 @@ func (c BloomdConfig) withDefaults() BloomdConfig {
 func (c BloomdConfig) validate() error {
 	for _, m := range c.Modes {
 		if !slices.Contains(BloomdModes(), m) {
-			return fmt.Errorf("%w: no mode %q: there are %s", ErrConfig, m, strings.Join(BloomdModes(), ", "))
+			return fmt.Errorf("%w: unknown mode %q, want one of %s", ErrConfig, m, strings.Join(BloomdModes(), ", "))
 		}
 	}
 	within := func(list []int, most int) bool {

@@ -115,7 +115,7 @@ func (c ClusterConfig) withDefaults() ClusterConfig {
 func (c ClusterConfig) validate() error {
 	for _, p := range c.Parts {
 		if !slices.Contains(clusterPartNames(), p) {
-			return fmt.Errorf("%w: no part %q: there are %s", ErrConfig, p, strings.Join(clusterPartNames(), ", "))
+			return fmt.Errorf("%w: unknown part %q, want one of %s", ErrConfig, p, strings.Join(clusterPartNames(), ", "))
 		}
 	}
 	switch {

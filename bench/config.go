@@ -110,7 +110,7 @@ func (c Config) chosen() ([]*workload, error) {
 	for _, name := range c.Workloads {
 		w := workloadNamed(name)
 		if w == nil {
-			return nil, fmt.Errorf("%w: no workload %q: there are %s", ErrConfig, name, strings.Join(workloadNames(), ", "))
+			return nil, fmt.Errorf("%w: unknown workload %q, want one of %s", ErrConfig, name, strings.Join(workloadNames(), ", "))
 		}
 		chosen = append(chosen, w)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrOut is returned for a Config.Out that a run can't continue.
-var ErrOut = errors.New("bench: the run can't go on from this file")
+var ErrOut = errors.New("bench: the run can't continue from this file")
 
 // Report is the result of a run.
 type Report struct {

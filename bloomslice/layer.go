@@ -14,7 +14,7 @@ type layer struct {
 	stored  atomic.Bool // the source may have pages of it
 	counted bool        // the count, or the layer, has changed since they were last taken
 	pages   []atomic.Pointer[words]
-	hand    int            // where Evict goes on
+	hand    int            // where Evict continues
 	dirty   pageSet        // pages that have changed since they were stored
 	faults  [16]sync.Mutex // by page: pages are loaded and evicted one at a time, or a stale page could be put back
 }

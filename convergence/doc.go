@@ -98,7 +98,7 @@
 // sometimes: then the kit runs it again more often, the failure reports in how many runs it failed, and shrinking tries each
 // candidate as often as necessary.
 //
-// # The proof that it sees
+// # How the kit is tested
 //
 // TestBroken breaks a reference replica in 61 ways in which real systems have been broken, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 1,000

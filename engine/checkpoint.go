@@ -11,7 +11,7 @@ import (
 // Checkpoint copies the store, as of one moment, to a folder that is new or empty. On one file system tables are
 // shared by hard links, and little more than the log is copied. The copy may be opened in place or copied elsewhere.
 // It is a store of its own, which takes a new incarnation before its first write. It contains everything that was
-// acknowledged before the call, synced or not. Reads, writes and background work go on.
+// acknowledged before the call, synced or not. Reads, writes and background work continue.
 //
 // Checkpoint returns ErrNotEmpty if the folder holds something. After a crash the folder holds the whole store, or
 // Open refuses it with ErrUnfinished and the next Checkpoint may use it; an error leaves no more than that. Copying

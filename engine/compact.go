@@ -33,8 +33,8 @@ type CompactReport struct {
 }
 
 // Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one,
-// or by compacting everything through the drop filter. It returns when that has finished; writers go on during the
-// call. When ctx is done Compact returns, but a compaction that it asked Pebble for goes on until it has finished or
+// or by compacting everything through the drop filter. It returns when that has finished; writers continue during the
+// call. When ctx is done Compact returns, but a compaction that it asked Pebble for continues until it has finished or
 // the store is closed.
 func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
 	if err := s.db.Enter(); err != nil {

@@ -18,7 +18,7 @@ type Damage struct {
 // known.
 func (s *Store) reportDamage() {
 	if known := s.damage(); len(known.Filters)+len(known.Sets) > 0 {
-		s.opt.Logger.Warn("bigset: damage was met before: run `bigset verify`, and bring the folder back from a copy", "dir", s.db.Dir(),
+		s.opt.Logger.Warn("bigset: damage was met before: run `bigset verify`, and restore the folder from a copy", "dir", s.db.Dir(),
 			"filters", quoted(known.Filters), "sets", quoted(known.Sets))
 	}
 }

@@ -60,7 +60,7 @@
 //	store.go options.go lsm.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
 //	set.go sets.go setcount.go cache.go records.go notes.go dotbag.go    a set in memory, and its clock and tombstone on disk
 //	named.go                                                 one set by strings, over the calls of Store
-//	write.go lead.go gather.go builder.go                    a write: operations, the queue of a set, when a group closes, its batch
+//	write.go lead.go gather.go builder.go keyorder.go        a write: operations, the queue of a set, when a group closes, its batch
 //	delta.go facts.go drop.go requests.go keeprequests.go    other work in that queue; requests that repeat
 //	lookup.go read.go moment.go await.go readers.go skip.go deadruns.go    a read
 //	publish.go                                               Dead, once durable, goes to the drop filter of compactions

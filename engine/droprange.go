@@ -22,7 +22,7 @@ type slotRange struct{ first, last keyscheme.Slot }
 // issued twice, sets of the range mint under another actor from then on (ActorOf); all other sets keep theirs. In a
 // store of an older format (Format), and after every few thousand drops, the whole store takes a new incarnation
 // instead. A crash leaves the whole range or nothing of it; when DropRange returns the range is gone for good.
-// Writers and new readers of the range wait for some milliseconds. A stream goes on with what its iterator shows,
+// Writers and new readers of the range wait for some milliseconds. A stream continues with what its iterator shows,
 // then with an empty set.
 func (r Replica) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
 	if first > last {

@@ -54,7 +54,7 @@ type Store struct {
 
 // Open opens the store in a folder, or creates it if none exists. Nil options mean the defaults. The folder belongs
 // to this store until Close: a second Open returns ErrLocked. An existing store can be opened on a full disk too:
-// reads go on, and until some space is free writes return a *DiskSpaceError. If the open itself must write, for
+// reads continue, and until some space is free writes return a *DiskSpaceError. If the open itself must write, for
 // example to create a store, its error wraps bigset.ErrDiskFull.
 func Open(dir string, o *Options) (*Store, error) {
 	opt := o.withDefaults()
@@ -185,7 +185,7 @@ func (s *Store) SyncSets(ctx context.Context) error {
 // Filters returns the store's bloom filters.
 func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 
-// Failed returns the reason why the store takes no more writes, which wraps bigset.ErrFailed, or nil. Reads go on after a
+// Failed returns the reason why the store takes no more writes, which wraps bigset.ErrFailed, or nil. Reads continue after a
 // failure, but what they show of the last writes may be gone after the next open.
 func (s *Store) Failed() error { return s.db.Writable() }
 

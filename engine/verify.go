@@ -24,7 +24,7 @@ type VerifyOptions struct {
 	// Set is the set to verify; nil is all of them.
 	Set []byte
 	// BytesPerSecond, if it is not 0, makes it a scrub that reads no faster: it may run for hours while readers and
-	// writers go on.
+	// writers continue.
 	BytesPerSecond int64
 	// Progress is called every few thousand keys, and after each piece of a scrub, if it is not nil.
 	Progress func(VerifyReport)
@@ -74,7 +74,7 @@ func (r *VerifyReport) add(p Problem) {
 // of clocks and tombstones contain what their keys say; that Dead is within Seen; that every key's dot is in Seen;
 // that no dot has two keys; that each live dot has exactly one key, so that nothing acknowledged is missing and
 // nothing removed is back; and that the clock counts at least as many unresolved keys as exist. Filters are checked
-// as far as they have rules. Verify reads everything once, while writers go on. An error means that it could not
+// as far as they have rules. Verify reads everything once, while writers continue. An error means that it could not
 // finish; faults of the store are in the report.
 //
 // Verify reports each set and filter in an unreadable block as a problem and continues after the block. After a

@@ -8,7 +8,7 @@
 //	                            │ chunk │ chunk │ After          Check: the sender's clock of the first chunk
 //
 // When a set's last chunk has come, its Check must be in the receiver's Seen. Dots of the Check that are not are asked for one by
-// one. Until they, or their deaths, have come, the set is owed: it is not complete, and the copy goes on with others.
+// one. Until they, or their deaths, have come, the set is owed: it is not complete, and the copy continues with others.
 //
 // The law of deaths. The sender's Dead of a moment is applied only when every key that was live at that moment is here (Due is
 // empty). Then the key that replaced a dead dot comes no later than the death. Otherwise an element would vanish between the two.

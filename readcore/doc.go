@@ -17,8 +17,8 @@
 //
 // The wide context is the clock with which to act on the whole set. It is the union of the first clocks of the streams: each dot in
 // it was shown by some stream, or known dead by one. It is known before the first element. When a stream fails, another replaces it
-// and goes on after the merged bound. For elements after the bound, the first context claims events that only the failed stream had
-// seen. So a second context, made from the first clocks of the streams that go on, replaces it from that bound on. The second
+// and continues after the merged bound. For elements after the bound, the first context claims events that only the failed stream had
+// seen. So a second context, made from the first clocks of the streams that continue, replaces it from that bound on. The second
 // context claims nothing about elements before the bound. An operation on the whole set uses the intersection of both.
 //
 //	elements    a … f          │ g … z

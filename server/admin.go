@@ -173,7 +173,7 @@ func damaged(what string, names [][]byte) []string {
 	if more := len(names) - damagedShown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return []string{text + ": run `bigset verify` on the stopped store or a copy, bring the folder back from a backup"}
+	return []string{text + ": run `bigset verify` on the stopped store or a copy, restore the folder from a backup"}
 }
 
 func diskFull(err error) string {

@@ -110,7 +110,7 @@ func use(address string, protocol int) error {
 	is.equal("BF.INFO", []int64{info.Filters, info.ItemsInserted, info.ExpansionRate}, []int64{1, 1, 4}, err)
 	for what, ask := range map[string]func(context.Context, string) *redis.BFInfoCmd{
 		"CAPACITY": c.BFInfoCapacity, "SIZE": c.BFInfoSize, "FILTERS": c.BFInfoFilters, "ITEMS": c.BFInfoItems, "EXPANSION": c.BFInfoExpansion} {
-		if protocol == 2 { // this go-redis wants pairs, which redis' module does not send either
+		if protocol == 2 { // this go-redis wants pairs, which redis's module does not send either
 			break
 		}
 		one, err := ask(ctx, filter).Result()

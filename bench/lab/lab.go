@@ -126,7 +126,7 @@ func (r *Result) begin(workloads []*spec.Workload, o Options) error {
 	}
 	for _, w := range workloads {
 		if c.Files[w.Name] != "" {
-			return fmt.Errorf("%w: two workloads are named %s: their rows could not be told apart", run.ErrOptions, w.Name)
+			return fmt.Errorf("%w: two workloads are named %s: their rows could not be distinguished", run.ErrOptions, w.Name)
 		}
 		c.Workloads = append(c.Workloads, w.Name)
 		c.Files[w.Name] = hash(w.Source)

@@ -137,7 +137,7 @@ func (o Options) validate(w *spec.Workload) error {
 	}
 	for _, s := range o.Systems {
 		if s != spec.Bigset && s != spec.Pebble && s != spec.Blob {
-			return fmt.Errorf("%w: no system %q: there are bigset, pebble and blob", ErrOptions, s)
+			return fmt.Errorf("%w: unknown system %q, want bigset, pebble or blob", ErrOptions, s)
 		}
 		if what := onlyBigset(w); s != spec.Bigset && what != "" {
 			return fmt.Errorf("%w: %s has %s, which only the system bigset knows: leave %s out", ErrOptions, w.Name, what, s)
@@ -267,7 +267,7 @@ func (r *runner) all() error {
 		}
 		for i := range u.Rows {
 			if err := r.sameOps(&u.Rows[i]); err != nil {
-				return fmt.Errorf("run: the rounds to go on from: %w", err)
+				return fmt.Errorf("run: the rounds to continue from: %w", err)
 			}
 		}
 	}

@@ -22,9 +22,9 @@ const benchOutDefault = "bigset-bench.json"
 func benchCommand(in io.Reader, out, errs io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the engine beside raw Pebble and beside a set in one value",
-		Long: `Measure the engine on stores of its own in a temporary folder, beside Pebble by hand doing the same bytes, which is the
-physical limit, and beside a set serialised into one value. Without flags the core of it runs, small, in a minute or two;
+		Short: "Compare the engine with raw Pebble and with a set in one value",
+		Long: `Measure the engine on stores of its own in a temporary folder, and compare it with raw Pebble, which writes the same bytes and is the
+physical limit, and with a set serialised into one value. Without flags the core of it runs, small, in a minute or two;
 --workload all runs everything, --full everything at large sizes. docs/bench.md describes the workloads and how to read the
 figures.
 `,
@@ -115,8 +115,8 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, help string, usual func()
 	f.BoolVar(&c.Sync, "sync", false, "make every write durable before the next one")
 	f.StringVar(&c.Strategy, "strategy", "", "how dead keys leave the disk: "+strategyNames()+" (default: default)")
 	f.Uint64Var(&c.Seed, "seed", 1, "runs with equal seeds do the same operations")
-	f.BoolVar(&c.Full, "full", false, "large sizes, as long as it takes; goes on where an earlier run with the same flags stopped")
-	f.StringVar(&c.Out, "out", "", "keep the report as JSON in this file while it grows, and go on from it (default with --full: "+benchOutDefault+")")
+	f.BoolVar(&c.Full, "full", false, "large sizes, however long they take; continues where an earlier run with the same flags stopped")
+	f.StringVar(&c.Out, "out", "", "keep the report as JSON in this file while it grows, and continue from it (default with --full: "+benchOutDefault+")")
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	f.BoolVar(&asGoBench, "gobench", false, "print Go benchmark lines, one for each round, as benchstat reads them")
 	f.BoolVar(&details, "details", false, "print all rows and all goals, not a line for each workload")

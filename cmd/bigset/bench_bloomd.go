@@ -18,9 +18,9 @@ func benchBloomd(out, errs io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bloomd",
 		Short: "Measure servers that speak bloomd's protocol",
-		Long: `Load a server that speaks bloomd's protocol, over the network, and measure its answers. With two servers they take turns, and
-the first is set beside the second, which should be a bloomd, on the same machine. Filters that it makes have names that begin
-with "bench-" and are dropped again. docs/bench.md says how to read the figures.`,
+		Long: `Load a server that speaks bloomd's protocol, over the network, and measure its answers. Two servers take turns, and
+the first is compared with the second, which should be a bloomd, on the same machine. The filters that it makes have names that begin
+with "bench-", and are dropped again. docs/bench.md explains the figures.`,
 		Example: `  bigset bench bloomd --addr 127.0.0.1:8673
   bigset bench bloomd --addr 127.0.0.1:8673 --pid 4711 --addr-b 127.0.0.1:9673 --pid-b 4712
   bigset bench bloomd --addr 127.0.0.1:8673 --mode bulk,multi --connections 16 --depth 1,16 --span 5s`,
@@ -46,7 +46,7 @@ with "bench-" and are dropped again. docs/bench.md says how to read the figures.
 	f := cmd.Flags()
 	f.StringVar(&c.A.Addr, "addr", "", "HOST:PORT of the server")
 	f.IntVar(&c.A.PID, "pid", 0, "its process on this machine, whose CPU time is counted (Linux)")
-	f.StringVar(&c.B.Addr, "addr-b", "", "HOST:PORT of the server that it is measured beside")
+	f.StringVar(&c.B.Addr, "addr-b", "", "HOST:PORT of the server that it is compared with")
 	f.IntVar(&c.B.PID, "pid-b", 0, "the process of that one")
 	f.StringSliceVar(&c.Modes, "mode", nil, "what requests do: "+strings.Join(bench.BloomdModes(), ", ")+" (default: all)")
 	f.IntSliceVar(&c.Connections, "connections", nil, "connections (default 1,16,64)")

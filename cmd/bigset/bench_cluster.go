@@ -27,8 +27,8 @@ func benchCluster(out, errs io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Measure a cluster of processes on this machine",
-		Long: `Start three nodes on this machine, and a node alone, with folders in a temporary one, and measure them beside each other and beside stores in this
-process. It takes some five minutes, and Linux for the CPU time of processes. docs/bench.md says how to read the figures.
+		Long: `Start three nodes and a single node on this machine, with temporary folders, and compare them with each other and with stores in this
+process. It takes some five minutes. The CPU time of processes is known on Linux only. docs/bench.md explains the figures.
 
 Parts:
 ` + parts.String(),
@@ -77,9 +77,9 @@ Parts:
 	f.IntVar(&c.Keys, "keys", 0, "capacity of the filters, and how many different keys a load has (default 1,050,000: 256 slices)")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
 	f.StringVar(&c.Profiles, "profiles", "", "existing `folder` for CPU profiles of the first node of each system, while sets are read and written")
-	f.Uint64Var(&c.Seed, "seed", 1, "what elements are made from")
+	f.Uint64Var(&c.Seed, "seed", 1, "seed of the elements")
 	f.BoolVar(&c.Full, "full", false, "large sizes: some twenty minutes")
-	f.BoolVar(&c.Short, "short", false, "tiny sizes: seconds, whose figures say nothing")
+	f.BoolVar(&c.Short, "short", false, "tiny sizes, which take seconds and whose figures mean nothing")
 	f.StringVar(&file, "report", "", "a `file` for the report as a web page, with what clients met over time around faults")
 	_ = cmd.MarkFlagFilename("report", "html") // the flag exists
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")

@@ -19,12 +19,12 @@ func benchCompare(out, errs io.Writer) *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "compare A [B]",
-		Short: "Say what changed between two runs, and what of it is noise",
+		Short: "Print what changed between two runs, and which changes are noise",
 		Long: `Compare two reports, A before and B after, as --json and --out write them; or, with --strategy or --system, two strategies or systems in
 one report, whose rounds ran in turns. For each row and figure it prints the medians, the change from A to B with a 95 % interval, and a
 verdict: better, worse, changed (a figure that has no better), undecided (more rounds may find a change) or no change.
 
-Samples are rounds. Verdicts are given at 6, 12 and 20 rounds, with fewer only changes. Over all looks and figures, at most 5 of 100 comparisons of
+Samples are rounds. Verdicts are given at 6, 12 and 20 rounds; with fewer rounds only changes are shown. Over all looks and figures, at most 5 of 100 comparisons of
 a build with itself call anything changed. docs/bench.md says how.
 
 Figures for --figure and --fail-if:

@@ -30,7 +30,7 @@ func (s sharedFlags) declare(cmd *cobra.Command) {
 	f.Var(s.sizes, "elements", "size of the sets in elements, such as 1000, 120k or 10M"+s.usual)
 	f.IntVar(s.rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
 	f.StringVar(s.dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
-	f.BoolVar(s.otherBuild, "other-build", false, "go on from a --out of another build of this program, and say so in the report")
+	f.BoolVar(s.otherBuild, "other-build", false, "continue a --out of another build of this program; the report says so")
 	_ = cmd.MarkFlagDirname("dir") // the flag exists
 }
 

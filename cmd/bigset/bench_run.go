@@ -41,11 +41,11 @@ func benchRunFiles(in io.Reader, out, errs io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE...",
 		Short: "Run workload files, watch them, and write a report",
-		Long: `Run workload files: ready ones by their names (bench list), or your own, whose names have a dot or a slash. Systems and strategies take turns
-in each round, on stores of their own in a temporary folder, and do the same operations; a hash in the output says so. A terminal shows live what happens.
-An interrupt ends the run and gives what was finished.
+		Long: `Run workload files: those of the program by their names (bench list), or your own, whose names have a dot or a slash. Systems and strategies take turns
+in each round, on stores of their own in a temporary folder. They do the same operations, of which the output has a hash. A terminal shows live what happens.
+An interrupt ends the run and prints what was finished.
 
-Exit status 4 says that an assertion of a file was missed in all rounds.`,
+Exit status 4 means that an assertion of a file was missed in all rounds.`,
 		Example: `  bigset bench run queue
   bigset bench run ycsb-a --strategy default,point-deletes --rounds 6 --report ycsb.html
   bigset bench run ./mine.yaml --duration 30s --system bigset,pebble --json > mine.json
@@ -66,7 +66,7 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 	f.StringVar(&o.page, "report", "", "write a report with plots to this `file`, a web page")
 	f.StringVar(&o.svg, "svg", "", "write each plot as SVG to this `folder`, and replace files of the same names")
 	f.StringVar(&o.csv, "csv", "", "write the values of each plot as CSV to this `folder`, likewise")
-	f.StringVar(&o.Out, "out", "", "keep the report as JSON in this `file` while it grows, and go on from it")
+	f.StringVar(&o.Out, "out", "", "keep the report as JSON in this `file` while it grows, and continue from it")
 	f.DurationVar(&o.Every, "every", time.Second, "how often the stores are sampled; 0 is never: without a live view and plots over time")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object, with its series")
 	f.BoolVar(&o.quiet, "quiet", false, "show nothing on the way")
@@ -171,12 +171,12 @@ func (e *runCutError) Unwrap() error { return e.err }
 // goesOn returns how a run that was interrupted can be continued.
 func (o *benchRunFlags) goesOn() string {
 	if o.Out == "" {
-		return "with --out FILE, the same command goes on after the last finished round"
+		return "with --out FILE, the same command continues after the last finished round"
 	}
 	if _, err := os.Stat(o.Out); err != nil {
 		return "no round had ended, so the same command begins again"
 	}
-	return "the same command goes on after the last finished round"
+	return "the same command continues after the last finished round"
 }
 
 // write writes the result in all requested forms.

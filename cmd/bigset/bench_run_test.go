@@ -110,7 +110,7 @@ func TestBenchRunInterrupted(t *testing.T) {
 	code := run(ctx, args, strings.NewReader(""), &out, errs)
 	_, said, _ := strings.Cut(errs.String(), "bigset: ")
 	if code != exitError || !strings.Contains(out.String(), "No measured phase was finished") || strings.Contains(out.String(), "interrupted") ||
-		said != "the run was interrupted: long: long, 50 elements, round 1: bigset default: phase main\nhint: with --out FILE, the same command goes on after the last finished round\n" {
+		said != "the run was interrupted: long: long, 50 elements, round 1: bigset default: phase main\nhint: with --out FILE, the same command continues after the last finished round\n" {
 		t.Errorf("status %d, %s\n%s", code, out.String(), errs.String())
 	}
 	if got := files(t, dir); len(got) != 2 {
@@ -122,7 +122,7 @@ func TestBenchRunInterrupted(t *testing.T) {
 		t.Errorf("with --out: %s", errs.String())
 	}
 	kept := &benchRunFlags{Options: lab.Options{Out: file}}
-	if got := kept.goesOn(); got != "the same command goes on after the last finished round" {
+	if got := kept.goesOn(); got != "the same command continues after the last finished round" {
 		t.Errorf("after a round: %s", got)
 	}
 }

@@ -18,8 +18,8 @@ func (a *app) cert() *cobra.Command {
 		Use:   "cert",
 		Short: "Make and renew the certificates of a cluster",
 		Long: `Make what mutual TLS between the nodes and clients of a cluster needs: a certificate authority (CA) of the cluster's own, and
-a folder with a certificate for each node and each client. A folder has ca.crt, the CAs that are trusted, and node.crt with
-node.key, or client.crt with client.key. Keep ca.key where no node runs: whoever has it can make any certificate.`,
+a folder with a certificate for each node and each client. A folder has ca.crt, the trusted CAs, and node.crt with
+node.key, or client.crt with client.key. Keep ca.key on a machine where no node runs: anyone who has it can make any certificate.`,
 		Example: `  bigset cert ca certs/ca --cluster prod
   bigset cert node a certs/a --ca certs/ca --host a.example
   bigset cert client paul certs/paul --ca certs/ca
@@ -40,8 +40,8 @@ func (a *app) certCA() *cobra.Command {
 		Long: `Make the certificate authority of a new cluster: ca.crt and ca.key in DIR.
 
 --rotate adds a CA, which signs from now on; the old one stays trusted. Copy ca.crt to every node and client, then run "bigset
-cert renew" for every folder, then --retire removes the old CA, and ca.crt is copied once more. What was not renewed is
-refused from then on: that is how a certificate is revoked.`,
+cert renew" for every folder. Then remove the old CA with --retire, and copy ca.crt once more. Certificates that were not renewed
+are refused from then on: that is how a certificate is revoked.`,
 		Example: `  bigset cert ca certs/ca --cluster prod
   bigset cert ca certs/ca --rotate
   bigset cert ca certs/ca --retire`,
@@ -69,7 +69,7 @@ refused from then on: that is how a certificate is revoked.`,
 	f.Var(&valid, "for", "`time` for which it is valid, for instance 30d or 10y (default 10y)")
 	f.BoolVar(&rotate, "rotate", false, "add a CA, which signs from now on")
 	f.BoolVar(&retire, "retire", false, "remove all CAs but the one that signs")
-	f.BoolVar(&force, "force", false, "replace the CA that is in DIR; all its certificates are worth nothing then")
+	f.BoolVar(&force, "force", false, "replace the CA that is in DIR; all its certificates become worthless")
 	return cmd
 }
 
@@ -153,9 +153,9 @@ func (a *app) certRenew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew DIR…",
 		Short: "Renew the certificates that end soon",
-		Long: `Renew the certificates in each DIR that end within the time of --within, that have expired, or that another CA has signed than
-the one which signs now; and bring each DIR the CA's ca.crt. Names, hosts, keys and the length of time stay. Nodes and clients
-that run take the new files within seconds.`,
+		Long: `Renew the certificates in each DIR that end within the time of --within, that have expired, or that were not signed by the current
+CA, and copy the CA's ca.crt to each DIR. Names, hosts, keys and the length of time stay the same. Running nodes and clients
+use the new files within seconds.`,
 		Example: `  bigset cert renew certs/a certs/b certs/c --ca certs/ca
   bigset cert renew certs/a --ca certs/ca --within 90d --new-key`,
 		Args: takes(1, -1),
@@ -208,7 +208,7 @@ func (a *app) certShow() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show DIR",
 		Short: "List the certificates of a folder",
-		Long:  `List the certificates of a folder: whom they are for, when they end, which CA of ca.crt has signed them.`,
+		Long:  `List the certificates of a folder: their owners, when they end, and which CA of ca.crt has signed them.`,
 		Example: `  bigset cert show certs/a
   bigset cert show certs/a --json`,
 		Args:              takes(1, 1),

@@ -10,9 +10,9 @@ func (a *app) checkpoint() *cobra.Command {
 	return &cobra.Command{
 		Use:   "checkpoint DEST",
 		Short: "Make a copy of the store in another folder",
-		Long: `Make a copy of the store, as it is now, in a folder that is new or empty. On the same file system tables are shared by hard
-links, so it takes little time and space; as the store goes on, the copy keeps what the store would have removed. The copy
-is a store of its own: it may be opened where it is, copied elsewhere, or brought back with restore.`,
+		Long: `Make a copy of the store in a folder that is new or empty. On the same file system tables are shared by hard
+links, so the copy takes little time and space. Later it takes more, because it keeps tables that the store removes. The copy
+is a store of its own: it may be opened where it is, copied elsewhere, or restored from.`,
 		Example: `  bigset checkpoint /backup/monday
   bigset --dir /backup/monday verify`,
 		Args:              takes(1, 1),
@@ -34,10 +34,10 @@ is a store of its own: it may be opened where it is, copied elsewhere, or brough
 func (a *app) restore() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore SRC",
-		Short: "Make the store from a checkpoint",
+		Short: "Make a store from a checkpoint",
 		Long: `Make the store in --dir, a folder that is new or empty, from a checkpoint, or from a copy of the folder of a store that is
-not open. Files are copied; SRC is left as it is. The store counts its events under a new name of its own, so it may be
-used beside the one that it was copied from.`,
+not open. Files are copied, and SRC is unchanged. The new store counts its events under an actor of its own, so both stores may be
+used.`,
 		Example: `  bigset restore /backup/monday
   bigset restore /backup/monday --dir ./restored`,
 		Args:              takes(1, 1),

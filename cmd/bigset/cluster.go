@@ -20,8 +20,8 @@ func (a *app) cluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Try a cluster, show its state, restore it, and say which nodes hold what",
-		Long: `A cluster cuts the hash space into buckets and keeps n copies of each, on as many nodes. Every node computes the same places
-from the same nodes. A set is in one bucket; the slices of a filter are in several.`,
+		Long: `A cluster splits the hash space into buckets and keeps n copies of each, on n nodes. Every node computes the same places
+from the same list of nodes. A set is in one bucket; the slices of a filter are in several.`,
 		Example: `  bigset cluster try
   bigset cluster status --addr 127.0.0.1:8691
   bigset cluster plan --nodes a,b,c
@@ -42,8 +42,8 @@ type layout struct {
 func (l *layout) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&l.nodes, "nodes", nil, "the nodes, each NAME[:WEIGHT][@ZONE]; a weight is 1 unless given")
-	f.IntVar(&l.Buckets, "buckets", 256, "how many buckets the cluster is born with: a power of two")
-	f.IntVar(&l.N, "n", 3, "copies of each bucket; fewer where there are fewer nodes")
+	f.IntVar(&l.Buckets, "buckets", 256, "number of buckets of the cluster, a power of two")
+	f.IntVar(&l.N, "n", 3, "copies of each bucket; fewer if the cluster has fewer nodes")
 	f.StringVar(&l.strategy, "strategy", "", "how buckets are placed: "+strings.Join(placements(), ", ")+" (default: "+placements()[0]+")")
 	_ = cmd.RegisterFlagCompletionFunc("strategy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { // the flag exists
 		return placements(), cobra.ShellCompDirectiveNoFileComp

@@ -10,12 +10,13 @@ import (
 func (a *app) clusterRestore() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore [SRC]",
-		Short: "Have the folder of a node start its cluster again, as it is or from a backup",
-		Long: `Start a cluster again from one backup a node, or from the disks that are left. Stop all nodes. On each machine whose folder or backup is to count, run this
-command: with SRC it copies that checkpoint into --dir first, which must not exist. Nodes that have nothing start with an empty folder. Then start all nodes
-as before. When all are up they unite what the restored folders hold, in the cluster's next generation.
+		Short: "Prepare the folder of a node to start its cluster again, as it is or from a backup",
+		Long: `Start a cluster again from one backup for each node, or from the remaining disks. Stop all nodes. Run this command on each machine that has
+an intact folder or a backup: with SRC it first copies that checkpoint into --dir, which must not exist. Nodes without data start with an empty
+folder. Then start all nodes as before. When all are up, they join what the restored folders hold, in the cluster's next generation.
 
-What was acknowledged after the backups, or lay only on disks that are lost, is gone. A folder of the former generation that comes back later is refused.`,
+Writes that were acknowledged after the backups, or were only on lost disks, are gone. A folder of the former generation that returns later is
+refused.`,
 		Example: `  bigset cluster restore /backup/monday --dir /var/lib/bigset
   bigset cluster restore --dir /var/lib/bigset      # two of three disks are lost; this is the third`,
 		Args:              takes(0, 1),

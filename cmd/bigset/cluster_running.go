@@ -71,9 +71,10 @@ func (a *app) clusterStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a node knows of its cluster",
-		Long: `Ask one node for its members: who answers, under which epoch, who answers reads of sets and of filters, what waits for whom and since
-when, and how long ago all data of this node and that member was last compared (the member that comes first in --peers does that for both). The exit status is 1
-where a member does not answer or is joining. --json also has the calls to each member by verb, with their times.`,
+		Long: `Ask one node for the members of its cluster: which of them answer, their epochs, which of them answer reads of sets and of filters,
+how many hints wait for each and since when, and how long ago all data of this node and each member was last compared (of two members, the one that
+comes first in --peers compares). The exit status is 1 if a member does not answer or is joining. --json also has the calls to each
+member by verb, with their times.`,
 		Example: `  bigset cluster status --addr 127.0.0.1:8691
   bigset cluster status --addr 10.0.0.1:8690 --tls ~/certs --json`,
 		Args: takes(0, 0),
@@ -183,8 +184,8 @@ func (a *app) clusterTry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "try",
 		Short: "Start a cluster on this machine, to try it",
-		Long: `Start nodes of a cluster on this machine, each a process of its own, and say how to talk to them. They end with Ctrl-C. Without --dir their
-folders are temporary. There is no TLS, so only this machine reaches them.`,
+		Long: `Start nodes of a cluster on this machine, each a process of its own, and print how to talk to them. Ctrl-C stops them. Without --dir their
+folders are temporary. They have no TLS, so only this machine reaches them.`,
 		Example: `  bigset cluster try
   bigset cluster try --nodes 5 --dir ~/trial`,
 		Args: takes(0, 0),
@@ -233,7 +234,7 @@ func (t *trial) run(ctx context.Context, count int) error {
 		case <-ctx.Done():
 			return nil // Ctrl-C is the normal end
 		case err := <-ended:
-			if note := t.a.note("%v; the others go on", err); note != nil {
+			if note := t.a.note("%v; the others continue", err); note != nil {
 				return note
 			}
 		}
@@ -364,7 +365,7 @@ func (t *trial) say() error {
 		return err
 	}
 	first, last := t.nodes[0], t.nodes[len(t.nodes)-1]
-	are, others := fmt.Sprintf("%d nodes are one store", len(t.nodes)), "the others go on"
+	are, others := fmt.Sprintf("%d nodes are one store", len(t.nodes)), "the others continue"
 	switch len(t.nodes) {
 	case 1:
 		are, others = "One node is a store", "its folder is as it was: start it again with the same --dir"

@@ -10,9 +10,9 @@ import (
 func (a *app) compact() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compact [SET]",
-		Short: "Take dead keys off the disk now",
-		Long: `Take what was removed or replaced off the disk now, of a set or of all, in the way of the store's strategy. A store does
-that by itself while a program has it open.`,
+		Short: "Remove dead keys from the disk now",
+		Long: `Remove dead keys from the disk now, of one set or of all, in the way of the store's strategy. While a program has a store open, the
+store does this by itself in the background.`,
 		Example: `  bigset compact
   bigset compact friends --json`,
 		Args: takes(0, 1),

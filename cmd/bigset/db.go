@@ -31,9 +31,9 @@ func (a *app) db() *cobra.Command {
 		tool.OpenOptions(pebbletool.Options{Damage: func(e *engine.CorruptionError) { a.dbDamage.CompareAndSwap(nil, e) }}))
 	cmd := &cobra.Command{
 		Use:   "db",
-		Short: "Look into the files of the store",
-		Long: `Look into the files of a store that is not open, with Pebble's own commands. They only read; upgrade alone writes. Keys are shown as
-slot/"set"/kind, an element's also with /"element"/"actor":counter/op. A key or a bound is given as hex:BYTES. Names of
+		Short: "Show the files of the store",
+		Long: `Show the files of a store that is not open, with Pebble's own commands. They only read, except for upgrade. Keys are shown as
+slot/"set"/kind, those of elements also with /"element"/"actor":counter/op. A key or a bound is given as hex:BYTES. Names of
 files are those in the folder --dir. The exit status is 1 if damaged bytes were found; the last line says where.`,
 		Example: `  bigset db lsm
   bigset db properties
@@ -77,9 +77,10 @@ type upgradeReport struct {
 func (a *app) dbUpgrade() *cobra.Command {
 	return &cobra.Command{
 		Use:   "upgrade",
-		Short: "Bring the store to the newest format",
-		Long: `Bring the store to this program's newest format. A store that an older program made keeps its format until then, so that the older
-program can go on with it. Afterwards it refuses the store, and there is no way back: make a checkpoint first if you may want one.`,
+		Short: "Convert the store to the newest format",
+		Long: `Convert the store to this program's newest format. Until then a store that an older program made keeps its format, so that the older
+program can still open it. Afterwards the older program refuses the store. The conversion cannot be reversed: make a checkpoint first if
+you may need one.`,
 		Example: "  bigset db upgrade",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -29,15 +29,15 @@ func (a *app) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See in a minute what it does: a race of two ways to delete, and a fault drill",
-		Long: `Show in about a minute, on stores of its own in a temporary folder and without a network, what Bigset is for.
+		Long: `Show in about a minute what Bigset does, on stores of its own in a temporary folder and without a network.
 
-First a race: set-tombstones, which is how Bigset deletes, and point deletes, which is how LSMs do, on the same operations in turns. Most
-elements of a settled set die; a queue passes through; and a set is turned over uniformly, which is where the two are near. Then a fault
+First a race: set-tombstones, Bigset's way to delete, and point deletes, the usual way in an LSM, do the same operations in turns. Most
+elements of a settled set die; a queue passes through; and a set is turned over uniformly, where the two are near. Then a fault
 drill: schedules of power cuts, partitions, lost messages, full disks and copies of ranges on three replicas over real engines, while
-clients write; what replicas show is judged all the time. Then the verdict, with the figures and their ratios.
+clients write. What replicas show is checked all the time. Then the verdict, with the figures and their ratios.
 
-It leaves nothing but the report. Exit status 0 is PASS, 1 FAIL: a promise was broken. An interrupt ends it with what was measured until
-then.`,
+The demo leaves only the report. Exit status 0 is PASS, and 1 is FAIL: a promise was broken. An interrupt ends the demo with what was
+measured until then, and status 2.`,
 		Example: `  bigset demo
   bigset demo --seed 7 --report ''
   bigset demo --scale 0.1 --json`,

@@ -58,7 +58,7 @@ var (
 	errBase64    = errors.New("not base64")
 	errLine      = errors.New("bad line")
 	errSetName   = errors.New("bad name of a set")
-	errNoReclaim = errors.New("the set is dropped, but its space is not back")
+	errNoReclaim = errors.New("the set is dropped, but its space is not free yet")
 	errTool      = errors.New("a command of Pebble's failed")
 	errDamage    = errors.New("damaged files")
 )
@@ -72,14 +72,14 @@ type advice struct {
 
 // advices is the table of all errors that this program knows. The first match counts.
 var advices = []advice{
-	{client.ErrUnknown, exitUnknown, "it may have been done; look whether it was before you do it again"},
+	{client.ErrUnknown, exitUnknown, "it may have been done; check that before you do it again"},
 	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked; --tls names the folder that `bigset cert client` made"},
 	{cluster.ErrConfig, exitError, "`bigset cluster --help` has examples; docs/cluster.md says how a cluster is started, and started again from backups"},
-	{client.ErrQuorum, exitError, "`bigset cluster status` with the same --addr says how many replicas there are"},
-	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd have another"},
+	{client.ErrQuorum, exitError, "`bigset cluster status` with the same --addr shows how many replicas exist"},
+	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd use another"},
 	{client.ErrAnswer, exitError, "the node may be of another version: compare `bigset version` on both machines"},
 	{api.ErrBody, exitError, "the node may be of another version: compare `bigset version` on both machines"},
-	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept, run it again for the rest"},
+	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept; run it again for the rest"},
 	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
@@ -89,59 +89,59 @@ var advices = []advice{
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes; redis's empty key is --bucket default \"\"", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},
-	{errRunning, exitError, "stop it, so that all is written, or give a copy of its folder"},
-	{errLeftOut, exitError, "what was left out is named above, with the reason; the others are all there"},
-	{bloomd.ErrNoFilter, exitAbsent, "`bigset filter list` with the same --addr lists the filters there are"},
-	{bloomd.ErrOpen, exitError, "`bigset filter close` it first"},
+	{errRunning, exitError, "stop it, so that it writes everything, or give a copy of its folder"},
+	{errLeftOut, exitError, "the filters that were left out are named above, with the reasons; all others were imported"},
+	{bloomd.ErrNoFilter, exitAbsent, "`bigset filter list` with the same --addr lists the filters"},
+	{bloomd.ErrOpen, exitError, "close it first with `bigset filter close`"},
 	{bloomd.ErrOptions, exitError, "a capacity is above 10000, a probability above 0 and below 0.1"},
 	{bloomd.Refusal("Internal Error"), exitError, "the server's log says why; the port for nodes and clients gives the reason with its answer, and `bigset cluster status` says which member is away"},
-	{bloomd.ErrUnsendable, exitError, "a key for a server has no line break"},
+	{bloomd.ErrUnsendable, exitError, "a key for a server must not have a line break"},
 	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, and 100 or more in each slice; a probability above 0 and below 0.1; slices are a power of two"},
-	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
-	{errDamage, exitAbsent, "`bigset verify` names the sets and filters that are damaged; bring the folder back from a copy with `bigset restore`"},
-	{errTool, exitError, "check the arguments; `bigset verify` says whether the store is all right"},
+	{errNoReclaim, exitError, "run `bigset compact` when the cause is removed"},
+	{errDamage, exitAbsent, "`bigset verify` names the sets and filters that are damaged; restore the folder from a copy with `bigset restore`"},
+	{errTool, exitError, "check the arguments; `bigset verify` says whether the store is right"},
 
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
-	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
+	{server.ErrListen, exitError, "`bigset serve --help` says how to give addresses"},
 
-	{tokens.ErrNotFound, exitAbsent, "`bigset token ls` lists the tokens there are"},
-	{tokens.ErrFull, exitError, "`bigset token rm` removes those that are not used"},
+	{tokens.ErrNotFound, exitAbsent, "`bigset token ls` lists the tokens"},
+	{tokens.ErrFull, exitError, "`bigset token rm` removes unused ones"},
 	{tokens.ErrEntry, exitError, "`bigset token add --help` has examples"},
 
 	{certs.ErrExists, exitError, "--force replaces it; what was signed by a CA that is replaced is refused from then on"},
-	{certs.ErrExpired, exitError, "`bigset cert show DIR` says what ends when"},
+	{certs.ErrExpired, exitError, "`bigset cert show DIR` shows when each certificate ends"},
 	{certs.ErrCluster, exitError, "each cluster has a CA of its own: check the folders"},
-	{certs.ErrTooOpen, exitError, "a key is for its owner alone"},
+	{certs.ErrTooOpen, exitError, "only its owner may read a key: `chmod 600` the file"},
 	{certs.ErrKey, exitError, "a certificate and its key belong together: copy both, or make them again with --force"},
 	{certs.ErrMissing, exitError, "`bigset cert --help` says which command makes which file"},
 	{certs.ErrName, exitError, "`bigset cert --help` has examples"},
 	{certs.ErrAuthority, exitError, "check that ca.crt and the certificate are of the same CA: `bigset cert show DIR`"},
-	{certs.ErrForm, exitError, "bring the file back from a copy, or make it again with --force"},
+	{certs.ErrForm, exitError, "restore the file from a copy, or make it again with --force"},
 	{certs.ErrRole, exitError, "a node's folder has node.crt, a client's client.crt"},
-	{client.ErrMembersAway, exitError, "nothing has happened; `bigset cluster status` says why a member does not answer, and the command works when all do"},
+	{client.ErrMembersAway, exitError, "nothing has happened; `bigset cluster status` says why a member does not answer, and the command works when all members answer"},
 	{client.ErrUnavailable, exitError, "nothing has happened; check --addr and whether the nodes run; `bigset cluster status` says what a node waits for"},
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
-	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
-	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
-	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` make a store where there is none"},
+	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets"},
+	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters"},
+	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` create a store"},
 	{engine.ErrReadOnly, exitError, "`bigset --dir NEW restore DIR` copies the store into a folder that can be written"},
 	{engine.ErrUnfinished, exitError, "run the same checkpoint or restore again, or remove the folder"},
 	{engine.ErrNotEmpty, exitError, "choose a folder that is new or empty"},
-	{engine.ErrLocked, exitError, "one process at a time has a store open: wait for the other one, or stop it"},
-	{engine.ErrFormat, exitError, "check --dir, and --record, which counts only when a store is made"},
+	{engine.ErrLocked, exitError, "only one process at a time may have a store open: wait for the other one, or stop it"},
+	{engine.ErrFormat, exitError, "check --dir, and --record, which counts only for a new store"},
 	{compaction.ErrStrategy, exitError, "choose another --strategy, or a store made with another --record"},
 	{bigset.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
-	{bigset.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
-	{bigset.ErrCorrupt, exitError, "run `bigset verify`; if it says no, `bigset --dir NEW restore COPY` makes the store again from a checkpoint or a copy"},
+	{bigset.ErrFailed, exitError, "run it again; what was acknowledged is kept; what was under way may or may not have happened"},
+	{bigset.ErrCorrupt, exitError, "run `bigset verify`; if it finds damage, `bigset --dir NEW restore COPY` makes the store again from a checkpoint or a copy"},
 
 	{bigset.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
-	{bigset.ErrBehind, exitError, "the token saw more than this store has: take a new one with `bigset set context`"},
-	{bigset.ErrContext, exitError, "the store has lost or never had what the token saw: take a new one with `bigset set context`"},
+	{bigset.ErrBehind, exitError, "the token saw more than this store has: get a new one with `bigset set context`"},
+	{bigset.ErrContext, exitError, "the store has lost or never had what the token saw: get a new one with `bigset set context`"},
 	{keyscheme.ErrTokenForm, exitError, "add and rm take what `set context SET [ELEMENT]` prints, drop what `set context SET` prints, ls --after what ls prints"},
-	{keyscheme.ErrTokenSet, exitError, "a token works for the set it was made for: take one with `bigset set context SET …`"},
+	{keyscheme.ErrTokenSet, exitError, "a token works only for its set: get one with `bigset set context SET …`"},
 	{keyscheme.ErrTokenElement, exitError, "give each element its own --context, in the order of the elements"},
-	{keyscheme.ErrTokenDomain, exitError, "it was made by another store: check --dir, or take a new one with `bigset set context`"},
-	{keyscheme.ErrToken, exitError, "a token has to be given whole and unchanged: take a new one with `bigset set context` or `bigset set ls`"},
+	{keyscheme.ErrTokenDomain, exitError, "another store made it: check --dir, or get a new one with `bigset set context`"},
+	{keyscheme.ErrToken, exitError, "a token must be whole and unchanged: get a new one with `bigset set context` or `bigset set ls`"},
 	{bigset.ErrLimit, exitError, "make it smaller: --help and docs/cli.md name the limits"},
 	{keyscheme.ErrNameTooLong, exitError, fmt.Sprintf("an element has at most %d bytes", bigset.ElementBytesMax)},
 
@@ -221,7 +221,7 @@ func advise(err error) advice {
 	if errors.As(err, &path) {
 		return advice{err, exitError, "check the path, and --dir"}
 	}
-	return advice{err, exitError, "`bigset verify` says whether the store is all right"}
+	return advice{err, exitError, "`bigset verify` says whether the store is right"}
 }
 
 // packageNames finds the prefixes of our packages' errors, where an error or a cause of it begins.

@@ -30,13 +30,12 @@ func (a *app) filter() *cobra.Command {
 	fs := &filterCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "filter",
-		Short: "Bloom filters: make them, ask them, bring them over from a bloomd",
-		Long: `Bloom filters, as bloomd has them: a filter says for a key "no", which is certain, or "yes", which is wrong with no more than its
-probability. It grows by layers when it has more keys than its capacity.
+		Short: "Make, change and query bloom filters, and import those of a bloomd",
+		Long: `Make, change and query bloom filters like those of bloomd. For a key, a filter answers "no", which is certain, or "yes", which is wrong with at
+most the filter's probability. A filter grows by layers when it has more keys than its capacity.
 
-The commands work on the data folder while no server has it open; with --addr they ask a running server: a bloomd, or a node of Bigset at either of
-its ports.
-A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
+The commands work on the data folder while no server has it open. With --addr they ask a running server: a bloomd, or a node of Bigset at
+its port for bloomd's protocol or for nodes and clients. A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
 		Example: `  bigset filter create seen --capacity 1000000 --prob 0.001
   bigset filter set seen paul ringo
   bigset filter check seen paul yoko
@@ -47,8 +46,8 @@ A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
 	cmd.PersistentFlags().StringVar(&fs.certificates, "tls", "", "with --addr, the port for nodes and clients: `folder` of a client's certificate, which bigset cert makes")
 	_ = cmd.MarkPersistentFlagDirname("tls")
 	cmd.AddCommand(fs.create(), fs.list(), fs.set(), fs.check(), fs.info(), fs.drop(),
-		fs.order("close", "Write filters down and take them out of the server's memory", running.closeFilter),
-		fs.order("clear", "Have the server forget closed filters until they are created again, or it is started again", running.clear),
+		fs.order("close", "Write filters to disk and remove them from the server's memory", running.closeFilter),
+		fs.order("clear", "Make the server forget closed filters until they are created, or the server starts again", running.clear),
 		fs.flush(), fs.importBloomd(), fs.exportBloomd())
 	return chooser(cmd)
 }

@@ -35,11 +35,13 @@ func (fs *filterCommand) create() *cobra.Command {
 		Short: "Make a filter",
 		Long: `Create a filter, and the store if it does not exist. A filter that exists stays as it is, whatever the flags say.
 
---durability says when a server answers a set: interval (at once; a crash takes what was not written at the last interval), log (it
-survives the process, not the machine) or sync (it is on disk). Without it the server's setting counts. It is kept with the filter and needs
-the data folder, because bloomd's protocol cannot express it. --slices needs the folder, too. It splits the filter into that many slices by a
-hash of its keys. Each slice has its part of the capacity and a place of its own, so that nodes share the filter and goroutines set keys
-concurrently. The filter answers as one, has other false positives than a bloomd's, and can't be exported to one.`,
+--durability says when a server answers a set: interval (at once; a crash loses the keys since the last flush), log (a crash of the
+process loses nothing, a power cut may) or sync (when the key is on disk). Without it the server's setting counts. It is kept with the filter and needs
+the data folder, because bloomd's protocol cannot express it.
+
+--slices needs the folder, too. It splits the filter into that many slices by a hash of its keys. Each slice has its part of the
+capacity and a place of its own, so that nodes share the filter and goroutines set keys concurrently. The filter answers as one. Its
+false positives differ from a bloomd's, and it cannot be exported to one.`,
 		Example: `  bigset filter create seen
   bigset filter create seen --capacity 1000000 --prob 0.001 --durability sync
   bigset filter --addr localhost:8673 create seen --in-memory`,
@@ -51,7 +53,7 @@ concurrently. The filter answers as one, has other false positives than a bloomd
 			}
 			var ok bool
 			if c.durability, ok = durabilities[durability]; !ok {
-				return usage(cmd, "no durability %q: there are interval, log and sync", durability)
+				return usage(cmd, "unknown durability %q, want interval, log or sync", durability)
 			}
 			if durability != "" && fs.addr != "" {
 				return usage(cmd, "--durability can't be sent to a server, bloomd's protocol has no word for it: "+
@@ -88,9 +90,9 @@ concurrently. The filter answers as one, has other false positives than a bloomd
 	f := cmd.Flags()
 	f.Uint64Var(&c.capacity, "capacity", 0, "keys of the first layer, above 10000 (default 100000, or the server's)")
 	f.Float64Var(&c.probability, "prob", 0, "of a false positive, above 0 and below 0.1 (default 0.0001, or the server's)")
-	f.BoolVar(&c.inMemory, "in-memory", false, "its keys are never written down: a server that starts again has it empty")
+	f.BoolVar(&c.inMemory, "in-memory", false, "its keys are never written to disk: the filter is empty after a restart of the server")
 	f.StringVar(&durability, "durability", "", "when a server answers a set: interval, log or sync; with --dir only (default: the server's)")
-	f.Uint32Var(&c.slices, "slices", 1, "how many parts the filter is cut into, a power of two; with --dir only")
+	f.Uint32Var(&c.slices, "slices", 1, "number of slices, a power of two; with --dir only")
 	fs.recordFlag(cmd)
 	return cmd
 }

@@ -10,7 +10,7 @@ func (fs *filterCommand) drop() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop FILTER…",
 		Short: "Delete filters, for good",
-		Long:  `Delete filters. Each is gone for good when the next one's turn comes, also from the disk's point of view.`,
+		Long:  `Delete filters, one after the other. The drop of each is on disk before the next one begins.`,
 		Example: `  bigset filter drop seen
   bigset filter --addr localhost:8673 drop seen`,
 		Args: takes(1, -1),
@@ -81,7 +81,7 @@ func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(runn
 }
 
 func (fs *filterCommand) flush() *cobra.Command {
-	cmd := fs.order("flush", "Have the server write down what was set, in some filters or in all", running.flush)
+	cmd := fs.order("flush", "Make the server write some filters, or all, to disk", running.flush)
 	cmd.Use = "flush [FILTER…]"
 	cmd.Args = takes(0, -1)
 	some := cmd.RunE

@@ -20,9 +20,9 @@ func (fs *filterCommand) exportBloomd() *cobra.Command {
 	m := &moving{filterCommand: fs}
 	cmd := &cobra.Command{
 		Use:   "export-bloomd DATA_DIR",
-		Short: "Write filters as a bloomd has them",
-		Long: `Write filters to a bloomd's data folder, which is made if need be: a bloomd that is started on it answers as here, down to the
-false positives. A filter that the folder has already is left out, and so is one that bloomd can't have.`,
+		Short: "Export filters to the format of a bloomd",
+		Long: `Write filters to a bloomd's data folder, which is created if it does not exist. A bloomd that is started on it gives the same answers,
+including false positives. Filters that the folder has already, and those that bloomd cannot have, are left out.`,
 		Example: `  bigset filter export-bloomd /var/lib/bloomd
   bigset filter export-bloomd copy --name seen`,
 		Args: takes(1, 1),

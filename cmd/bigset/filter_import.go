@@ -21,8 +21,8 @@ func (fs *filterCommand) importBloomd() *cobra.Command {
 	m := &moving{filterCommand: fs}
 	cmd := &cobra.Command{
 		Use:   "import-bloomd DATA_DIR",
-		Short: "Take over the filters of a bloomd",
-		Long: `Import the filters of a bloomd from its data folder, or from a copy of it. They answer as they did there, down to the false
+		Short: "Import the filters of a bloomd",
+		Long: `Import the filters of a bloomd from its data folder, or from a copy of it. They give the same answers, including false
 positives. The bloomd must be stopped. Each filter is imported whole or not at all. If the files of a filter are damaged or do not fit each
 other, or if the filter already exists here, it is left out; the others are imported, and the exit status is 2.
 

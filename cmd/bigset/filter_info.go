@@ -32,9 +32,9 @@ func (fs *filterCommand) list() *cobra.Command {
 		Use:        "list [PREFIX]",
 		SuggestFor: []string{"ls", "names"},
 		Short:      "List the filters",
-		Long: `List the filters, or those whose names begin with a prefix: the probability of a false positive, the keys that there is room for
-before they grow, the keys that they have, and the bytes of their layers as bloomd counts them, which is not what they take on disk. With
-a data folder it also marks the filters in which a server, a command or "bigset verify" has found damage; "bigset verify" reads all of them.`,
+		Long: `List the filters, or those whose names begin with a prefix: the probability of a false positive, the capacity in keys before the filter
+grows, the number of keys, and the bytes of the layers as bloomd counts them, which are not those on disk. In
+a data folder it also marks the filters in which a server, a command or "bigset verify" has found damage. "bigset verify" reads all filters.`,
 		Example: `  bigset filter list
   bigset filter --addr localhost:8673 list seen- --json`,
 		Args: takes(0, 1),
@@ -82,9 +82,9 @@ func (fs *filterCommand) listed(list []facts) error {
 func (fs *filterCommand) info() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILTER",
-		Short: "Show what is known of a filter",
-		Long: `Show what is known of a filter. A data folder says what it was made with; a server says what it was asked since it runs, and gives
-the probability with six decimals.`,
+		Short: "Show the figures of a filter",
+		Long: `Show the figures of a filter. For a data folder they include the options with which it was made; from a server they include the counts
+since the server started, and the probability has six decimals.`,
 		Example: `  bigset filter info seen
   bigset filter --addr localhost:8673 info seen --json`,
 		Args: takes(1, 1),

@@ -11,9 +11,9 @@ func (fs *filterCommand) set() *cobra.Command {
 	q := &keyQuery{filterCommand: fs, ask: holder.set, settles: true}
 	return q.command(&cobra.Command{
 		Use:   "set FILTER [KEY…]",
-		Short: "Add keys, and say for each whether it was new",
-		Long: `Add keys, given as arguments or, without any, one a line on standard input. Each is answered on a line: yes, it was added, or no,
-it was there already, or seemed to be. On a data folder all keys are on disk when the command ends; a server has them as durable
+		Short: "Add keys, and print for each whether it was new",
+		Long: `Add keys: the arguments or, without any, the lines of standard input. For each key a line says whether it was new: yes, it was added, or no,
+it was present or seemed to be. In a data folder all keys are on disk when the command ends; at a server they are as durable
 as the filter promises.`,
 		Example: `  bigset filter set seen paul ringo
   bigset filter set seen < keys.txt`,
@@ -25,9 +25,9 @@ func (fs *filterCommand) check() *cobra.Command {
 	return q.command(&cobra.Command{
 		Use:        "check FILTER [KEY…]",
 		SuggestFor: []string{"has", "contains", "multi"},
-		Short:      "Say for each key whether the filter contains it",
-		Long: `Ask for keys, given as arguments or, without any, one a line on standard input. Each is answered on a line: yes,
-which is wrong with the filter's probability, or no, which is certain. The exit status is 1 if an answer is no.`,
+		Short:      "Print for each key whether the filter contains it",
+		Long: `Check keys: the arguments or, without any, the lines of standard input. For each key a line says yes, which is wrong with at most the
+filter's probability, or no, which is certain. The exit status is 1 if an answer is no.`,
 		Example: `  bigset filter check seen paul yoko
   bigset filter check seen --json < keys.txt`,
 	})

@@ -12,10 +12,10 @@ func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bigset",
 		Short: "Very big sets on disk",
-		Long: `Bigset keeps very big sets in a data folder. A set is an observed-remove set in which adds win: it costs the same to
-insert into a set of ten elements and of ten million.
+		Long: `Bigset keeps very big sets in a data folder. A set is an observed-remove set in which adds win. An insert costs the same
+in a set of ten elements and in one of ten million.
 
-Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if it is unknown whether a change at a running node was done.`,
+Exit status: 0; 1 if something is absent or not verified; 2 for any error; 3 if it is unknown whether a change at a running node was done.`,
 		Example: `  bigset demo
   bigset set add friends paul ringo
   bigset set has friends paul

@@ -15,40 +15,40 @@ import (
 
 // serveFlags are the flags of serve that are keys of the configuration.
 var serveFlags = []struct{ flag, key, help string }{
-	{"admin", "admin", "`HOST:PORT` for metrics, health, backups, and with --pprof profiles; whoever reaches it may use it (default: none)"},
-	{"admin-hosts", "admin_hosts", "`names` by which the admin port, the health port and HTTP are asked, spaces between; IP addresses, localhost\nand the name of the machine always are"},
+	{"admin", "admin", "`HOST:PORT` for metrics, health, backups, and with --pprof profiles; it asks for no password (default: none)"},
+	{"admin-hosts", "admin_hosts", "further `names` of this node for the admin port, the health port and HTTP, separated by spaces; IP addresses, localhost\nand the name of the machine are always accepted"},
 	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
-	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
-	{"durability", "set_durability", "when a change of a set is answered: always, it is on disk; everysec, at once, and a second later it is on disk;\nno, at once (default always)"},
-	{"present-adds", "present_adds", "what an add of an element that is present does: write, it is a change as any other; skip, nothing, which is for a\nnode without a cluster (default write)"},
-	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
+	{"bloomd-durability", "durability", "when a set is answered: interval, at once, and a crash loses what was not flushed;\nlog, when it survives the process; sync, when it is on disk (default interval)"},
+	{"durability", "set_durability", "when a change of a set is answered: always, when it is on disk; everysec, at once, and the disk has it a second later;\nno, at once (default always)"},
+	{"present-adds", "present_adds", "what an add of a present element does: write, a change like any other; skip, nothing, on a\nnode without a cluster (default write)"},
+	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; filters that are only in memory take more (default 256 MiB)"},
 	{"max-capacity", "max_capacity", "most `keys` that one filter may be made for; 0 is no limit (default 2^30)"},
 	{"max-filters", "max_filters", "most filters; 0 is no limit (default 100000)"},
 	{"max-filter-bytes", "max_filter_bytes", "most `bytes` of the bits of one filter; 0 is no limit (default 8 GiB)"},
 	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters; 0 is no limit (default 128 GiB)"},
-	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
+	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of all filters that are only in memory; 0 is no limit (default 1 GiB)"},
 	{"resp", "resp", "`HOST:PORT` for clients of redis, which work on sets and filters (default: none)"},
 	{"http", "http", "`HOST:PORT` for sets and filters by HTTP, and the console at /console (default: none)"},
 	{"riak", "riak", "`HOST:PORT` for clients of Riak's sets, by protocol buffers (default: none)"},
-	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp, --http and --riak speak TLS by them (default: it does not)"},
+	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp, --http and --riak speak TLS with them (default: no TLS)"},
 	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
 	{"node", "node", "`ID` of this node (default: that of its certificate)"},
-	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
+	{"peers", "peers", "all nodes of the cluster including this one, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
 	{"cluster", "cluster", "`name` of the cluster (default: that of the certificate, or bigset)"},
 	{"tls", "tls", "`folder` of the certificates of this node, which bigset cert makes"},
-	{"n", "cluster_n", "replicas of each range, chosen when the cluster is born (default 3, or as many as there are nodes)"},
+	{"n", "cluster_n", "replicas of each range, chosen when the cluster is created (default 3, or the number of nodes if that is less)"},
 	{"r", "cluster_r", "replicas that answer a read; R + W is more than N (default N - W + 1)"},
 	{"w", "cluster_w", "replicas that have a write when it is acknowledged (default a majority of N)"},
-	{"dw", "cluster_dw", "replicas that have it on disk by then (default W)"},
-	{"buckets", "cluster_buckets", "ranges that are placed on nodes, a power of two, chosen when the cluster is born (default 256)"},
-	{"slices", "cluster_slices", "most slices of a filter, a power of two, chosen when the cluster is born (default 256)"},
-	{"copy-bytes-per-second", "cluster_copy_bytes_per_second", "`bytes` a second that copies from other nodes into this one take at most, while it is filled; 0 is no bound (default 0)"},
+	{"dw", "cluster_dw", "replicas that have the write on disk when it is acknowledged (default W)"},
+	{"buckets", "cluster_buckets", "ranges that are placed on nodes, a power of two, chosen when the cluster is created (default 256)"},
+	{"slices", "cluster_slices", "most slices of a filter, a power of two, chosen when the cluster is created (default 256)"},
+	{"copy-bytes-per-second", "cluster_copy_bytes_per_second", "most `bytes` a second of copies from other nodes into this one, while it is filled; 0 is no limit (default 0)"},
 	{"log", "log", "text or json on standard error, or syslog (default text)"},
 	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
 	{"max-connections", "max_connections", "most clients at one time (default 10000)"},
 	{"max-line", "max_line", "most `bytes` of one request (default 64 MiB)"},
 	{"health", "health", "`HOST:PORT` for health checks, which answers only /healthz and /readyz (default: none)"},
-	{"idle", "idle", "close connections that ask nothing for so long, for instance 5m (default: never)"},
+	{"idle", "idle", "close connections that ask nothing for this time, for instance 5m (default: never)"},
 }
 
 func (a *app) serve() *cobra.Command {
@@ -56,17 +56,17 @@ func (a *app) serve() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve bloom filters to clients of bloomd, and sets to clients of redis",
-		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then clients are answered what they
-have asked, filters are flushed, the store is closed, and the status is 0. SIGHUP does nothing.
+		Short: "Serve bloom filters and sets to clients of bloomd, redis, Riak and HTTP",
+		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then the server answers the requests that
+have arrived, flushes filters and closes the store. The status is 0. SIGHUP does nothing.
 
-With --riak it serves sets to clients of Riak; with --resp it also serves sets and filters to clients of redis, such as redis-cli; with --http to programs that speak HTTP, such as curl, by paths as
-Riak has them, and a console to browsers, at /console.
+With --resp it also serves sets and filters to clients of redis, such as redis-cli; with --riak sets to clients of Riak; with --http
+sets and filters to programs such as curl, by Riak's paths, and a console to browsers, at /console.
 
---config takes bloomd's INI file: all its keys, with its defaults, but that the folder is ./bigset-data, the address 127.0.0.1:8673
-and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
-BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
-by a link, takes bloomd's own flags and defaults.`,
+--config takes bloomd's INI file with all its keys. The defaults are bloomd's, except for the folder (./bigset-data), the address
+(127.0.0.1:8673) and the log level (INFO). Flags take precedence over the environment, and the environment over the file. A variable is
+BIGSET_ and the key, for instance BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file. A program that is
+called bloomd, by a link, takes bloomd's own flags and defaults.`,
 		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --health 127.0.0.1:8681 --backup-dir /backup
   bigset serve --resp 127.0.0.1:6379 --http 127.0.0.1:8682
   bigset serve --config /etc/bloomd.conf --check-config
@@ -81,10 +81,10 @@ by a link, takes bloomd's own flags and defaults.`,
 		f.String(s.flag, "", s.help)
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
-	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
-	f.Bool("insecure-clients", false, "let clients of redis, of HTTP and of Riak reach the node from other machines without TLS, and without a token while there are none")
-	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
-	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
+	f.Bool("insecure", false, "serve nodes and clients without TLS, on addresses of this machine only")
+	f.Bool("insecure-clients", false, "serve clients of redis, HTTP and Riak on other machines without TLS, and without a token until the first one is made")
+	f.Bool("pprof", false, "let the admin port make profiles at /debug/pprof/")
+	f.StringVar(&a.record, "record", "", "kind of record of a new store: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")
 	_ = cmd.MarkFlagDirname("backup-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

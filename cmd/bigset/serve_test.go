@@ -170,7 +170,7 @@ func TestServeRefused(t *testing.T) {
 		text string
 	}{
 		{[]string{"serve", "--dir", foreign, "--bloomd", "127.0.0.1:0"}, exitError, "a bloomd has its filters there, start with another folder"},
-		{[]string{"serve", "--dir", dir, "--bloomd", "127.0.0.1:0"}, exitError, "one process at a time has a store open"},
+		{[]string{"serve", "--dir", dir, "--bloomd", "127.0.0.1:0"}, exitError, "only one process at a time may have a store open"},
 		{[]string{"serve", "--dir", newDir(t), "--bloomd", s.addr}, exitError, "another program listens there"},
 		{[]string{"serve", "--dir", newDir(t), "--bloomd", "127.0.0.1:0", "--admin", s.addr}, exitError, "for the admin port"},
 		{[]string{"serve", "--config", conf}, exitAbsent, "line 2: scale_size = 3: it is 2 or 4"},

@@ -10,11 +10,11 @@ import (
 func (a *app) set() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
-		Short: "Change sets and ask about them",
-		Long: `Change sets and ask about them. A set exists as soon as something is added to it.
+		Short: "Change and read sets",
+		Long: `Change and read sets. A set exists as soon as an element is added to it.
 
-SET is the name of a set for redis's clients and for programs. A set of Riak's or HTTP's clients is named by --type, --bucket and its key
-as SET, and so is redis's empty key: --bucket default "".
+SET is the name of a set for redis's clients and for programs. For a set of Riak's or HTTP's clients give --type, --bucket and the key
+as SET. Redis's empty key is --bucket default "".
 
 Elements are any bytes. They are read and printed as they are or, with --base64, as base64. Put -- before an element that begins with -.
 
@@ -58,7 +58,7 @@ var policies = map[string]bigset.Policy{
 func (w *writing) options(cmd *cobra.Command) (bigset.WriteOptions, error) {
 	policy, ok := policies[w.policy]
 	if !ok {
-		return bigset.WriteOptions{}, usage(cmd, "no policy %q: there are coordinator, empty and required", w.policy)
+		return bigset.WriteOptions{}, usage(cmd, "unknown policy %q, want coordinator, empty or required", w.policy)
 	}
 	return bigset.WriteOptions{Policy: policy, Durability: w.durability()}, nil
 }

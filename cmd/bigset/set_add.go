@@ -14,9 +14,9 @@ func (a *app) setAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add SET ELEMENT…",
 		Short: "Add elements, in one atomic batch",
-		Long: `Add elements to a set, in one atomic batch. The set, and the store, are made if they are not there.
+		Long: `Add elements to a set, in one atomic batch. The set and the store are created if they do not exist.
 
-With --json each element comes with its context: the token to act on this very add.`,
+With --json each element is printed with its context: a token for exactly this add.`,
 		Example: `  bigset set add friends paul ringo
   bigset set add friends paul --context "$(bigset set context friends paul)"
   bigset set add friends paul ringo --context "$(bigset set context friends)"

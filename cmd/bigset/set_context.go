@@ -13,9 +13,10 @@ func (a *app) setContext() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context SET [ELEMENT]",
 		Short: "Print the token of what the store has of a set or an element",
-		Long: `Print a context: a token that stands for what the store has of an element now, for add and rm, or of the whole set, for
-drop and for add and rm of any of its elements. An operation with a context acts on what was seen and nothing newer. An absent element has a token too: of nothing.
-Tokens are sealed with a key of the store; they live as long as it does, and work for their set and element only.`,
+		Long: `Print a context: a token for what the store has now. The token of an element is for add and rm, that of the whole set for
+drop, and for add and rm of any of its elements. An operation with a context acts on what was seen and nothing newer. An absent element
+has a token, too, which says that nothing was seen. Tokens are sealed with a key of the store. They are valid as long as the store exists,
+for their set and element only.`,
 		Example: `  bigset set context friends paul
   bigset set rm friends paul --context "$(bigset set context friends paul)"
   bigset set drop friends --context "$(bigset set context friends)"`,

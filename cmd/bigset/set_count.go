@@ -13,9 +13,9 @@ func (a *app) setCount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "count SET",
 		Short: "Count elements",
-		Long: `Count the elements of a set, or those that begin with a prefix. It reads their keys, unless it is a
-whole set of which no element can have two live dots (all adds were of policy coordinator). With --json the count comes with a
-context: the token of the whole set when counting began, for drop.`,
+		Long: `Count the elements of a set, or those that begin with a prefix. It reads their keys, except for a whole set in which no element can
+have two live dots (all adds had policy coordinator). With --json the count is printed with the token of the whole set at the time when
+counting began, for drop.`,
 		Example: `  bigset set count friends
   bigset set count friends --prefix p`,
 		Args: takes(1, 1),

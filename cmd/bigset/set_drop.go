@@ -19,9 +19,9 @@ func (a *app) setDrop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop SET",
 		Short: "Delete a whole set",
-		Long: `Delete a whole set, whatever its size: everything that is in it or, with a context, everything that was seen when
-` + "`bigset set context SET`" + ` printed it; what was added later stays. The set keeps a few bytes for ever, so that nothing comes
-back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at once when nothing is left in it, else by compact.`,
+		Long: `Delete a whole set of any size. With a context, delete what was seen when
+` + "`bigset set context SET`" + ` printed it; what was added later stays. The set keeps a few bytes for ever, so that no element returns;
+` + "`names`" + ` lists it only with --all. If nothing is left in the set, its space is freed at once, otherwise by compact.`,
 		Example: `  bigset set drop friends
   bigset set drop friends --context "$(bigset set context friends)"`,
 		Args: takes(1, 1),

@@ -14,8 +14,8 @@ func (a *app) setExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export SET",
 		Short: "Write all elements, one a line",
-		Long: `Write all elements in order, one a line, in constant memory. What import reads. An element with a line break can't be
-written that way: it ends the export with an error; --base64 writes any bytes.`,
+		Long: `Write all elements in order, one a line, as import reads them. It takes constant memory. An element with a line break ends the
+export with an error; --base64 writes any bytes.`,
 		Example: `  bigset set export friends > friends.txt
   bigset set export --base64 friends | bigset set import --base64 copy`,
 		Args: takes(1, 1),

@@ -12,11 +12,11 @@ func (a *app) setHas() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "has SET ELEMENT…",
 		SuggestFor: []string{"contains", "in", "is"},
-		Short:      "Say for each element whether it is in the set",
-		Long: `Say for each element, on a line, yes or no: whether it is in the set. Exit status 1 says that one is not. An element of a
-set that is not there is absent.
+		Short:      "Print for each element whether it is in the set",
+		Long: `Print for each element whether it is in the set: yes or no, on a line. The exit status is 1 if one is absent. All elements of a
+set that does not exist are absent.
 
-With --json each answer comes with its context: the token to act on what was seen.`,
+With --json each answer is printed with its context: a token for what was seen.`,
 		Example: `  bigset set has friends paul
   bigset set has friends paul ringo --json`,
 		Args: takes(2, -1),

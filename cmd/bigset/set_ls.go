@@ -36,10 +36,10 @@ func (a *app) setList() *cobra.Command {
 		Short:      "List elements in order, a page at a time or all",
 		Long: `List the elements of a set in the order of their bytes, one a line.
 
-With --limit, standard error says how to go on when there is more: with --after and a token. It works for this set only,
-in the same direction; give the same bounds again. With --json each element comes with its context, the token to act on it,
-and when there is more the last object is {"after": TOKEN}. Where there is no element, the only object is
-{"context": TOKEN}: the context of the whole set.`,
+With --limit, if more elements follow, standard error says how to continue: with --after and a token. The token works for this set only,
+in the same direction; give the same bounds again. With --json each element is printed with its context, a token for that element. If more
+elements follow, the last object is {"after": TOKEN}. A list without elements has one object, {"context": TOKEN}: the context of the
+whole set.`,
 		Example: `  bigset set ls friends
   bigset set ls friends --prefix p --limit 100
   bigset set ls friends --from a --to c --reverse

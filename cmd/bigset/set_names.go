@@ -14,7 +14,7 @@ func (a *app) setNames() *cobra.Command {
 		Use:        "names",
 		SuggestFor: []string{"sets", "list"},
 		Short:      "List the sets",
-		Long: `List the names of the sets, one a line, in no order that means anything. A set of Riak's or HTTP's clients is shown by its path,
+		Long: `List the names of the sets, one a line, in an order that means nothing. A set of Riak's or HTTP's clients is shown by its path,
 /types/TYPE/buckets/BUCKET/datatypes/KEY, with percent-encoded parts, and so is a key that is empty, begins with a zero byte or looks
 like such a path. With --json they have type, bucket and key. --type, --bucket or both select sets.`,
 		Example: `  bigset set names

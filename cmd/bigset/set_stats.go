@@ -16,8 +16,8 @@ func (a *app) setFigures() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats SET",
 		Short: "Print figures of a set",
-		Long: `Print figures of a set: its live dots, which are elements and second dots of elements; the events that made it; how many of them are dead; and the
-actors, the gaps and the size of its clock. In a cluster they are what --r replicas know together. To see what a set takes on the disk of one
+		Long: `Print figures of a set: its live dots (an element can have more than one), its events, how many of them are dead, and the actors, the gaps
+and the size of its clock. In a cluster the figures are what --r replicas know together. To see what a set takes on the disk of one
 node, stop the node and run "bigset stats SET" on its folder.`,
 		Example: `  bigset set stats friends
   bigset set stats friends --addr 127.0.0.1:8691`,

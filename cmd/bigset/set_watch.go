@@ -39,14 +39,13 @@ func (a *app) setWatch() *cobra.Command {
 		Use:        "watch SET",
 		SuggestFor: []string{"follow", "changes", "tail"},
 		Short:      "Print what is added to a set and removed from it",
-		Long: `Print the elements of a set, and then each that is added (+) or removed (-), as it happens: until it is interrupted, or with --once until there is
-nothing more to print. All elements are kept in memory. After a restore, or a crash that took
-events back, the difference is printed.
+		Long: `Print the elements of a set, and then each that is added (+) or removed (-), until it is interrupted. With --once it ends when
+nothing more is known. All elements are kept in memory. After a restore, or a crash that took events back, the difference is printed.
 
-With --json each answer of the node is printed as it is, for a program that keeps elements with their dots: first {"reset": ...} if all that was
-printed before is void, then {"added": [...]}, {"removed": [...]}, {"dead": [...]}, and at last {"next": TOKEN}. --since TOKEN goes on there.
+With --json each answer of the node is printed as it is, for a program that keeps elements with their dots: first {"reset": ...} if everything
+before is void, then {"added": [...]}, {"removed": [...]}, {"dead": [...]}, and at last {"next": TOKEN}. --since TOKEN continues there.
 
-In a folder nothing else can happen while it is read: there --once is understood.`,
+A folder does not change while it is read, so for a folder --once is implied.`,
 		Example: `  bigset set watch friends --addr 127.0.0.1:8691
   bigset set watch friends --addr 127.0.0.1:8691 --json --since TOKEN
   bigset set watch friends`,
@@ -76,7 +75,7 @@ In a folder nothing else can happen while it is read: there --once is understood
 		},
 	}
 	cmd.Flags().StringVar(&w.since, "since", "", "with --json: what has happened since the answer that gave this token")
-	cmd.Flags().BoolVar(&w.once, "once", false, "print what there is, and do not wait for more")
+	cmd.Flags().BoolVar(&w.once, "once", false, "print what is known, and do not wait for more")
 	w.notation.flag(cmd)
 	return cmd
 }

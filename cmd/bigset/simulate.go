@@ -29,20 +29,19 @@ func (a *app) simulate() *cobra.Command {
 partitions, crashes with and without what was not synced, disks that fail or are full, copies, background work, reads of several
 replicas that fail over. There are four kinds of schedules: over the rules alone; over real engines on file systems in memory; of whole
 clusters of engines with coordinators, hints, read repair, copies and clocks that jump; and of clusters whose members agree on epochs,
-lose their disks, and hold bloom filters. What replicas and quorums show is judged all the time; at the end of a schedule all replicas
-must be equal. Nothing touches the data folder.
+lose their disks, and hold bloom filters. What replicas and quorums show is checked all the time; at the end of a schedule all replicas
+must be equal. The data folder is not touched.
 
-With --schedules 5 of 110 run over engines, 3 are of clusters and 2 of members, each rounded up, the others run over the rules. Without
+With --schedules 5 of 110 run over engines, 3 are of clusters and 2 of members, each rounded up, and the others run over the rules. Without
 it each kind takes its share of the time: rules a half, engines and members a fifth each, clusters a tenth. The n-th schedule of a kind
 follows from the seed, whatever else runs.
 
 The report counts every fault and mechanism. It names those that were never met, and those that were met less often than is usual for
 this number of schedules.
 
-The first violation ends the run. It is shortened, shown, and written to a file that --replay takes. An engine has goroutines of its
-own: its schedules, and those of clusters, do not always fail again. A replay runs ten times, and says how often something was
-violated.
-Exit status 1 says that something was violated.`,
+The first violation ends the run. It is shrunk, printed, and written to a file that --replay takes. An engine has goroutines of its
+own, so its schedules, and those of clusters, do not always fail again. A replay runs ten times, and reports how many runs violated
+something. The exit status is 1 if something was violated.`,
 		Example: `  bigset simulate --seconds 60
   bigset simulate --schedules 100000 --seed 7 --json
   bigset simulate --replay bigset-violation-7.txt`,

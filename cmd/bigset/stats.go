@@ -25,11 +25,11 @@ func (a *app) stats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [SET]",
 		Short: "Print figures of the store, or of sets",
-		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. Live dots are elements and
-second dots of elements. Dead keys are keys in tables beyond the live dots. They are known from the tables' own counts, which name
-sets with at least 64 keys and do not include what is still in the log. For bloom filters it shows their number, their slices, the keys that
-they have, and the pages that their bits take, with their bytes; zeros are not stored. Sets and filters in which a
-server, a command or "bigset verify" has found damage are named. With --json there is more: what the process did since it opened
+		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. An element has one live dot, or more
+if concurrent adds made them. Dead keys are the keys in tables beyond the live dots. They are known from the tables' own counts, which name
+sets with at least 64 keys and do not include what is only in the log. For bloom filters the figures are the numbers of filters, slices,
+keys and pages, and the bytes of the pages; pages without a bit are not stored. Sets and filters in which a
+server, a command or "bigset verify" has found damage are named. --json has more: what the process did since it opened
 the store, in bytes, counts and seconds. --metrics prints the same as lines that Prometheus reads.`,
 		Example: `  bigset stats
   bigset stats friends
@@ -65,7 +65,7 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 	bucketFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&l.wanted, "sets", false, "list sets")
-	f.StringVar(&l.by, "by", "dead", "with --sets: those first that have most dead keys (dead), bytes in tables (size), or live dots (live)")
+	f.StringVar(&l.by, "by", "dead", "with --sets: the order: most dead keys (dead), bytes in tables (size), or live dots (live) first")
 	f.IntVar(&l.limit, "limit", 20, "with --sets: the most sets to print, 0 is all")
 	f.BoolVar(&metrics, "metrics", false, "print figures of the store in Prometheus' text format")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"dead", "size", "live"}, cobra.ShellCompDirectiveNoFileComp))

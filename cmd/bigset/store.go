@@ -63,7 +63,7 @@ func (a *app) options(how access) (*engine.Options, error) {
 
 // recordFlag adds the flag for the kind of record to a command that may create a store.
 func (a *app) recordFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
+	cmd.Flags().StringVar(&a.record, "record", "", "kind of record of a new store: merge or set (default merge)")
 }
 
 func strategyNames() string {

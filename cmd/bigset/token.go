@@ -19,12 +19,12 @@ import (
 func (a *app) token() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Say what clients of a server may do",
-		Long: `Say what clients of a server may do. A token permits verbs (read, write, admin) on all names that begin with its prefix. A client gives its secret by
-AUTH. As long as there has never been a token, clients need none.
+		Short: "Manage the access tokens of clients",
+		Long: `Manage the access tokens of clients. A token permits verbs (read, write, admin) on all names that begin with its prefix. A client of redis's
+protocol gives its secret by AUTH. As long as no token was ever made, clients need none.
 
-Without --addr the commands work on the folder of a server that does not run. With it they ask running nodes: one alone, or any of a cluster. What is
-added or removed at one node of a cluster all others know at once, or when they are back.`,
+Without --addr the commands work on the folder of a server that is not running. With it they ask running nodes: a single one, or any of a
+cluster. All other nodes of a cluster know an added or removed token at once, or when they are back.`,
 		Example: `  bigset token add app --verbs read,write --prefix users/
   bigset token ls
   bigset token rm app --addr 127.0.0.1:8691`,
@@ -75,8 +75,8 @@ func (a *app) tokenAdd() *cobra.Command {
 		Short: "Make a token, and print its secret",
 		Long: `Make a token, and print its secret, once: the server keeps a hash of it. LABEL says what the token is for.
 
-read is to learn what a name has, write to change it, to make it and to remove it, admin to see what concerns the whole node. A prefix
-should end where a word ends: users is also the beginning of users2, users/ is not.`,
+read permits to read what a name has, write to change, create and remove it, admin to see what concerns the whole node. End a prefix
+at the end of a word: users is also a prefix of users2, users/ is not.`,
 		Example: `  bigset token add app --verbs read,write --prefix users/
   bigset token add dashboard --verbs read`,
 		Args: takes(1, 1),
@@ -109,7 +109,7 @@ should end where a word ends: users is also the beginning of users2, users/ is n
 		},
 	}
 	cmd.Flags().StringVar(&verbs, "verbs", "read,write", "what it permits: `read, write, admin`, commas between")
-	cmd.Flags().StringVar(&prefix, "prefix", "", "of the `names` of sets and filters that it is good for (default: all)")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "of the `names` of sets and filters that it permits (default: all)")
 	cmd.Flags().BoolVar(&n.base64, "base64", false, "the prefix is written as standard base64, for arbitrary bytes")
 	return cmd
 }
@@ -170,8 +170,8 @@ func (a *app) tokenRemove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm ID|LABEL...",
 		Short: "Remove tokens, for good",
-		Long: `Remove tokens, for good, by their IDs, or all that have a label. Connections that are open may do nothing from then on. When the last token is removed, clients
-need one all the same.`,
+		Long: `Remove tokens for good, by their IDs, or all that have a label. From then on they permit nothing, also on open connections. Clients need a
+token even after the last one is removed.`,
 		Example: `  bigset token rm 5a3f0c1b2d4e6f70
   bigset token rm app --addr 127.0.0.1:8691`,
 		Args: takes(1, -1),

@@ -20,10 +20,10 @@ func (a *app) torture() *cobra.Command {
 	var minutes float64
 	cmd := &cobra.Command{
 		Use:   "torture",
-		Short: "Run a cluster of processes on this machine, hurt it, and check what its clients saw",
-		Long: `Start nodes on this machine, have clients add, remove and read elements of sets, mark and check keys of filters, and kill, stop, cut off and wipe nodes in the meantime. Then check from what the clients were
-shown that no acknowledged element was missing from a later read and that no removed one came back, and that all nodes hold the same in the end. The exit
-status is 0 if every promise held.
+		Short: "Run a cluster of processes on this machine with faults, and check what its clients saw",
+		Long: `Start nodes on this machine. Clients add, remove and read elements of sets, and mark and check keys of filters, while nodes are killed, stopped,
+cut off and wiped. Then check the answers that the clients received: no acknowledged element may be missing from a later read, no
+removed one may return, and all nodes must hold the same in the end. The exit status is 0 if every promise was kept.
 
 The same seed does the same faults; what they meet depends on the machine.`,
 		Example: `  bigset torture --minutes 1
@@ -31,12 +31,12 @@ The same seed does the same faults; what they meet depends on the machine.`,
 		Args: takes(0, 0),
 	}
 	f := cmd.Flags()
-	f.Float64Var(&minutes, "minutes", 1, "how long nodes are hurt")
+	f.Float64Var(&minutes, "minutes", 1, "how long faults are made")
 	f.IntVar(&o.Nodes, "nodes", 3, "how many nodes")
 	f.IntVar(&o.Clients, "clients", 6, "how many clients")
 	f.Uint64Var(&o.Seed, "seed", 0, "what is drawn; 0 draws a seed")
 	f.StringVar(&o.Dir, "dir", "", "empty `folder` for the nodes' folders and logs (default: a temporary one, which is kept if a promise was broken)")
-	f.StringSliceVar(&o.Faults, "faults", nil, "what is done: "+strings.Join(torture.AllFaults, ", ")+" (default: all); full, too, for who may mount a disk in memory for each node")
+	f.StringSliceVar(&o.Faults, "faults", nil, "which faults: "+strings.Join(torture.AllFaults, ", ")+" (default: all); and full, for users who may mount a disk in memory for each node")
 	_ = cmd.MarkFlagDirname("dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if minutes <= 0 || o.Nodes < 2 || o.Nodes > 9 || o.Clients < 1 {

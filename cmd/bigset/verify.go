@@ -20,16 +20,19 @@ func (a *app) verify() *cobra.Command {
 	var rate int64
 	cmd := &cobra.Command{
 		Use:   "verify [SET]",
-		Short: "Prove the store, or a set, right",
-		Long: `Prove a store, or one set of it, right: every key can be read and is in order, every key's dot is in the clock, no dot has
-two keys, and every live dot has one, so that nothing acknowledged is missing and nothing removed is back. Of a bloom filter
-every page can be read and lies within a layer, and the directory lists it. Without SET it counts filters, their slices, and
-the pages that are stored, with their bytes. It also reads what the folder keeps for its node: the record of its cluster, the
-list of the cluster's filters, access tokens, and hints for other members, and prints what of these exists. It reads everything once; with --online in small pieces and no faster than
---rate, as a scrub that leaves the disk to others.
-Exit status 1 says that something is wrong, and what is printed says what, with the names of the sets and filters. What can't
-be read is damaged: "bigset stats", "bigset filter list" and a server name it from then on, until a verify finds all right.
-Bring the folder back from a copy; or drop a filter that is damaged.`,
+		Short: "Check that the store, or a set, is right",
+		Long: `Check that a store, or one set of it, is right: every key can be read and is in order, every key's dot is in the clock, no dot has
+two keys, and every live dot has one. Then nothing acknowledged is missing, and nothing removed is back. For bloom filters it checks that
+the directory lists each filter, and that every page can be read and lies within a layer.
+
+Without SET it counts filters, their slices, and the stored pages with their bytes. It also reads what the folder keeps for its node, and
+prints which of these exist: the record of its cluster, the list of the cluster's filters, access tokens, and hints for other members.
+
+It reads everything once. With --online it reads in small pieces and no faster than --rate, to leave the disk to others.
+
+The exit status is 1 if something is wrong; the output names the problem with its set or filter. Data that cannot be read is
+damaged: "bigset stats", "bigset filter list" and a server name it from then on, until a verify finds everything right.
+Restore the folder from a copy, or drop the damaged filter.`,
 		Example: `  bigset verify
   bigset verify friends --json
   bigset verify --online --rate 8`,

@@ -18,7 +18,7 @@ type build struct {
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print what this program is",
+		Short:   "Print the version of this program",
 		Example: "  bigset version\n  bigset version --json",
 		Args:    takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {

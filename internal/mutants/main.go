@@ -7,7 +7,7 @@
 //
 // With -part it plants only each n-th bug, so that n runs plant them all. With -done it appends a line with the bug's name and the
 // verdict to the file as soon as it is known whether the bug was caught, and skips the bugs that the file lists as caught: the same
-// command goes on where it was interrupted. The file does not depend on the code: delete it when the code changes.
+// command continues where it was interrupted. The file does not depend on the code: delete it when the code changes.
 //
 // A bug is a file in testdata: a line that describes it, the file that it changes, the arguments of go test for the tests that
 // should detect it, then the lines that it replaces and their replacement. The old lines must be in the file exactly once: when the

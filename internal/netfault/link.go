@@ -86,10 +86,10 @@ func (l *Link) Limit(dir Direction, bytesPerSecond int64) {
 	l.change(dir, func(r *rule) { r.rate = bytesPerSecond })
 }
 
-// Hold stops a direction, or lets it go on. Nothing is lost. New connections wait while Forth is held.
+// Hold stops a direction, or lets it continue. Nothing is lost. New connections wait while Forth is held.
 func (l *Link) Hold(dir Direction, on bool) { l.change(dir, func(r *rule) { r.held = on }) }
 
-// Pause holds both directions, or lets both go on: the other side accepts connections and does nothing, like a process after
+// Pause holds both directions, or lets both continue: the other side accepts connections and does nothing, like a process after
 // SIGSTOP.
 func (l *Link) Pause(on bool) {
 	l.Hold(Forth, on)

@@ -16,7 +16,7 @@ import (
 )
 
 // copying is a copy of one replica to another by server/transfer. Its progress is kept in the store of the receiver, so that an
-// interrupted copy goes on, even after a crash.
+// interrupted copy continues, even after a crash.
 type copying struct {
 	from, to *replica
 	mover    *transfer.Mover

@@ -43,7 +43,7 @@ func compareKeys(a, b memKey) int {
 	return cmp.Or(cmp.Compare(a.element, b.element), a.dot.Compare(b.dot))
 }
 
-// memDisk is the disk of a memory. A store that closed it cleanly goes on as the same actor.
+// memDisk is the disk of a memory. A store that closed it cleanly continues as the same actor.
 type memDisk struct {
 	memState
 	actor  clock.Actor

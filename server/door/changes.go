@@ -39,7 +39,7 @@ type Changed struct {
 
 	// Done says that this is the last part. The other fields are of the last part only.
 	Done bool
-	// Next is the token to go on with. It has what the follower was given up to here.
+	// Next is the token with which to continue. It has what the follower was given up to here.
 	Next Token
 	// Expires is for how long at most the node that gave the token keeps what it stands for, from its last use: a restart, or tokens of other
 	// followers, may end that earlier. Other nodes of the cluster ask that one. 0 is for ever. A token for which no node that answers keeps

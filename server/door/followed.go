@@ -7,7 +7,7 @@ import (
 	"bigset/clock"
 )
 
-// Followed is what a follower of a set keeps: its elements with their dots, and the token to go on with. It takes the parts of the answers of Backend.Changes in
+// Followed is what a follower of a set keeps: its elements with their dots, and the token with which to continue. It takes the parts of the answers of Backend.Changes in
 // their order. The zero value is a follower that has nothing. It belongs to one goroutine, and has all elements in memory.
 type Followed struct {
 	since    Token

@@ -7,7 +7,7 @@ import (
 
 // Momentary is a Backend that can show several sets as they were at one moment.
 type Momentary interface {
-	// Moment returns sets as they are at one moment of the call. A set that nobody has heard of is empty. The caller must close it.
+	// Moment returns sets as they are at one moment of the call. A set that no replica knows is empty. The caller must close it.
 	Moment(ctx context.Context, sets [][]byte) (Moment, error)
 }
 

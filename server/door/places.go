@@ -24,7 +24,7 @@ type places struct {
 	asked spell // loops have requests
 }
 
-// placesOf returns how many places there are: the loops have a processor each, but at most half of all.
+// placesOf returns the number of places: the loops have a processor each, but at most half of all.
 func placesOf(processors, loops int) int { return max(1, processors/2, processors-max(0, loops)) }
 
 // NextPart begins a part of long work that MayWait has announced: one that takes a processor for about a millisecond. While event loops have

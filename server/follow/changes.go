@@ -69,7 +69,7 @@ type run struct {
 	yield  func(door.Changed, error) bool
 
 	seen, dead  *clock.Clock // of the position
-	after       []byte       // where a listing goes on
+	after       []byte       // where a listing continues
 	listed      bool         // there is one
 	id          []byte       // of the position with which the answer began, if it is kept
 	asked       bigset.State // what R replicas know

@@ -18,7 +18,7 @@ const (
 	asksStore                   // write the first key and read the others
 )
 
-// Errors of AUTH, HELLO and permissions, in redis' words.
+// Errors of AUTH, HELLO and permissions, in redis's words.
 const (
 	errNoPassword   = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errWrongPass    = "WRONGPASS invalid username-password pair or user is disabled."

@@ -32,7 +32,7 @@ func goodFilterName(name []byte) bool {
 	return len(name) > 0 && len(name) <= keyscheme.FilterNameBytesMax
 }
 
-// Errors of filters, in the words of redis' module.
+// Errors of filters, in the words of redis's module.
 const (
 	errNoFilter     = "ERR not found"
 	errFilterExists = "ERR item exists"
@@ -318,7 +318,7 @@ func (c *conn) bfCard(ctx context.Context, args [][]byte) {
 	c.int(int64(i.Size))
 }
 
-// bfInfo answers with all figures, or with one. The figures are those of redis' module, no more: go-redis refuses a name that it does not
+// bfInfo answers with all figures, or with one. The figures are those of redis's module, no more: go-redis refuses a name that it does not
 // know, and redis-py needs all of them. A filter that has grown is still one.
 func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
 	i, ok, err := c.filterInfo(ctx, args[1])
@@ -352,7 +352,7 @@ type figure struct {
 	n          uint64
 }
 
-// bfFigure answers with one figure, or with the error rate, which redis' module does not report.
+// bfFigure answers with one figure, or with the error rate, which redis's module does not report.
 func (c *conn) bfFigure(word []byte, rows []figure, rate float64) {
 	begin := func(name string) {
 		if c.proto < 3 {

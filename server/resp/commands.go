@@ -12,7 +12,7 @@ const commandBytesMax = 32
 type command struct {
 	name  string
 	arity int // arguments including the name; negative: at least that many
-	// flags are redis' flags, as COMMAND shows them; movable keys have no fixed place.
+	// flags are redis's flags, as COMMAND shows them; movable keys have no fixed place.
 	flags             []string
 	first, last, step int // positions of keys, as COMMAND shows them
 	about, summary    string

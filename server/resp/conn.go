@@ -217,7 +217,7 @@ func shownOf(arg []byte) []byte {
 	return arg
 }
 
-// Errors of several commands, in redis' words.
+// Errors of several commands, in redis's words.
 const (
 	errWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errSyntax    = "ERR syntax error"

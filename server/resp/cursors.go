@@ -30,7 +30,7 @@ type cursor struct {
 
 func (c *cursor) bytes() int { return cursorBytes + len(c.key) + len(c.after) }
 
-// cursors are the positions of a server by number: redis' cursors have no room for an element. Only this process knows them.
+// cursors are the positions of a server by number: redis's cursors have no room for an element. Only this process knows them.
 type cursors struct {
 	mu    sync.Mutex
 	known map[uint64]*list.Element

@@ -1,11 +1,11 @@
-// Package resp speaks redis' protocol, RESP2 and RESP3, for the sets and the bloom filters of a node.
+// Package resp speaks redis's protocol, RESP2 and RESP3, for the sets and the bloom filters of a node.
 //
 //	door ─► conn.Execute ─► parser ─► command table ─┬─► group: adjacent requests for one key, one call ─► door.Backend
 //	                                                 └─► one command ─────────────────────────► door.Backend, door.Filters
 //
 // The laws:
 //
-//   - Every request has exactly one answer, in the order of the requests of its connection. Errors use redis' words, and the
+//   - Every request has exactly one answer, in the order of the requests of its connection. Errors use redis's words, and the
 //     connection continues or ends as with redis.
 //   - Replies to one client are those of redis, except for the differences in docs/resp.md.
 //   - Requests that arrive together are executed together: adjacent SADD and SREM for one key are one batch with one sync, adjacent SISMEMBER and SMISMEMBER for

@@ -2,7 +2,7 @@ package resp
 
 import "bytes"
 
-// matches reports whether text matches a pattern by redis' rules: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte
+// matches reports whether text matches a pattern by redis's rules: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte
 // literally.
 //
 // It backtracks only to the last star, so that a pattern with many stars takes no more time than the product of both lengths.

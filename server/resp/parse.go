@@ -13,7 +13,7 @@ const (
 	strangerBulkMax      = 16 << 10
 )
 
-// Errors of malformed requests, in redis' words. They end the connection.
+// Errors of malformed requests, in redis's words. They end the connection.
 const (
 	faultArguments  = "Protocol error: invalid multibulk length"
 	faultArgumentsL = "Protocol error: too big mbulk count string"

@@ -90,7 +90,7 @@ func (l *lines) changed(part *door.Changed, n *uint64) error {
 	return nil
 }
 
-// lastChange writes the last line, with the token to go on with. Like every part of a stream it asks first whether the client's token still permits it.
+// lastChange writes the last line, with the token with which to continue. Like every part of a stream it asks first whether the client's token still permits it.
 func (l *lines) lastChange(part *door.Changed, n uint64) error {
 	if err := l.q.grant.Check(l.q.route.verb, l.q.set); err != nil {
 		l.b = l.b[:0]

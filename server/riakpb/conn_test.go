@@ -89,7 +89,7 @@ func TestFilters(t *testing.T) {
 		"update": p.do(t, codeUpdateReq, change(id, nil, []string{"a"}, nil)),
 		"delete": p.do(t, codeDelReq, appendBytes(appendBytes(appendBytes(nil, 1, []byte("default")), 2, []byte("seen")), 13, []byte("sets"))),
 	} {
-		if want := `error 1: "seen" is a bloom filter, not a set: use another key, or BF.ADD and BF.EXISTS over redis' protocol`; got.String() != want {
+		if want := `error 1: "seen" is a bloom filter, not a set: use another key, or BF.ADD and BF.EXISTS over redis's protocol`; got.String() != want {
 			t.Errorf("%s: %v, want %s", what, got, want)
 		}
 	}

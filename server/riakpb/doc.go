@@ -6,7 +6,7 @@
 //	request                 answer
 //	RpbPingReq              RpbPingResp
 //	RpbGetServerInfoReq     RpbGetServerInfoResp
-//	RpbStartTls             RpbStartTls, then the connection goes on with TLS
+//	RpbStartTls             RpbStartTls, then the connection continues with TLS
 //	RpbAuthReq              RpbAuthResp
 //	DtFetchReq              DtFetchResp: the set and its context
 //	DtUpdateReq             DtUpdateResp: adds and removes, as one atomic batch

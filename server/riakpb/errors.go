@@ -23,7 +23,7 @@ func unserved(code byte) string {
 		why   string
 	}{
 		{[]byte{9, 11}, "objects are not stored here, only sets: use DtFetchReq and DtUpdateReq"},
-		{[]byte{15, 17}, "buckets and keys are not listed over this protocol: use the HTTP port, or SCAN over redis' protocol"},
+		{[]byte{15, 17}, "buckets and keys are not listed over this protocol: use the HTTP port, or SCAN over redis's protocol"},
 		{[]byte{19, 21, 29, 31, 32}, "buckets have no properties here: every type is one of sets"},
 		{[]byte{23, 25, 27, 54, 56, 57, 58, 60}, "queries are not supported here: read ranges of a set over HTTP"},
 		{[]byte{50, 52}, "counters are not supported here, only sets are"},

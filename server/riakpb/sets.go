@@ -27,7 +27,7 @@ func (c *conn) mayBeSet(ctx context.Context, set []byte) error {
 	}
 	switch _, err := c.s.filters.Find(ctx, key); {
 	case err == nil:
-		return refusal(fmt.Sprintf("%.100q is a bloom filter, not a set: use another key, or BF.ADD and BF.EXISTS over redis' protocol", key))
+		return refusal(fmt.Sprintf("%.100q is a bloom filter, not a set: use another key, or BF.ADD and BF.EXISTS over redis's protocol", key))
 	case !errors.Is(err, bigset.ErrNoFilter):
 		return err
 	}
@@ -229,7 +229,7 @@ func (g *gathered) read(ctx context.Context, r door.Read) error {
 func (g *gathered) add(element []byte) error {
 	need := len(g.bytes) + len(element) + 2*protowire.SizeVarint(1<<32)
 	if most := g.c.s.opt.AnswerBytesMax; need > most {
-		return refusal(fmt.Sprintf("the set takes more than the %d bytes of an answer, whose length comes first: read it in pages over HTTP, or by SSCAN and BS.RANGE over redis' protocol", most))
+		return refusal(fmt.Sprintf("the set takes more than the %d bytes of an answer, whose length comes first: read it in pages over HTTP, or by SSCAN and BS.RANGE over redis's protocol", most))
 	}
 	if need > cap(g.bytes) {
 		size := max(4<<10, 2*need)

@@ -2,8 +2,8 @@
 // of HTTP. Both mappings are injective and have an inverse, so two clients use one set only if they use the same name.
 //
 //	client says              name of the set
-//	key K                    K, where K has bytes and the first is not zero; otherwise 00 K
 //	key K                    K, if K is not empty and its first byte is not zero; otherwise 00 K
+//	sets, default, K         the same
 //	T, B, K                  00 01 e(T) 00 01 e(B) 00 01 K
 //
 // e puts FF after each zero byte. The name of a key never begins with 00 01, so the last line differs from the others. A name that begins

@@ -118,9 +118,9 @@ type Request struct {
 	j        *job
 }
 
-// Rest lets other requests of clients run while this one waits for something that happens rarely. The handler calls resume before it goes
-// on, which waits until the request may run again, or has ended; if nothing but the answer is left to do, it need not call it. Sending a part
-// of a stream rests by itself. Rest is not for the requests of a Task.
+// Rest lets other requests of clients run while this one waits for something that happens rarely. Before the handler continues, it
+// calls resume, which waits until the request may run again, or has ended. It need not call resume if only the answer is left to do. Sending a
+// part of a stream rests by itself. Rest is not for the requests of a Task.
 func (r *Request) Rest() (resume func()) {
 	if r.j == nil {
 		return func() {}

@@ -135,7 +135,7 @@ func (c *copying) close(p *progress) (done bool) {
 	return true
 }
 
-// Cut implements convergence.Copy. The progress stays, for a later copy to go on.
+// Cut implements convergence.Copy. The progress stays, for a later copy to continue.
 func (c *copying) Cut() error {
 	if c.to.bug == "copy-cut-is-complete" {
 		if old := c.to.copies[c.from.env.ID]; old != nil {

@@ -166,7 +166,7 @@ func merge(from []convergence.Replica, rnd *rand.Rand) (convergence.Reader, erro
 	return m, nil
 }
 
-// epoch begins a new epoch after the merged bound, from the first clocks of the streams that go on.
+// epoch begins a new epoch after the merged bound, from the first clocks of the streams that continue.
 func (m *reader) epoch() {
 	var clock dots
 	for _, s := range m.streams {

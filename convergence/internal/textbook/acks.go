@@ -54,7 +54,7 @@ func (s *orset) restore(d saved) {
 	s.live, s.dead, s.seen, s.ops, s.have = maps.Clone(d.live), maps.Clone(d.dead), maps.Clone(d.seen), slices.Clone(d.ops), maps.Clone(d.have)
 }
 
-// acknowledge tells the others what this replica has.
+// acknowledge sends the other replicas what this one has.
 func (s *stable) acknowledge() {
 	has := s.disk.seen
 	if s.o.bug == "acknowledged-before-durable" {

@@ -23,7 +23,7 @@ import (
 )
 
 // DB is one Pebble store in a folder. It opens only if nothing of it is missing or damaged. Once a write could not be made durable,
-// it has failed for good: it takes no more writes, and reads go on. All its methods may be called by any number of goroutines, but
+// it has failed for good: it takes no more writes, and reads continue. All its methods may be called by any number of goroutines, but
 // not after Close has returned.
 type DB struct {
 	dir    string

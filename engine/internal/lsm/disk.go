@@ -313,7 +313,7 @@ func partOf(u vfs.DiskUsage, percent uint64) uint64 {
 func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
 
 // DiskSpaceError says that little room is left on the disk. As the answer to an add it says that the add was refused: reads and
-// removes go on. errors.Is finds bigset.ErrDiskFull in it.
+// removes continue. errors.Is finds bigset.ErrDiskFull in it.
 type DiskSpaceError struct {
 	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
 	Need          uint64 // bytes that have to be written before anything else can be; 0 if not known or not the case

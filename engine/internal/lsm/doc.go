@@ -7,7 +7,7 @@
 //     removes a file; Pebble detects missing tables. A store that is refused as damaged has all its data unchanged.
 //   - A counter is never issued twice: the store takes a new incarnation unless it was closed cleanly, in this very folder
 //     (identity.go).
-//   - After a write of the log failed, nothing more is acknowledged (DB.Fail). Reads go on.
+//   - After a write of the log failed, nothing more is acknowledged (DB.Fail). Reads continue.
 //   - On a full disk writes return errors, and nothing is taken back. An existing store opens on one, for reading (holdfs.go).
 //   - An iterator of OpenSet shows a set as it was before a swap or as it is after it, never in between.
 //     No swap takes effect between what OpenSetAfter calls and the opening of its iterator.
@@ -29,7 +29,10 @@
 //	db.go          open, enter and leave, guard and fail, flush, close
 //	errors.go      what an open refuses, what a disk does; where damage is
 //	files.go       which names belong to a store
-//	identity.go    format file, actor and incarnation, the mark of the first write, keys that seal tokens
+//	identity.go    format file, actor and incarnation, the mark of the first write, keys that seal tokens; place_linux.go and
+//	               place_other.go distinguish a folder from a copy; upgrade.go raises the format
+//	salts.go       actors of sets in ranges that were dropped
+//	standing.go    the identity of a disk, and which acknowledgements a crash may have taken back
 //	manifest.go    Pebble's MANIFEST read before Pebble does; the note of the last close
 //	wal.go         the same for Pebble's logs
 //	commit.go      batches, ingests, single values
@@ -39,8 +42,9 @@
 //	holdfs.go      an open on a full disk
 //	retry.go       delays before failed flushes and compactions are tried again
 //	scheduler.go   compactions rest after an open
-//	pebble.go      Pebble's options, and the merger
-//	keycount.go    how many keys of each set a table holds; tables.go reads it
+//	pebble.go      Pebble's options, and the merger; tuning.go the options that a program may set; unreserved.go a file system for
+//	               stores in memory; assert_race.go and assert_norace.go what Pebble asserts under the race detector
+//	keycount.go    how many keys of each set a table holds; tables.go and rangetables.go read it
 //	dotranges.go   which dots a block of a table may have
 //	tablefs.go     tables that Pebble would panic on
 //	spanfiles.go   new tables, before they are part of the store

@@ -96,7 +96,7 @@ func (d *DB) nextActor(old clock.Actor) clock.Actor {
 	return clock.Actor(a)
 }
 
-// random draws bytes. Open calls it, and later only who holds the lock of the identity.
+// random draws bytes. Open calls it, and later only a goroutine that holds the lock of the identity.
 func (d *DB) random(b []byte) {
 	from := d.opt.Random
 	if from == nil {

@@ -8,14 +8,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// spareAge is how long an iterator over tables is used. It keeps tables that have been compacted since, and memtables that have been flushed since, from going.
+// spareAge is how long an iterator over tables is used. As long as it is open, tables that were compacted since and memtables that were flushed
+// since stay.
 const spareAge = 100 * time.Millisecond
 
 // Tables is an iterator over tables alone, for SeekPrefixGE of elements of any set that Unflushed does not know. It shows what tables held at its moment.
-//
-// To open an iterator, with the tables in it, takes longer than to look up one element. So the store keeps one for the next look-up, until memtables have been flushed, a set is
-// swapped, or it is older than spareAge. It shows all that a new one would show of such elements: what was written since is in memtables, which Unflushed knows. Look-ups at the same
-// time as one that uses it open iterators of their own.
+// Opening an iterator, with its tables, takes longer than looking up one element. So the store keeps one for the next look-up, until memtables
+// have been flushed, a set is swapped, or the iterator is older than spareAge. It shows all that a new one would show of such elements: what was
+// written since is in memtables, which Unflushed knows. A look-up that finds it in use opens an iterator of its own.
 //
 //	opened ─► used ─► spare ─► used ─► … ─► closed, after a flush, a swap, or at the end of its time
 type Tables struct {

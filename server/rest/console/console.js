@@ -112,7 +112,7 @@ function listSets(more) {
       body.append(row)
       if (name) waiting.push([row, pathOf(...name)])
     }
-    if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 7}, prefix ? 'No set that you may see has a key that begins so.' : 'There are no sets that you may see.')))
+    if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 7}, prefix ? 'No set that you may see has a key with this prefix.' : 'There are no sets that you may see.')))
     await Promise.all([1, 2, 3, 4].map(async () => {
       for (let next; current() && (next = waiting.shift());) {
         const [row, path] = next
