@@ -35,8 +35,9 @@ func TestWholesAreShared(t *testing.T) {
 	}
 	t.Cleanup(func() { store.Close() })
 	limits := door.NewLimits(door.LimitsOptions{LongBytes: memory})
-	b := held{alone.New(store), make(chan struct{}, 1), make(chan struct{})}
+	b := held{alone.New(store), make(chan struct{}, others+2), make(chan struct{})}
 	dial, s := serve(t, b, Options{Options: door.Options{Limits: limits}})
+	t.Cleanup(func() { close(b.let) }) // so that the server ends also if the test fails
 	s.wholes.most = 1
 	p := dial()
 	fill(t, p, "k", strings.Repeat("x", 1000)+"%d", 300)
