@@ -14,7 +14,7 @@ import (
 // newHTTP makes the door for HTTP.
 func (n *Node) newHTTP(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	o := rest.Options{Version: c.Version, Node: c.Peers.Node, Hosts: n.hosts(), Tokens: n.guard(c.HTTP), Copies: n.copies,
+	o := rest.Options{Version: c.Version, Node: c.Peers.Node, Hosts: n.hosts(), Tokens: n.guard(c.HTTP), Replicas: n.replicas,
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, rest.RequestBytesLeast), IdleTime: c.Idle, Log: n.log},
 		About: rest.About{NotReady: n.NotReady, Warnings: n.Warnings, Figures: n.eachFigure, Here: func(ctx context.Context, set []byte) (any, error) {
 			return setHere(ctx, s, set)
@@ -33,15 +33,16 @@ func (n *Node) newHTTP(s *engine.Store, limits *door.Limits) (protocol, func() [
 	return srv, func() []engine.Metric { return httpMetrics(srv.Metrics()) }, nil
 }
 
-// copies returns how many replicas a set has.
-func (n *Node) copies() int {
+// replicas returns the numbers of replicas.
+func (n *Node) replicas() door.Replicas {
 	if n.member == nil {
-		return 1
+		return door.Replicas{N: 1, R: 1, W: 1}
 	}
 	if v := n.member.View(); v.Record != nil {
-		return v.Record.Settings.N
+		s := v.Record.Settings
+		return door.Replicas{N: s.N, R: s.R, W: s.W}
 	}
-	return 0 // the backend reports what is missing
+	return door.Replicas{} // the backend reports what is missing
 }
 
 // eachFigure calls f for every figure of /metrics.

@@ -12,7 +12,7 @@ import (
 // asks.
 func (n *Node) newRiak(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	o := riakpb.Options{Version: c.Version, Node: c.Peers.Node, Tokens: n.guard(c.Riak), Replicas: n.copies,
+	o := riakpb.Options{Version: c.Version, Node: c.Peers.Node, Tokens: n.guard(c.Riak), Replicas: n.replicas,
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, riakpb.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
 	var secure door.Options
 	if err := n.clientTLS(&secure); err != nil {

@@ -200,6 +200,8 @@ func TestComplete(t *testing.T) {
 		same(offered(append(command, "f")...), "friends", "foes", noFiles)
 	}
 	same(offered("set", "add", "friends", ""), noFiles)
+	call(t, "", "--dir", dir, "set", "add", "--bucket", "b", "\n", "x")
+	same(offered("set", "ls", "/"), "/types/sets/buckets/b/datatypes/%0A", noFiles)
 	same(offered("set", "import", "friends", ""), anything)
 	same(offered("checkpoint", ""), folders)
 	same(offered("restore", ""), folders)

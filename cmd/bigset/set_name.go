@@ -38,11 +38,12 @@ func selected(cmd *cobra.Command) func(set []byte) bool {
 	}
 }
 
-// setName returns the name of the set that an argument and the flags for its bucket name. It is checked before a store is opened or created.
+// setName returns the name of the set that an argument and the flags for its bucket name. Without the flags the argument is a text as lists show
+// it, which may be a path. It is checked before a store is opened or created.
 func (a *app) setName(cmd *cobra.Command, arg string) ([]byte, error) {
-	set := []byte(arg)
+	set := setname.OfText(arg)
 	if n, given := bucketGiven(cmd); given {
-		n.Key = set
+		n.Key = []byte(arg)
 		set = n.Set()
 	}
 	if len(set) == 0 {
@@ -53,6 +54,18 @@ func (a *app) setName(cmd *cobra.Command, arg string) ([]byte, error) {
 	}
 	a.named = set
 	return set, nil
+}
+
+// namesBeginning returns what the names begin with of sets whose keys have a prefix, in the bucket that the flags of a command name, if any.
+func namesBeginning(cmd *cobra.Command, prefix []byte) ([]byte, error) {
+	n, given := bucketGiven(cmd)
+	if !given {
+		return prefix, nil
+	}
+	if n.Key = prefix; len(prefix) == 0 && string(n.Type) == setname.PlainType && string(n.Bucket) == setname.PlainBucket {
+		return nil, usage(cmd, "the names in type sets, bucket default, have no beginning in common: give a --prefix of theirs")
+	}
+	return n.Set(), nil
 }
 
 // setNameOrAll is setName for the only argument; without an argument it returns nil, which means all sets.
@@ -74,13 +87,14 @@ func nameLine(set []byte, n notation) []byte {
 	return []byte(setname.Text(set))
 }
 
-// offered returns what a shell offers for a set as the argument SET of a command: the key, if it is in the bucket of the command's flags.
+// offered returns what a shell offers for a set as the argument SET of a command: its text or, with flags for a bucket, its key if it is in that
+// bucket.
 func offered(cmd *cobra.Command) func(set []byte) (arg string, ok bool) {
 	want, given := bucketGiven(cmd)
 	return func(set []byte) (string, bool) {
 		n, ok := setname.Split(set)
 		if !given || !ok {
-			return string(set), !given
+			return setname.Text(set), !given
 		}
 		return string(n.Key), string(n.Type) == string(want.Type) && string(n.Bucket) == string(want.Bucket)
 	}

@@ -12,6 +12,7 @@ import (
 	"bigset/client"
 	"bigset/engine"
 	"bigset/server"
+	"bigset/server/setname"
 	"bigset/server/tokens"
 )
 
@@ -76,9 +77,11 @@ func (a *app) tokenAdd() *cobra.Command {
 		Long: `Make a token, and print its secret, once: the server keeps a hash of it. LABEL says what the token is for.
 
 read permits to read what a name has, write to change, create and remove it, admin to see what concerns the whole node. End a prefix
-at the end of a word: users is also a prefix of users2, users/ is not.`,
+at the end of a word: users is also a prefix of users2, users/ is not. With --type and --bucket the token is for the sets of a bucket of
+Riak's and HTTP's clients, and the prefix is one of their keys.`,
 		Example: `  bigset token add app --verbs read,write --prefix users/
-  bigset token add dashboard --verbs read`,
+  bigset token add dashboard --verbs read
+  bigset token add fans --bucket fans`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := tokens.ParseVerbs(verbs)
@@ -88,6 +91,9 @@ at the end of a word: users is also a prefix of users2, users/ is not.`,
 			p, err := n.decode([]byte(prefix))
 			if err != nil {
 				return fmt.Errorf("--prefix: %w", err)
+			}
+			if p, err = namesBeginning(cmd, p); err != nil {
+				return err
 			}
 			e, secret, err := tokens.New(args[0], v, p, time.Now())
 			if err != nil {
@@ -111,6 +117,8 @@ at the end of a word: users is also a prefix of users2, users/ is not.`,
 	cmd.Flags().StringVar(&verbs, "verbs", "read,write", "what it permits: `read, write, admin`, commas between")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "of the `names` of sets and filters that it permits (default: all)")
 	cmd.Flags().BoolVar(&n.base64, "base64", false, "the prefix is written as standard base64, for arbitrary bytes")
+	cmd.Flags().String("type", setname.PlainType, "bucket type of the sets that it is good for")
+	cmd.Flags().String("bucket", setname.PlainBucket, "bucket of the sets that it is good for")
 	return cmd
 }
 
@@ -153,7 +161,7 @@ func (a *app) tokenList() *cobra.Command {
 func (a *app) showToken(n notation, e tokens.Entry) error {
 	made := time.Unix(int64(e.Created), 0).UTC()
 	if !a.json {
-		return a.line(fmt.Sprintf("%v\t%s\t%v\t%s\t", e.ID, e.Label, e.Verbs, made.Format(time.DateOnly)), e.Prefix, n)
+		return a.line(fmt.Sprintf("%v\t%s\t%v\t%s\t", e.ID, e.Label, e.Verbs, made.Format(time.DateOnly)), nameLine(e.Prefix, n), n)
 	}
 	text, raw := n.split(e.Prefix)
 	return a.object(struct {

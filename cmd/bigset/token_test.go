@@ -68,6 +68,11 @@ func TestToken(t *testing.T) {
 		if err := json.Unmarshal([]byte(first), &shown); err != nil || shown.Label != "app" {
 			t.Error(first, err)
 		}
+		run(exitOK, "", "add", "fans", "--type", "maps", "--bucket", "b/x", "--prefix", "k", "--verbs", "read")
+		run(exitOK, "\t/types/maps/buckets/b%2Fx/datatypes/k\n", "ls")
+		run(exitOK, `"prefix":"\u0000\u0001maps\u0000\u0001b/x\u0000\u0001k"`, "ls", "--json")
+		run(exitOK, "removed 1 token", "rm", "fans")
+		run(exitError, "no beginning in common", "add", "x", "--bucket", "default")
 		run(exitError, "admin concerns the node", "add", "x", "--verbs", "admin,read", "--prefix", "x")
 		run(exitError, "verbs", "add", "x", "--verbs", "root")
 		run(exitError, "label", "add", "a b")

@@ -81,6 +81,21 @@ type Quorum struct {
 // NotDurable as a DW acknowledges a write before any disk has it.
 const NotDurable = -1
 
+// Replicas are numbers of replicas of a cluster, for the words that clients use. They are 0 while the cluster has not been born.
+type Replicas struct {
+	N    int // of a set
+	R, W int // that a read and a write ask for if the request gives no number
+}
+
+// AtLeast returns how many replicas a request asks for that names n, 0 for the usual number, and demands at least least of them, 0 for any
+// number. It returns 0 if the request asks for nothing but the usual number.
+func AtLeast(least, n, usual int) int {
+	if n == 0 && least > 0 {
+		n = usual
+	}
+	return max(n, least)
+}
+
 // Op is an operation on one element.
 type Op struct {
 	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"context"
 	"time"
 
 	"bigset/clock"
@@ -16,6 +17,8 @@ type Changes struct {
 	R     int // replicas to ask; 0 is the default
 	// Wait is how long an answer waits if nothing has happened; 0 is not at all.
 	Wait time.Duration
+	// Until ends the wait when it ends, as if nothing had happened; nil is never.
+	Until context.Context
 	// Rest is called each time before the answer waits for a change, and resume before it looks at one; nil is not at all. The caller may let others
 	// run until then.
 	Rest func() (resume func())

@@ -20,8 +20,8 @@ const (
 	// shutdown: closing with unread bytes would discard answers on their way to the client.
 	lingerTime      = time.Second
 	drainLingerTime = 100 * time.Millisecond
-	// requestPace is how many bytes of a long request give it one more second.
-	requestPace = 256 << 10
+	// longPace is how many bytes of a long request or answer give it one more second.
+	longPace = 256 << 10
 	// turnWorkMax bounds the work of a turn in a loop: one piece takes about a microsecond, or a few.
 	turnWorkMax = 2000
 )
@@ -49,6 +49,7 @@ type Conn struct {
 	ended      bool        // no more answers can or should be sent
 	finished   bool        // the waiting answers are the last
 	taken      int64       // for answers, from the limits' bytes for long requests
+	sends      int64       // bytes of Shared memory with the answer that is sent
 	placed     bool        // it has a place for a part of long work
 	work       Work        // deferred by the handler
 	deferred   bool        // the handler has deferred work, and the turn continues when the work is done
@@ -58,6 +59,7 @@ type Conn struct {
 	readUntil, writeUntil time.Time  // nc's deadlines, unless it is drained
 	idleUntil             time.Time  // zero without an idle time
 	requestBegun          time.Time  // when the server began to wait for the rest of a long request; zero if it does not wait
+	answerBegun           time.Time  // when the first part was written of an answer whose memory is taken
 	lastRead              bool       // nc's deadline is the end of the last read before a shutdown
 	mu                    sync.Mutex // guards changes of draining, nc and station, and nc's read deadline
 	draining              atomic.Bool
@@ -270,8 +272,28 @@ func (c *Conn) Take(bytes int) bool {
 // Give returns all bytes that were taken.
 func (c *Conn) Give() {
 	c.s.opt.Limits.takeLong(-c.taken)
-	c.taken = 0
+	c.taken, c.sends, c.answerBegun = 0, 0, time.Time{}
 }
+
+// Shared is memory with an answer that several connections send.
+type Shared struct {
+	limits *Limits
+	bytes  int64
+}
+
+// Share takes over what was taken for an answer that other connections send, too. Give must be called once, when all of them have sent it.
+func (c *Conn) Share() *Shared {
+	s := &Shared{c.s.opt.Limits, c.taken}
+	c.taken = 0
+	return s
+}
+
+// Give returns the memory to that of all long requests and answers.
+func (s *Shared) Give() { s.limits.GiveLong(s.bytes) }
+
+// Sends says that the connection sends what is in shared memory, until the next call of Conn.Give. It has as much time as if it had taken the
+// memory.
+func (c *Conn) Sends(s *Shared) { c.sends = s.bytes }
 
 // giveBack returns the room of a long request that was executed. It runs before the answers are written: a client that has read its answer
 // may begin another long request elsewhere and counts on that room.
@@ -358,8 +380,8 @@ func (c *Conn) write() {
 	}
 	c.s.counters.written.Add(uint64(len(c.Out)))
 	if limit := c.s.opt.WriteTime; limit > 0 {
-		if now := time.Now(); c.writeUntil.Sub(now) < limit {
-			c.writeUntil = now.Add(limit + limit/8)
+		if now := time.Now(); c.taken+c.sends > 0 || c.writeUntil.Sub(now) < limit {
+			c.writeUntil = c.writeBy(now)
 			c.nc.SetWriteDeadline(c.writeUntil) // if this fails, Write fails too
 		}
 	}
@@ -372,6 +394,24 @@ func (c *Conn) write() {
 	if c.Out = c.Out[:0]; cap(c.Out) > 2*bufferBytesKept {
 		c.Out = make([]byte, 0, bufferBytes)
 	}
+}
+
+// writeBy returns when a write that begins now must have ended. An answer whose memory is counted has a time for all of it, as long requests
+// have: a few clients that read it slowly would otherwise hold the memory for all long answers for hours.
+func (c *Conn) writeBy(now time.Time) time.Time {
+	limit := c.s.opt.WriteTime
+	until := now.Add(limit + limit/8)
+	bytes := c.taken + c.sends
+	if bytes == 0 {
+		return until
+	}
+	if c.answerBegun.IsZero() {
+		c.answerBegun = now
+	}
+	if whole := c.answerBegun.Add(limit + time.Duration(bytes/longPace)*time.Second); whole.Before(until) {
+		return whole
+	}
+	return until
 }
 
 // WriteIfFull bounds the waiting answers: it writes them if there are enough.
@@ -422,7 +462,7 @@ func (c *Conn) requestUntil() time.Time {
 	if c.requestBegun.IsZero() {
 		c.requestBegun = time.Now()
 	}
-	return c.requestBegun.Add(c.s.opt.RequestTime + time.Duration(c.reserved/requestPace)*time.Second)
+	return c.requestBegun.Add(c.s.opt.RequestTime + time.Duration(c.reserved/longPace)*time.Second)
 }
 
 // drain ends the connection when nothing has arrived for a while. Any goroutine may call it.

@@ -129,6 +129,44 @@ func TestRequestUntil(t *testing.T) {
 	}
 }
 
+// TestWriteBy gives an answer the time that its memory needs on a slow network, however many writes it takes.
+func TestWriteBy(t *testing.T) {
+	t.Parallel()
+	c, _ := connected(t)
+	limit, now := c.s.opt.WriteTime, time.Now()
+	for _, w := range []struct {
+		taken int
+		whole time.Duration // for all of the answer, beside the limit; -1 means that each write has its own time
+	}{{0, -1}, {128 << 10, 0}, {256 << 10, time.Second}, {64 << 20, 256 * time.Second}} {
+		if !c.Take(w.taken) {
+			t.Fatalf("no room for %d bytes", w.taken)
+		}
+		for _, later := range []time.Duration{0, limit / 2, limit, 100 * limit} {
+			want := later + limit + limit/8
+			if w.whole >= 0 {
+				want = min(want, limit+w.whole)
+			}
+			if got := c.writeBy(now.Add(later)).Sub(now); got != want {
+				t.Errorf("%d bytes, a write %v after the first: it ends after %v, want %v", w.taken, later, got, want)
+			}
+		}
+		c.Give()
+	}
+	c.Take(256 << 10)
+	shared := c.Share()
+	other, _ := connected(t)
+	other.Sends(shared)
+	if c.Give(); c.writeBy(now).Sub(now) != limit+limit/8 || other.writeBy(now).Sub(now) != limit+time.Second {
+		t.Error("shared memory is not that of who sends it")
+	}
+	if other.Give(); c.s.opt.Limits.long.Load() != 256<<10 {
+		t.Error("shared memory is given back with the answer of one connection")
+	}
+	if shared.Give(); c.s.opt.Limits.long.Load() != 0 {
+		t.Error("shared memory is not given back")
+	}
+}
+
 func TestIsTemporary(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPROTO, syscall.ECONNABORTED,

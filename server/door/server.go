@@ -40,6 +40,7 @@ type Server struct {
 	counters counters
 	share    share
 	places   places
+	waiting  waiting
 	crowded  spell // in a queue, little work waits for much
 	failures *Failures
 

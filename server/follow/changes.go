@@ -189,6 +189,9 @@ func (r *run) wait() error {
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
 	defer context.AfterFunc(r.kept.untilStop(), cancel)()
+	if r.q.Until != nil {
+		defer context.AfterFunc(r.q.Until, cancel)()
+	}
 	for round := 0; r.idle(); round++ {
 		if err := r.news(ctx, round); err != nil {
 			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened, or the node stops

@@ -95,13 +95,18 @@ func (g *gathered) send(c *conn) {
 	c.Out = append(c.Out, g.last...)
 }
 
-// release returns the memory.
+// release returns the memory, and all that was taken for the command.
 func (g *gathered) release() {
+	g.free()
+	g.c.Give()
+}
+
+// free returns the chunks, without what was taken for them.
+func (g *gathered) free() {
 	for _, chunk := range append(g.full, g.last) {
 		if cap(chunk) == chunkBytes {
 			chunks.Put((*[chunkBytes]byte)(chunk[:chunkBytes]))
 		}
 	}
 	g.full, g.last = nil, nil
-	g.c.Give()
 }

@@ -87,6 +87,8 @@ const userDefault = "default"
 func (c *conn) authenticate(user, secret []byte) (tokens.Grant, error) {
 	grant, err := c.s.opt.Tokens.Authenticate(secret)
 	switch {
+	case errors.Is(err, tokens.ErrNone) && string(user) == userDefault:
+		return c.s.opt.Tokens.Anonymous(), nil // as the default user of redis without a password
 	case errors.Is(err, tokens.ErrSecret), errors.Is(err, tokens.ErrNone):
 		return grant, refusal(errWrongPass)
 	case err == nil && string(user) != userDefault && string(user) != grant.Label():

@@ -46,6 +46,11 @@ func (c *conn) bsChanges(ctx context.Context, args [][]byte) {
 	}
 	a := newChanged(c)
 	defer a.release()
+	if err == nil && q.Wait > 0 { // nobody needs the answer of a client that has gone
+		var stop func()
+		q.Until, stop = c.UntilGone()
+		defer stop()
+	}
 	if err == nil {
 		c.s.counters.waiting.Add(1)
 		err = a.take(ctx, q)

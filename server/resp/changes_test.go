@@ -103,6 +103,28 @@ func TestChangesLong(t *testing.T) {
 	}
 }
 
+// TestChangesOfNobody: a reply that waits ends when its client has gone.
+func TestChangesOfNobody(t *testing.T) {
+	t.Parallel()
+	dial, s := start(t, Options{})
+	p := dial()
+	since := next(t, p.do(t, "BS.CHANGES", "k", ""))
+	if _, err := p.Write(request("BS.CHANGES", "k", since, "WAIT", "60000")); err != nil {
+		t.Fatal(err)
+	}
+	waits := func(n int64) {
+		t.Helper()
+		for end := time.Now().Add(50 * time.Second); s.counters.waiting.Load() != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d replies wait, want %d", s.counters.waiting.Load(), n)
+			}
+		}
+	}
+	waits(1)
+	p.Close()
+	waits(0)
+}
+
 // TestChangesRevoked: a token that is removed while a reply waits is not shown what has happened since.
 func TestChangesRevoked(t *testing.T) {
 	t.Parallel()

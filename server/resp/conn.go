@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"bigset"
@@ -243,6 +245,9 @@ func (c *conn) failed(command string, key []byte, err error) {
 		c.s.counters.failures.Add(1)
 		c.MayWait() // for the log
 		c.s.failures.Add(command, key, err)
+	}
+	if name := nameOf(key); key != nil && len(name) != len(key) {
+		text = strings.ReplaceAll(text, strconv.Quote(string(name)), strconv.Quote(string(key)))
 	}
 	c.fail(text)
 }

@@ -293,7 +293,7 @@ func (g *generator) good() []string {
 	case 29:
 		return pick(g, []string{"CLIENT", "GETNAME"}, []string{"CLIENT", "SETNAME", "x" + g.element()}, []string{"CLIENT", "NO-EVICT", "ON"}, []string{"CLIENT", "REPLY", "ON"})
 	case 30:
-		return pick(g, []string{"WAIT", "0", "0"}, []string{"NOSUCH" + g.element(), "a", g.element()}, []string{"AUTH", "x"}, []string{"AUTH", "u", "p"}, []string{"COMMAND", "GETKEYS", "SADD", g.key(), "x"})
+		return pick(g, []string{"WAIT", "0", "0"}, []string{"NOSUCH" + g.element(), "a", g.element()}, []string{"AUTH", "x"}, []string{"AUTH", "u", "p"}, []string{"AUTH", "default", "p"}, []string{"COMMAND", "GETKEYS", "SADD", g.key(), "x"})
 	}
 	return with("SCAN", []string{"0"}, pick(g, nil, []string{"COUNT", "1000"}, []string{"TYPE", "set"}, []string{"TYPE"}, []string{"MATCH", "nothing*", "COUNT", "1000"}))
 }

@@ -1,6 +1,20 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
+
+// patternBytesMax bounds patterns: a class of many bytes is searched for each byte of each name.
+const patternBytesMax = 4 << 10
+
+// checkPattern returns an error for a pattern that is too long.
+func checkPattern(pattern []byte) error {
+	if len(pattern) > patternBytesMax {
+		return refusal(fmt.Sprintf("ERR pattern is %d bytes, the maximum is %d", len(pattern), patternBytesMax))
+	}
+	return nil
+}
 
 // matches reports whether text matches a pattern by redis's rules: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte
 // literally.

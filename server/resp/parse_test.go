@@ -119,6 +119,17 @@ func TestGlob(t *testing.T) {
 	if matches(pattern, text) {
 		t.Error("matched")
 	}
+	dial, _ := start(t, Options{})
+	p := dial()
+	for _, n := range []int{patternBytesMax, patternBytesMax + 1} {
+		class := "[" + strings.Repeat("a", n-2) + "]"
+		for _, args := range [][]string{{"KEYS", class}, {"SCAN", "0", "MATCH", class}, {"SSCAN", "k", "0", "MATCH", class}} {
+			p.do(t, "SADD", "k", "x")
+			if got := p.do(t, args...); strings.HasPrefix(got, "-ERR pattern is ") != (n > patternBytesMax) {
+				t.Errorf("%s with a pattern of %d bytes: %.100s", args[0], n, got)
+			}
+		}
+	}
 }
 
 func TestNames(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 const (
 	scanDefault  = 10
 	scanMost     = 100_000 // elements that are read
+	scanOthers   = 1000    // names that are no keys, or COUNT if that is more
 	scanBytesMax = 1 << 20 // about the bytes of these
 )
 
@@ -57,6 +58,9 @@ func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
 			}
 			o.count = int(min(n, scanMost))
 		case is(args[i], "MATCH"):
+			if err := checkPattern(value); err != nil {
+				return o, err
+			}
 			o.match = value
 		case kinds && is(args[i], "TYPE"):
 			o.kind = string(bytes.ToLower(value))
@@ -201,10 +205,14 @@ func (c *conn) scan(ctx context.Context, args [][]byte) {
 	}
 	g := c.gather("scan")
 	defer g.release()
-	n, looked, size := 0, 0, 0
+	n, looked, others, size := 0, 0, 0, 0
 	next, err := c.eachKey(ctx, p, func(key []byte, kind string) (bool, error) {
-		if looked == o.count || size > scanBytesMax {
+		if looked == o.count || others == max(o.count, scanOthers) || size > scanBytesMax {
 			return false, nil
+		}
+		if kind == kindNone {
+			others++
+			return true, nil
 		}
 		looked++
 		size += len(key)
@@ -231,8 +239,8 @@ func lowerKind(kind string) string {
 	return kind
 }
 
-// eachKey calls f for the keys from a position on, until f returns false or an error. next is the position of the key for which it returned
-// false, or nil at the end.
+// eachKey calls f for the keys from a position on, until f returns false or an error. For each name that is no key on its own, such as one of
+// another bucket, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end.
 func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
 	if p.stage == stageSets {
 		after := p.after
@@ -240,14 +248,12 @@ func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind 
 			if err != nil {
 				return nil, err
 			}
-			if key, ok := keyOf(name.Name); ok {
-				more, err := c.setKey(ctx, key, f)
-				if err != nil {
-					return nil, err
-				}
-				if !more {
-					return &position{stage: stageSets, after: after}, nil
-				}
+			more, err := c.setName(ctx, name.Name, f)
+			if err != nil {
+				return nil, err
+			}
+			if !more {
+				return &position{stage: stageSets, after: after}, nil
 			}
 			after = append([]byte{}, name.Name...)
 		}
@@ -256,11 +262,18 @@ func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind 
 	return c.eachFilter(ctx, string(p.after), f)
 }
 
-// setKey calls f for the key of a set, unless a filter has the key too.
-func (c *conn) setKey(ctx context.Context, key []byte, f func(key []byte, kind string) (bool, error)) (more bool, err error) {
+// setName calls f for the name of a set, with kindNone if it belongs to no key, or if a filter has the key too.
+func (c *conn) setName(ctx context.Context, name []byte, f func(key []byte, kind string) (bool, error)) (more bool, err error) {
+	key, ok := keyOf(name)
+	if !ok {
+		return f(nil, kindNone)
+	}
 	filter, err := c.filterOf(ctx, key)
-	if err != nil || filter != nil {
-		return err == nil, err
+	switch {
+	case err != nil:
+		return false, err
+	case filter != nil:
+		return f(nil, kindNone)
 	}
 	return f(key, kindSet)
 }
@@ -292,12 +305,16 @@ func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, 
 
 // keys answers with all keys that match.
 func (c *conn) keys(ctx context.Context, args [][]byte) {
+	if err := checkPattern(args[1]); err != nil {
+		c.failed("keys", nil, err)
+		return
+	}
 	c.MayWait()
 	g := c.gather("keys")
 	defer g.release()
 	n := 0
-	_, err := c.eachKey(ctx, position{}, func(key []byte, _ string) (bool, error) {
-		if !c.sees(key) || !matches(args[1], key) {
+	_, err := c.eachKey(ctx, position{}, func(key []byte, kind string) (bool, error) {
+		if kind == kindNone || !c.sees(key) || !matches(args[1], key) {
 			return true, nil
 		}
 		n++
@@ -326,8 +343,8 @@ func (c *conn) countKeys(ctx context.Context) (n int64, err error) {
 		})
 		return n + int64(sets.Sets-sets.Apart), err
 	}
-	_, err = c.eachKey(ctx, position{}, func(key []byte, _ string) (bool, error) {
-		if c.sees(key) {
+	_, err = c.eachKey(ctx, position{}, func(key []byte, kind string) (bool, error) {
+		if kind != kindNone && c.sees(key) {
 			n++
 		}
 		return true, nil

@@ -68,15 +68,6 @@ func (c *conn) nextPart() {
 	}
 }
 
-func (c *conn) smembers(ctx context.Context, args [][]byte) {
-	c.combine(ctx, "smembers", (*conn).all, args[1:])
-}
-
-// all yields the elements of a single set.
-func (c *conn) all(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
-	return sets[0].elements(ctx, nil, 0)
-}
-
 // answerElements answers with elements, or with an error before the first byte. It calls done when it has them all, before it waits for the
 // client.
 func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte, error], done func()) {

@@ -18,6 +18,7 @@ import (
 	"bigset/internal/testkit/tier"
 	"bigset/server/alone"
 	"bigset/server/door"
+	"bigset/server/setname"
 )
 
 // fill adds elements that a format gives numbers.
@@ -155,6 +156,46 @@ func TestScanKeys(t *testing.T) {
 		}
 	}
 	if got := p.do(t, "INFO", "server"); strings.Contains(got, "keys=") {
+		t.Error(got)
+	}
+}
+
+// TestScanBetweenOthers goes through a few keys among many sets of another bucket: no step passes more than a number of these, and KEYS passes all.
+func TestScanBetweenOthers(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	dial, _ := serve(t, alone.New(store), Options{})
+	p := dial()
+	const others = 3*scanOthers + 10
+	for i := range others {
+		name := setname.Name{Type: []byte("maps"), Bucket: []byte("b"), Key: strconv.AppendInt(nil, int64(i), 10)}
+		if _, err := store.Add(context.Background(), name.Set(), [][]byte{{'x'}}, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.do(t, "SADD", "one", "x")
+	p.do(t, "BF.ADD", "two", "x")
+	for _, c := range []struct {
+		count string
+		steps int
+	}{{"10", 4}, {fmt.Sprint(2 * scanOthers), 2}, {fmt.Sprint(2 * others), 1}} {
+		var got []string
+		steps := 0
+		for cursor, begun := "0", false; !begun || cursor != "0"; begun = true {
+			var list []string
+			cursor, list = step(t, p.do(t, "SCAN", cursor, "COUNT", c.count))
+			got = append(got, list...)
+			steps++
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"one", "two"}) || steps != c.steps {
+			t.Errorf("steps of %s: %d, %q", c.count, steps, got)
+		}
+	}
+	if got := p.do(t, "KEYS", "*"); got != "*[$\"one\" $\"two\"]" {
 		t.Error(got)
 	}
 }
@@ -501,6 +542,20 @@ func TestErrorsSayWhatIsKnown(t *testing.T) {
 	}
 	if m := s.Metrics(); m.Errors != 3 || m.Failures != 2 || m.Commands["sadd"] != 4 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestErrorsNameTheKey: an error names a key as the client wrote it, not the name of its set.
+func TestErrorsNameTheKey(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{})
+	p := dial()
+	for _, key := range []string{"k", "", "\x00k"} {
+		p.do(t, "BS.ADD", key, "REQUEST", "q1", "ELEMENTS", "a")
+		want := fmt.Sprintf("-ERR bad request: id \"q1\" is that of another request to %q", key)
+		if got := p.do(t, "BS.ADD", key, "REQUEST", "q1", "RETRY", "ELEMENTS", "b"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

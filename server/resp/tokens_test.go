@@ -187,7 +187,9 @@ func TestTokens(t *testing.T) {
 	const wrong, noAuth, noPerm = "-" + errWrongPass, "-NOAUTH Authentication required.", "-NOPERM this user has no permissions..."
 	say(before, ":2", "SADD", "users/1", "a", "b")
 	say(before, "-ERR AUTH <password> called without...", "AUTH", "x")
-	say(before, wrong, "AUTH", "default", "x")
+	say(before, "+OK", "AUTH", "default", "x")
+	say(before, wrong, "AUTH", "nobody", "x")
+	say(before, wrong, "HELLO", "3", "AUTH", "nobody", "x")
 	say(before, ":1", "SADD", "other", "a")
 	say(before, ":1", "SADD", "", "a")
 	say(before, `$"x"`, "ECHO", "x")

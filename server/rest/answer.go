@@ -106,6 +106,9 @@ func (a *whole) send(status int) error {
 	return a.q.send(status, typeJSON, append(a.b, '\n'))
 }
 
+// sendPace is how many bytes of an answer are written at once, and give its client one more second to read it.
+const sendPace = 256 << 10
+
 // send sends an answer. It ignores errors of the connection: they are the client's.
 func (q *request) send(status int, kind string, b []byte) error {
 	h := q.w.Header()
@@ -114,9 +117,14 @@ func (q *request) send(status int, kind string, b []byte) error {
 	q.begun = true
 	control := http.NewResponseController(q.w)
 	first := true
+	until := time.Now().Add(q.s.opt.WriteTime + time.Duration(len(b)/sendPace)*time.Second) // for all of it, so that no client holds its memory for hours
 	for len(b) > 0 || first {
-		part := b[:min(len(b), 256<<10)]
-		_ = control.SetWriteDeadline(time.Now().Add(q.s.opt.WriteTime))
+		part := b[:min(len(b), sendPace)]
+		deadline := time.Now().Add(q.s.opt.WriteTime)
+		if until.Before(deadline) {
+			deadline = until
+		}
+		_ = control.SetWriteDeadline(deadline)
 		if first {
 			q.w.WriteHeader(status)
 			first = false
@@ -138,6 +146,13 @@ func (q *request) json(status int, v any) error {
 		return err
 	}
 	return q.send(status, typeJSON, b.Bytes())
+}
+
+// failureOf returns what a client reads of an error beside a status that is none.
+func (q *request) failureOf(err error) failure {
+	_, f, _ := answerOf(err, false)
+	f.Message = setname.InError(f.Message, q.set)
+	return f
 }
 
 // fail answers with an error, if the answer has not begun.

@@ -112,7 +112,7 @@ func (l *lines) last(n uint64, err error) error {
 	}
 	if err != nil {
 		l.q.fail(err) // fail counts the error
-		_, f, _ := answerOf(err, false)
+		f := l.q.failureOf(err)
 		l.b = append(appendText(append(appendText(append(l.b, `{"error":`...), f.Error), `,"message":`...), f.Message), "}\n"...)
 	} else {
 		l.b = fmt.Appendf(l.b, `{"done":true,"count":%d}`+"\n", n)

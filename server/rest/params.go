@@ -83,10 +83,7 @@ func (q *request) inBase64() (bool, error) {
 
 // replicas returns a parameter that counts replicas as in Riak; 0 means the default of the cluster.
 func (q *request) replicas(name string, least int) (n int, given bool, err error) {
-	copies := 1
-	if q.s.opt.Copies != nil {
-		copies = max(1, q.s.opt.Copies())
-	}
+	copies := max(1, q.s.opt.Replicas().N)
 	switch text := q.param(name); text {
 	case "", "default":
 		return 0, false, nil
@@ -105,34 +102,30 @@ func (q *request) replicas(name string, least int) (n int, given bool, err error
 	}
 }
 
-// reads returns how many replicas a read asks. The primary replicas, which pr counts, are all replicas, because there are no fallbacks.
-func (q *request) reads() (int, error) {
-	r, _, err := q.replicas("r", 1)
+// reads returns how many replicas a read asks.
+func (q *request) reads() (int, error) { return q.atLeast("pr", "r", q.s.opt.Replicas().R) }
+
+// atLeast returns the number of replicas that two parameters ask for together; usual is the default of name. The primary replicas, which
+// primary counts, are all replicas, because there are no fallbacks.
+func (q *request) atLeast(primary, name string, usual int) (int, error) {
+	n, _, err := q.replicas(name, 1)
 	if err != nil {
 		return 0, err
 	}
-	pr, _, err := q.replicas("pr", 1)
-	return max(r, pr), err
+	least, _, err := q.replicas(primary, 1)
+	return door.AtLeast(least, n, usual), err
 }
 
 // writes returns how many replicas a change must reach.
 func (q *request) writes() (out door.Quorum, err error) {
-	w, _, err := q.replicas("w", 1)
-	if err != nil {
+	if out.W, err = q.atLeast("pw", "w", q.s.opt.Replicas().W); err != nil {
 		return out, err
 	}
-	pw, _, err := q.replicas("pw", 1)
-	if err != nil {
-		return out, err
-	}
-	dw, given, err := q.replicas("dw", 0)
-	if err != nil {
-		return out, err
-	}
-	if out = (door.Quorum{W: max(w, pw), DW: dw}); given && dw == 0 {
+	given := false
+	if out.DW, given, err = q.replicas("dw", 0); given && out.DW == 0 {
 		out.DW = door.NotDurable
 	}
-	return out, nil
+	return out, err
 }
 
 // span reads the parameters for a range of elements.

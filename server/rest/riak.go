@@ -281,7 +281,7 @@ func (q *request) sendBody(status int, want wanted) error {
 // afterChange answers a change that was made but whose set can't be shown. This is not an error status, or the client would send the change
 // again.
 func (q *request) afterChange(status int, err error) error {
-	_, f, _ := answerOf(err, false)
+	f := q.failureOf(err)
 	return q.json(status, map[string]string{"type": "set", "omitted": f.Error, "message": "the change was made; " + f.Message})
 }
 
@@ -335,6 +335,9 @@ func (q *request) dropSeen() error {
 }
 
 func (q *request) dropped(d door.Drop) error {
+	if err := q.mayBeSet(); err != nil {
+		return err
+	}
 	dropped, err := q.s.sets.Drop(q.ctx, d)
 	if err != nil {
 		return err

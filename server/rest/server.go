@@ -47,8 +47,8 @@ type Options struct {
 	// Learned returns true once clients can be checked by the Tokens, or false if that will not happen; nil means at once. Health and the
 	// console do not call it.
 	Learned func(ctx context.Context) bool
-	// Copies returns how many replicas a set has, which is the meaning of "all"; nil means one.
-	Copies func() int
+	// Replicas returns the numbers of replicas, for quorums that a client gives as a word; zeros while they are unknown. Nil means 1.
+	Replicas func() door.Replicas
 	// About is the information about the node for people and monitoring.
 	About About
 }
@@ -106,6 +106,9 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		if *d.v == 0 {
 			*d.v = d.n
 		}
+	}
+	if o.Replicas == nil {
+		o.Replicas = func() door.Replicas { return door.Replicas{N: 1, R: 1, W: 1} }
 	}
 	if o.RequestBytesMax < RequestBytesLeast {
 		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Options.Name, o.RequestBytesMax, RequestBytesLeast)

@@ -1,16 +1,22 @@
 package rest
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/keyscheme"
+	"bigset/server/alone"
+	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
 )
 
@@ -39,6 +45,46 @@ func TestRiak(t *testing.T) {
 	}
 	s.want("GET", at, "", 200, `"value":["x"]`)
 	s.want("GET", "/sets", "", 200, `{"type":"maps","bucket":"b/","key":"`)
+}
+
+// quorums is a backend that records which quorums it is asked for, and uses its own.
+type quorums struct {
+	door.Backend
+	r     int
+	write door.Quorum
+}
+
+func (b *quorums) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
+	b.r, r.R = r.R, 0
+	return b.Backend.Read(ctx, r)
+}
+
+func (b *quorums) Write(ctx context.Context, w door.Write) (door.Result, error) {
+	b.write, w.Quorum = w.Quorum, door.Quorum{}
+	return b.Backend.Write(ctx, w)
+}
+
+// TestPrimaries asks for primary replicas: they never make a quorum smaller than it is without them.
+func TestPrimaries(t *testing.T) {
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	b := &quorums{Backend: alone.New(store)}
+	s := serve(t, b, bloomdtest.NewMemory(), Options{Replicas: func() door.Replicas { return door.Replicas{N: 3, R: 2, W: 2} }})
+	for _, c := range []struct {
+		n, primary string
+		want       int
+	}{{"", "", 0}, {"", "1", 2}, {"", "one", 2}, {"", "all", 3}, {"default", "1", 2}, {"1", "", 1}, {"1", "1", 1}, {"1", "quorum", 2}, {"3", "1", 3}} {
+		s.want("POST", friends+"?dw=1&w="+c.n+"&pw="+c.primary, `{"add":"paul"}`, 204)
+		if want := (door.Quorum{W: c.want, DW: 1}); b.write != want {
+			t.Errorf("w %q, pw %q: %+v, want %+v", c.n, c.primary, b.write, want)
+		}
+		if s.want("GET", friends+"?r="+c.n+"&pr="+c.primary, "", 200); b.r != c.want {
+			t.Errorf("r %q, pr %q: %d, want %d", c.n, c.primary, b.r, c.want)
+		}
+	}
 }
 
 // TestNames has keys that are odd, and the bucket of redis' keys.
@@ -309,6 +355,8 @@ func TestFilters(t *testing.T) {
 	} {
 		s.want("PUT", c.path, c.body, 400, c.has)
 	}
+	s.want("DELETE", "/types/sets/buckets/default/datatypes/seen", "", 409, "is a bloom filter", `"outcome":"nothing"`)
+	s.want("DELETE", "/types/sets/buckets/b/datatypes/seen", "", 200)
 	s.want("DELETE", "/filters/seen", "", 204)
 	s.want("DELETE", "/filters/seen", "", 404)
 }

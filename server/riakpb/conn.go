@@ -9,6 +9,7 @@ import (
 
 	"bigset"
 	"bigset/server/door"
+	"bigset/server/setname"
 	"bigset/server/tokens"
 )
 
@@ -200,5 +201,5 @@ func (c *conn) failed(what string, set []byte, err error) {
 		c.MayWait() // for the log
 		c.s.failures.Add(what, set, err)
 	}
-	c.fail(text)
+	c.fail(setname.InError(text, set))
 }

@@ -103,6 +103,29 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+// named is a backend that refuses changes by errors that name the set.
+type named struct{ door.Backend }
+
+func (named) Write(_ context.Context, w door.Write) (door.Result, error) {
+	return door.Result{}, fmt.Errorf("%w: %q, for a test", bigset.ErrRequest, w.Set)
+}
+
+// TestErrorsNameTheSet: an error names a set by its path, unless its key is its name.
+func TestErrorsNameTheSet(t *testing.T) {
+	t.Parallel()
+	dial, _ := serve(t, named{}, nil, Options{})
+	p := dial()
+	for _, c := range []struct {
+		id   []byte
+		want string
+	}{{name("sets", "default", "k"), `"k"`}, {name("maps", "b/x", "k"), "/types/maps/buckets/b%2Fx/datatypes/k"}} {
+		want := "error 1: bad request: " + c.want + ", for a test"
+		if got := p.do(t, codeUpdateReq, change(c.id, nil, []string{"a"}, nil)); got.String() != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+}
+
 // TestNewKey has the server choose the key of a set, and a set with a plain name.
 func TestNewKey(t *testing.T) {
 	t.Parallel()
@@ -156,7 +179,7 @@ func TestDelete(t *testing.T) {
 // TestRefused has a request for everything that is answered by an error: it changes nothing, and the connection goes on.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	dial, s := start(t, Options{AnswerBytesMax: 1 << 10, Replicas: func() int { return 3 }})
+	dial, s := start(t, Options{AnswerBytesMax: 1 << 10, Replicas: func() door.Replicas { return door.Replicas{N: 3} }})
 	p := dial()
 	id := name("sets", "b", "k")
 	p.do(t, codeUpdateReq, change(id, nil, []string{"x"}, nil))

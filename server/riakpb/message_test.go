@@ -67,9 +67,16 @@ func TestQuorums(t *testing.T) {
 		{given(1), given(3), quorum{}, door.Quorum{W: 3}},
 		{quorum{}, quorum{}, given(0), door.Quorum{DW: door.NotDurable}},
 		{given(2), quorum{}, given(1), door.Quorum{W: 2, DW: 1}},
+		{quorum{}, given(1), quorum{}, door.Quorum{W: 2}},
+		{given(quorumDefault), given(3), quorum{}, door.Quorum{W: 3}},
+		{given(1), given(quorumOne), quorum{}, door.Quorum{W: 1}},
 	} {
-		if got, err := writes(3, c.w, c.pw, c.dw); err != nil || got != c.want {
+		has := door.Replicas{N: 3, R: 2, W: 2}
+		if got, err := writes(has, c.w, c.pw, c.dw); err != nil || got != c.want {
 			t.Errorf("%+v: %+v, %v", c, got, err)
+		}
+		if got, err := reads(has, c.w, c.pw); err != nil || got != c.want.W {
+			t.Errorf("a read by %+v and %+v: %d, %v", c.w, c.pw, got, err)
 		}
 	}
 }

@@ -39,24 +39,26 @@ func (q quorum) of(replicas int) (int, error) {
 	return int(q.n), nil
 }
 
-// largest returns the largest of some numbers of replicas. A primary quorum is a normal quorum here, because every replica is primary.
-func largest(replicas int, all ...quorum) (most int, err error) {
-	for _, q := range all {
-		n, err := q.of(replicas)
-		if err != nil {
-			return 0, err
-		}
-		most = max(most, n)
+// atLeast returns the number for sets with that many replicas that q and primary ask for together; usual is the default of q. A primary
+// quorum is a normal quorum here, because every replica is primary.
+func (q quorum) atLeast(primary quorum, replicas, usual int) (int, error) {
+	n, err := q.of(replicas)
+	if err != nil {
+		return 0, err
 	}
-	return most, nil
+	least, err := primary.of(replicas)
+	return door.AtLeast(least, n, usual), err
 }
 
+// reads returns how many replicas a read asks.
+func reads(has door.Replicas, r, pr quorum) (int, error) { return r.atLeast(pr, has.N, has.R) }
+
 // writes returns the quorum of a change. A dw of 0 means that no disk is waited for.
-func writes(replicas int, w, pw, dw quorum) (q door.Quorum, err error) {
-	if q.W, err = largest(replicas, w, pw); err != nil {
+func writes(has door.Replicas, w, pw, dw quorum) (q door.Quorum, err error) {
+	if q.W, err = w.atLeast(pw, has.N, has.W); err != nil {
 		return q, err
 	}
-	if q.DW, err = dw.of(replicas); err != nil {
+	if q.DW, err = dw.of(has.N); err != nil {
 		return q, err
 	}
 	if dw.given && dw.n == 0 {

@@ -17,8 +17,8 @@ type Options struct {
 	door.Options
 	// Node and Version are the answer to RpbGetServerInfoReq.
 	Node, Version string
-	// Replicas returns how many replicas a set has, for quorums that a client gives as a word; 0 while that is unknown. Nil means 1.
-	Replicas func() int
+	// Replicas returns the numbers of replicas, for quorums that a client gives as a word; zeros while they are unknown. Nil means 1.
+	Replicas func() door.Replicas
 	// Tokens checks clients; nil permits everything.
 	Tokens *tokens.Guard
 	// Upgrade is the configuration for RpbStartTls; nil refuses it. It is not used if the door uses TLS from the first byte.
@@ -46,7 +46,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		o.Name = "riak"
 	}
 	if o.Replicas == nil {
-		o.Replicas = func() int { return 1 }
+		o.Replicas = func() door.Replicas { return door.Replicas{N: 1, R: 1, W: 1} }
 	}
 	if o.AnswerBytesMax == 0 {
 		o.AnswerBytesMax = 64 << 20

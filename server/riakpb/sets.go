@@ -45,7 +45,7 @@ func (c *conn) fetch(ctx context.Context, body []byte) {
 	ctx, cancel := within(ctx, q.timeout)
 	defer cancel()
 	set := q.set()
-	r, err := largest(c.s.opt.Replicas(), q.r, q.pr)
+	r, err := reads(c.s.opt.Replicas(), q.r, q.pr)
 	if err == nil {
 		err = c.grant.Check(tokens.Read, set)
 	}

@@ -28,6 +28,23 @@ func Text(set []byte) string {
 	return string(set)
 }
 
+// OfText inverts Text: it returns the set that a Path names, or any other text as a name. Percent signs may escape any byte of a Path.
+func OfText(text string) []byte {
+	rest, ok := strings.CutPrefix(text, pathStart)
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 5 || parts[1] != "buckets" || parts[3] != "datatypes" {
+		return []byte(text)
+	}
+	var n [3]string
+	for i := range n {
+		var err error
+		if n[i], err = url.PathUnescape(parts[2*i]); err != nil {
+			return []byte(text)
+		}
+	}
+	return Name{[]byte(n[0]), []byte(n[1]), []byte(n[2])}.Set()
+}
+
 // Quoted returns the Text of a set for a sentence: in quotes, unless it is a path.
 func Quoted(set []byte) string {
 	if text := Text(set); text != string(set) {

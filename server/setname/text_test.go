@@ -36,6 +36,19 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// TestNoPaths: what only begins like a path is a name.
+func TestNoPaths(t *testing.T) {
+	for _, name := range []string{"", "friends", "/types/", "/types/x", "/types/a/buckets/b", "/types/a/buckets/b/datatypes", "/types/a/buckets/b/datatypes/c/elements", "/types/a/bucket/b/datatypes/c",
+		"/types/a/buckets/b/keys/c", "/types/%/buckets/b/datatypes/c", "/types/a/buckets/%zz/datatypes/c", "types/a/buckets/b/datatypes/c", "/types/a/buckets/b/datatypes/%0"} {
+		if got := OfText(name); string(got) != name {
+			t.Errorf("%q is %q", name, got)
+		}
+	}
+	if got, want := OfText("/types/m%61ps/buckets/%00/datatypes/%ff"), (Name{[]byte("maps"), []byte{0}, []byte{0xff}}).Set(); !bytes.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestTextsDiffer draws two names of sets, also of no client: they have one text only where they are equal.
 func TestTextsDiffer(t *testing.T) {
 	name := rapid.Custom(func(t *rapid.T) []byte {
@@ -54,6 +67,9 @@ func TestTextsDiffer(t *testing.T) {
 			if bytes.Equal(pair[0], pair[1]) != (Text(pair[0]) == Text(pair[1])) {
 				t.Fatalf("%q and %q are both %q", pair[0], pair[1], Text(pair[0]))
 			}
+		}
+		if back := OfText(Text(a)); !bytes.Equal(back, a) {
+			t.Fatalf("%q is shown as %q, which is %q", a, Text(a), back)
 		}
 		if _, ok := Split(a); ok && Text(a)[0] == 0 {
 			t.Fatalf("the text of %q begins with a zero byte: %q", a, Text(a))

@@ -7,18 +7,20 @@ import (
 	"bigset/keyscheme"
 )
 
+// tables opens an iterator over tables.
+func (r *rig) tables(t *testing.T) *Tables {
+	t.Helper()
+	tables, err := r.db.OpenTables(keyscheme.NewPrefix([]byte("s")), r.db.Unflushed.Moment())
+	must(t, err, "open tables")
+	return tables
+}
+
 // TestSpare: an iterator over tables is used again until memtables are flushed or its time has ended, then it is closed, used or not; and a store closes with one.
 func TestSpare(t *testing.T) {
 	t.Parallel()
 	r := newRig("spare")
 	r.open(t)
-	set := keyscheme.NewPrefix([]byte("s"))
-	open := func() *Tables {
-		t.Helper()
-		tables, err := r.db.OpenTables(set, r.db.Unflushed.Moment())
-		must(t, err, "open tables")
-		return tables
-	}
+	open := func() *Tables { return r.tables(t) }
 	end := func(tables *Tables) {
 		t.Helper()
 		must(t, r.db.CloseTables(tables), "close tables")
@@ -68,8 +70,7 @@ func TestSpareExpires(t *testing.T) {
 	t.Parallel()
 	r := newRig("expires")
 	r.open(t)
-	tables, err := r.db.OpenTables(keyscheme.NewPrefix([]byte("s")), r.db.Unflushed.Moment())
-	must(t, err, "open tables")
+	tables := r.tables(t)
 	tables.until, tables.kept = time.Now().Add(time.Hour), true
 	r.db.keeps.Store(true)
 	r.db.expire(tables)
@@ -89,11 +90,9 @@ func TestSpareAndSwaps(t *testing.T) {
 	t.Parallel()
 	r := newRig("swaps")
 	r.open(t)
-	set := keyscheme.NewPrefix([]byte("s"))
 	open := func() *Tables {
 		t.Helper()
-		tables, err := r.db.OpenTables(set, r.db.Unflushed.Moment())
-		must(t, err, "open tables")
+		tables := r.tables(t)
 		tables.until = time.Now().Add(time.Hour)
 		return tables
 	}
@@ -126,13 +125,7 @@ func TestSpareWedged(t *testing.T) {
 	t.Parallel()
 	r := newRig("wedged")
 	r.open(t)
-	set := keyscheme.NewPrefix([]byte("s"))
-	open := func() *Tables {
-		t.Helper()
-		tables, err := r.db.OpenTables(set, r.db.Unflushed.Moment())
-		must(t, err, "open tables")
-		return tables
-	}
+	open := func() *Tables { return r.tables(t) }
 	kept := open()
 	kept.until = time.Now().Add(time.Hour)
 	must(t, r.db.CloseTables(kept), "close tables")

@@ -1,0 +1,62 @@
+package door
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gonePause is how often the server looks whether clients that wait for an answer are still there.
+const gonePause = time.Second
+
+// waiting are connections that wait for something other than their clients.
+type waiting struct {
+	mu       sync.Mutex
+	conns    map[*Conn]context.CancelFunc // to be called when the client has gone
+	watching bool                         // a goroutine looks at them
+}
+
+// UntilGone returns a context that ends within some seconds after the client has closed the connection or its sending half. It is for requests
+// that wait long for something other than the client, after a call of MayWait. The caller must call stop before Execute returns. Outside Linux
+// the context ends only then.
+func (c *Conn) UntilGone() (gone context.Context, stop func()) {
+	gone, cancel := context.WithCancel(context.Background())
+	w := &c.s.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conns == nil {
+		w.conns = map[*Conn]context.CancelFunc{}
+	}
+	w.conns[c] = cancel
+	if !w.watching {
+		w.watching = true
+		go w.watch()
+	}
+	return gone, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.conns, c)
+		cancel()
+	}
+}
+
+// watch looks at the connections until none is left. None of them ends while it looks.
+func (w *waiting) watch() {
+	for w.look() {
+		time.Sleep(gonePause)
+	}
+}
+
+// look ends the contexts of clients that have gone, and reports whether others are left.
+func (w *waiting) look() (more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c, cancel := range w.conns {
+		if c.hungUp() {
+			delete(w.conns, c)
+			cancel()
+		}
+	}
+	w.watching = len(w.conns) > 0
+	return w.watching
+}
