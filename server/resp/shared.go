@@ -3,9 +3,7 @@ package resp
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -20,7 +18,8 @@ import (
 // The request that came first reads, in the goroutine of its connection, and then wakes the others. All of them send the same memory, which is kept
 // until the last has sent it. So a client that takes its answer slowly holds up no other.
 
-// sharedReads are the reads under way that requests may share.
+// sharedReads are the reads under way that requests may share. As many of the same sets as there are processors may be under way, so that a few clients
+// read at the same time. But while many ask, and each read is for several of them, half of the processors are left for sending and for others.
 type sharedReads struct {
 	most int // of the same sets at once
 
@@ -30,8 +29,9 @@ type sharedReads struct {
 
 // sharing is the reads of the same sets.
 type sharing struct {
-	reads int     // under way
-	next  *shared // waits until one of them ends; nil if no request has come
+	reads   int     // under way
+	crowded bool    // the last one to begin is for several requests
+	next    *shared // waits until one of them ends; nil if no request has come
 }
 
 // shared is the answer to requests that share a read.
@@ -49,11 +49,7 @@ type shared struct {
 type sharedName [sha256.Size]byte
 
 func newSharedReads() sharedReads {
-	most := runtime.GOMAXPROCS(0)
-	if v := os.Getenv("SHARED_MOST"); v != "" {
-		most, _ = strconv.Atoi(v)
-	}
-	return sharedReads{most: most, of: map[sharedName]*sharing{}}
+	return sharedReads{most: runtime.GOMAXPROCS(0), of: map[sharedName]*sharing{}}
 }
 
 func nameShared(cmd string, keys [][]byte) (name sharedName) {
@@ -97,29 +93,32 @@ func (r *sharedReads) join(name sharedName) (a *shared, first bool) {
 	}
 	a = s.next
 	a.users.Add(1)
-	if s.reads < r.most {
-		s.reads++
-		s.begin()
-	}
+	r.begin(s)
 	return a, first
 }
 
-// begin begins the next read.
-func (s *sharing) begin() {
+// begin begins the next read of the same sets, if there is one and it may.
+func (r *sharedReads) begin(s *sharing) {
+	most := r.most
+	if s.crowded {
+		most = max(1, most/2)
+	}
+	if s.next == nil || s.reads >= most {
+		return
+	}
+	s.reads++
+	s.crowded = s.next.users.Load() > 1
 	close(s.next.begins)
 	s.next = nil
 }
 
-// end ends a read. The next one, if any, takes its place.
+// end ends a read.
 func (r *sharedReads) end(name sharedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.of[name]
-	if s.next != nil {
-		s.begin()
-		return
-	}
-	if s.reads--; s.reads == 0 {
+	s.reads--
+	if r.begin(s); s.reads == 0 {
 		delete(r.of, name)
 	}
 }

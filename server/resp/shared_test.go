@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,9 +57,16 @@ func (s *Server) waits(t *testing.T, key string, n int32) {
 	eventually(t, fmt.Sprintf("%d requests that wait", n), func() bool { return waiting() == n })
 }
 
+// atMost sets how many reads of the same sets may be under way.
+func (s *Server) atMost(reads int) {
+	s.reads.mu.Lock()
+	defer s.reads.mu.Unlock()
+	s.reads.most = reads
+}
+
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no %s", what)
 		}
@@ -79,7 +87,7 @@ func TestReadsAreShared(t *testing.T) {
 	for _, loops := range []int{1, -1} {
 		b := newGated(t)
 		dial, s := serve(t, b, Options{Options: door.Options{Loops: loops}})
-		s.reads.most = 1
+		s.atMost(1)
 		writer, first := dial(), dial()
 		fill(t, writer, "k", "e%05d", 10)
 		first.ask(t, "SMEMBERS", "k")
@@ -123,29 +131,73 @@ func TestReadsAreShared(t *testing.T) {
 	}
 }
 
-// TestReadsAtOnce: requests for one set begin as many reads as there are processors.
+// TestReadsAtOnce: a few requests read at the same time; if many come, half as many reads are under way, each for several of them.
 func TestReadsAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newGated(t)
-	dial, s := serve(t, b, Options{})
-	s.reads.most = 2
-	reads := 0
-	for _, key := range []string{"k", "k", "other", "k"} {
-		dial().ask(t, "SMEMBERS", key)
-		if reads++; reads <= 3 {
-			select {
-			case <-b.moments:
-			case <-time.After(time.Minute):
-				t.Fatalf("no read of %s", key)
-			}
+	r := newSharedReads()
+	r.most = 4
+	var name sharedName
+	begun := map[*shared]int32{}
+	var waiting *shared
+	came := func(n int) {
+		for range n {
+			waiting, _ = r.join(name)
 		}
 	}
-	s.waits(t, "k", 1)
-	for range 3 {
-		b.free <- struct{}{}
+	check := func(when string, want ...int32) {
+		t.Helper()
+		var got []int32
+		select {
+		case <-waiting.begins:
+			begun[waiting] = waiting.users.Load()
+		default:
+		}
+		for _, n := range begun {
+			got = append(got, n)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: reads of %d requests, want %d", when, got, want)
+		}
 	}
-	<-b.moments
-	b.free <- struct{}{}
+	ends := func(users int32) {
+		for a, n := range begun {
+			if n == users {
+				delete(begun, a)
+				r.end(name)
+				return
+			}
+		}
+		t.Fatalf("no read of %d requests", users)
+	}
+	for i := range 4 {
+		came(1)
+		check("few come", slices.Repeat([]int32{1}, i+1)...)
+	}
+	came(1)
+	check("one more comes", 1, 1, 1, 1)
+	ends(1)
+	check("a read has ended", 1, 1, 1, 1)
+	came(3)
+	ends(1)
+	check("many have come", 1, 1, 1, 3)
+	came(2)
+	ends(1)
+	ends(1)
+	check("reads of one request end", 1, 3)
+	ends(1)
+	check("one read of several is left", 2, 3)
+	came(1)
+	check("one comes while two reads are of several", 2, 3)
+	ends(3)
+	check("one waited", 1, 2)
+	came(1)
+	check("another comes", 1, 1, 2)
+	for _, n := range []int32{1, 1, 2} {
+		ends(n)
+	}
+	if len(r.of) > 0 {
+		t.Error("reads are left")
+	}
 }
 
 func TestSharedNames(t *testing.T) {
@@ -181,7 +233,8 @@ func (l narrow) Accept() (net.Conn, error) {
 func TestSharerStalls(t *testing.T) {
 	t.Parallel()
 	const budget = 4 << 20
-	const answer = 19 * chunkBytes // the first of 20 chunks is free
+	const elements = 8
+	const answer = (elements - 1) * chunkBytes // the first chunk is free
 	for _, leaves := range []bool{false, true} {
 		b := newGated(t)
 		limits := door.NewLimits(door.LimitsOptions{LongBytes: budget})
@@ -190,7 +243,7 @@ func TestSharerStalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		dial, s := serveOn(t, b, Options{Options: door.Options{Limits: limits, RequestBytesMax: RequestBytesLeast}}, narrow{ln})
-		s.reads.most = 1
+		s.atMost(1)
 		held := func(n int64) func() bool {
 			return func() bool {
 				if !limits.TakeLong(budget - n) {
@@ -206,7 +259,7 @@ func TestSharerStalls(t *testing.T) {
 		}
 		writer, first, stalled := dial(), dial(), dial()
 		stalled.Conn.(*net.TCPConn).SetReadBuffer(32 << 10)
-		for i := range 20 {
+		for i := range elements {
 			writer.do(t, "SADD", "k", strconv.Itoa(10+i)+strings.Repeat("x", 50_000))
 		}
 		first.ask(t, "SMEMBERS", "k")
@@ -220,7 +273,7 @@ func TestSharerStalls(t *testing.T) {
 		}
 		b.free <- struct{}{}
 		want := first.read(t)
-		if n := len(words(want)); n != 20 {
+		if n := len(words(want)); n != elements {
 			t.Fatalf("%d elements", n)
 		}
 		<-b.moments
@@ -257,7 +310,7 @@ func TestSharerStalls(t *testing.T) {
 func TestAnswersOfTheirTime(t *testing.T) {
 	t.Parallel()
 	dial, s := start(t, Options{Options: door.Options{Loops: 2}})
-	s.reads.most = 1
+	s.atMost(1)
 	writer := dial()
 	fill(t, writer, "k", "always-%d", 500)
 	var added, removing, removed atomic.Int64 // elements: all that come before are
