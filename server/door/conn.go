@@ -48,8 +48,8 @@ type Conn struct {
 	turnShare  int         // pieces deferred in this turn
 	ended      bool        // no more answers can or should be sent
 	finished   bool        // the waiting answers are the last
-	taken      int64       // for answers, from the limits' bytes for long requests
-	sends      int64       // bytes of Shared memory with the answer that is sent
+	loan       Loan        // for answers
+	sends      int64       // bytes of the loan of another connection with the answer that is sent
 	placed     bool        // it has a place for a part of long work
 	work       Work        // deferred by the handler
 	deferred   bool        // the handler has deferred work, and the turn continues when the work is done
@@ -262,38 +262,19 @@ func (c *Conn) Remote() net.Addr { return c.remote }
 // Take takes memory for an answer from the bytes that all long requests and answers of a node share. It reports false if too few are left.
 // The handler must return them by Give before Execute returns.
 func (c *Conn) Take(bytes int) bool {
-	if !c.s.opt.Limits.takeLong(int64(bytes)) {
-		return false
-	}
-	c.taken += int64(bytes)
-	return true
+	c.loan.limits = c.s.opt.Limits
+	return c.loan.Take(bytes)
 }
 
 // Give returns all bytes that were taken.
 func (c *Conn) Give() {
-	c.s.opt.Limits.takeLong(-c.taken)
-	c.taken, c.sends, c.answerBegun = 0, 0, time.Time{}
+	c.loan.Give()
+	c.sends, c.answerBegun = 0, time.Time{}
 }
 
-// Shared is memory with an answer that several connections send.
-type Shared struct {
-	limits *Limits
-	bytes  int64
-}
-
-// Share takes over what was taken for an answer that other connections send, too. Give must be called once, when all of them have sent it.
-func (c *Conn) Share() *Shared {
-	s := &Shared{c.s.opt.Limits, c.taken}
-	c.taken = 0
-	return s
-}
-
-// Give returns the memory to that of all long requests and answers.
-func (s *Shared) Give() { s.limits.GiveLong(s.bytes) }
-
-// Sends says that the connection sends what is in shared memory, until the next call of Conn.Give. It has as much time as if it had taken the
-// memory.
-func (c *Conn) Sends(s *Shared) { c.sends = s.bytes }
+// Sends says that the connection sends an answer in the memory of a loan, until the next call of Conn.Give. It has as much time as if it had
+// taken the memory itself.
+func (c *Conn) Sends(l *Loan) { c.sends = l.taken }
 
 // giveBack returns the room of a long request that was executed. It runs before the answers are written: a client that has read its answer
 // may begin another long request elsewhere and counts on that room.
@@ -378,21 +359,42 @@ func (c *Conn) write() {
 	if len(c.Out) == 0 {
 		return
 	}
-	c.s.counters.written.Add(uint64(len(c.Out)))
+	c.writeNow(c.Out)
+	if c.Out = c.Out[:0]; cap(c.Out) > 2*bufferBytesKept {
+		c.Out = make([]byte, 0, bufferBytes)
+	}
+}
+
+// writeNow sends p.
+func (c *Conn) writeNow(p []byte) {
+	c.s.counters.written.Add(uint64(len(p)))
 	if limit := c.s.opt.WriteTime; limit > 0 {
-		if now := time.Now(); c.taken+c.sends > 0 || c.writeUntil.Sub(now) < limit {
+		if now := time.Now(); c.loan.taken+c.sends > 0 || c.writeUntil.Sub(now) < limit {
 			c.writeUntil = c.writeBy(now)
 			c.nc.SetWriteDeadline(c.writeUntil) // if this fails, Write fails too
 		}
 	}
-	if _, err := c.nc.Write(c.Out); err != nil {
+	if _, err := c.nc.Write(p); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			c.s.counters.slow.Add(1)
 		}
 		c.ended = true
 	}
-	if c.Out = c.Out[:0]; cap(c.Out) > 2*bufferBytesKept {
-		c.Out = make([]byte, 0, bufferBytes)
+}
+
+// Send appends p to the answers if the memory of Out has room for it. Otherwise it writes all answers, those of p without a copy. So it may wait
+// for the client, and p must not change until it returns.
+func (c *Conn) Send(p []byte) {
+	room := cap(c.Out) - len(c.Out)
+	if len(c.Out) > 0 || len(p) <= room { // what waits is not written by itself
+		n := min(room, len(p))
+		c.Out, p = append(c.Out, p[:n]...), p[n:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	if c.write(); !c.ended {
+		c.writeNow(p)
 	}
 }
 
@@ -401,7 +403,7 @@ func (c *Conn) write() {
 func (c *Conn) writeBy(now time.Time) time.Time {
 	limit := c.s.opt.WriteTime
 	until := now.Add(limit + limit/8)
-	bytes := c.taken + c.sends
+	bytes := c.loan.taken + c.sends
 	if bytes == 0 {
 		return until
 	}

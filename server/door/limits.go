@@ -104,6 +104,32 @@ func (l *Limits) TakeLong(bytes int64) bool { return l.takeLong(bytes) }
 // GiveLong returns bytes taken by TakeLong.
 func (l *Limits) GiveLong(bytes int64) { l.takeLong(-bytes) }
 
+// Loan is memory for an answer, from the bytes that all long requests and answers of a node share. One goroutine at a time uses it.
+type Loan struct {
+	limits *Limits
+	taken  int64
+}
+
+// Loan returns a loan of no bytes, for an answer that several connections send.
+func (s *Server) Loan() *Loan { return &Loan{limits: s.opt.Limits} }
+
+// Take takes more bytes. It reports false if too few are left.
+func (l *Loan) Take(bytes int) bool {
+	if !l.limits.takeLong(int64(bytes)) {
+		return false
+	}
+	l.taken += int64(bytes)
+	return true
+}
+
+// Give returns all bytes that were taken.
+func (l *Loan) Give() {
+	if l.taken > 0 {
+		l.limits.takeLong(-l.taken)
+		l.taken = 0
+	}
+}
+
 // takeLong counts more bytes of long requests, or fewer if more is negative. It reports false if they would be too many.
 func (l *Limits) takeLong(more int64) bool {
 	if l.long.Add(more) > l.longMost && more > 0 {

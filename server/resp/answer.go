@@ -14,7 +14,7 @@ var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
 // gathered collects the answer of a command: byte strings, in chunks that count toward the budget of all doors.
 type gathered struct {
-	c      *door.Conn
+	memory memory
 	most   int          // bytes
 	refuse func() error // returns the error for a larger answer
 	full   [][]byte
@@ -22,10 +22,18 @@ type gathered struct {
 	bytes  *int // in full, of all parts of the answer
 }
 
+// memory is what an answer takes its bytes from.
+type memory interface {
+	Take(bytes int) bool
+	Give()
+}
+
 // gather returns the memory for an answer of a command. Call release at the end.
-func (c *conn) gather(cmd string) *gathered {
-	most := c.s.opt.AnswerBytesMax
-	return &gathered{c: c.Conn, most: most, bytes: new(int), refuse: func() error {
+func (c *conn) gather(cmd string) *gathered { return c.s.gather(cmd, c.Conn) }
+
+func (s *Server) gather(cmd string, m memory) *gathered {
+	most := s.opt.AnswerBytesMax
+	return &gathered{memory: m, most: most, bytes: new(int), refuse: func() error {
 		return refusal(fmt.Sprintf("ERR the answer to %s has more than %d bytes, and a reply's length comes first; use SSCAN or BS.RANGE to read in parts, SINTERCARD or BS.COUNT to count", upper(cmd), most))
 	}}
 }
@@ -41,7 +49,7 @@ func (g *gathered) room(n int) ([]byte, error) {
 		}
 		size := max(n, chunkBytes)
 		if g.last != nil {
-			if !g.c.Take(size) {
+			if !g.memory.Take(size) {
 				return nil, refusal(errNoRoom)
 			}
 			g.full = append(g.full, g.last)
@@ -59,7 +67,7 @@ func (g *gathered) room(n int) ([]byte, error) {
 // roomFor takes memory for a growing list, which has n elements of the given size, in steps. The first step is free.
 func (g *gathered) roomFor(n, bytes int) bool {
 	const step = 1024
-	return n == 0 || n%step != 0 || g.c.Take(step*bytes)
+	return n == 0 || n%step != 0 || g.memory.Take(step*bytes)
 }
 
 // keep returns a copy of a byte string.
@@ -84,29 +92,21 @@ func (g *gathered) bulk(b []byte) error {
 	return nil
 }
 
-// send appends everything to the answers of a connection.
+// send sends everything after the answers of a connection that wait. Several connections may send it at the same time.
 func (g *gathered) send(c *conn) {
 	for _, chunk := range g.full {
-		if c.Out = append(c.Out, chunk...); c.Ended() {
-			return
-		}
-		c.WriteIfFull()
+		c.Send(chunk)
 	}
-	c.Out = append(c.Out, g.last...)
+	c.Send(g.last)
 }
 
 // release returns the memory, and all that was taken for the command.
 func (g *gathered) release() {
-	g.free()
-	g.c.Give()
-}
-
-// free returns the chunks, without what was taken for them.
-func (g *gathered) free() {
 	for _, chunk := range append(g.full, g.last) {
 		if cap(chunk) == chunkBytes {
 			chunks.Put((*[chunkBytes]byte)(chunk[:chunkBytes]))
 		}
 	}
 	g.full, g.last = nil, nil
+	g.memory.Give()
 }

@@ -40,11 +40,17 @@ func start(t *testing.T, o Options) (dial func() *peer, s *Server) {
 // serve serves a backend.
 func serve(t *testing.T, b door.Backend, o Options) (dial func() *peer, s *Server) {
 	t.Helper()
-	s, err := New(b, bloomdtest.NewMemory(), o)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return serveOn(t, b, o, ln)
+}
+
+// serveOn serves a backend on a listener.
+func serveOn(t *testing.T, b door.Backend, o Options, ln net.Listener) (dial func() *peer, s *Server) {
+	t.Helper()
+	s, err := New(b, bloomdtest.NewMemory(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

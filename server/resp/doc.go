@@ -23,6 +23,6 @@
 //
 // Files: parse.go (requests), write.go (replies), answer.go (long replies), server.go, conn.go (a connection), commands.go (the table), auth.go
 // (permissions), connection.go, introspect.go (what clients send when they connect), keys.go (names and types), group.go (adds, removes,
-// membership), sets.go, wholes.go, sources.go, merge.go, store.go (operations on sets), scan.go, cursors.go, glob.go (lists of elements and keys), bs.go,
+// membership), sets.go, shared.go, sources.go, merge.go, store.go (operations on sets), scan.go, cursors.go, glob.go (lists of elements and keys), bs.go,
 // changes.go (our own commands), bf.go (filters), refused.go (unsupported commands).
 package resp

@@ -335,19 +335,47 @@ func (c *conn) sdiff(ctx context.Context, args [][]byte) {
 	c.combine(ctx, "sdiff", (*conn).diff, args[1:])
 }
 
-// combine answers with the elements that an operation yields, of one moment on a node without a cluster.
+// combine answers with the elements that an operation yields, of one moment on a node without a cluster, or with an error before the first byte.
+// Requests of several connections share a read.
 func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]byte) {
 	c.MayWait()
-	if err := c.checkSets(ctx, keys); err != nil {
-		c.failed(cmd, keys[0], err)
+	a := c.s.reads.share(nameShared(cmd, keys), func(a *shared) {
+		a.loan = c.s.Loan()
+		a.gathered = c.s.gather(cmd, a.loan)
+		a.n, a.err = c.read(ctx, a.gathered, op, keys)
+	})
+	defer a.release()
+	if a.err != nil {
+		c.failed(cmd, keys[0], a.err)
 		return
+	}
+	c.Sends(a.loan)
+	defer c.Give()
+	c.header(typeSet, a.n)
+	a.send(c)
+}
+
+// read reads the elements that an operation yields, and returns how many they are. It waits for no client.
+func (c *conn) read(ctx context.Context, g *gathered, op operation, keys [][]byte) (n int, err error) {
+	if err := c.checkSets(ctx, keys); err != nil {
+		return 0, err
 	}
 	sets, done, err := c.atOnce(ctx, keys)
 	if err != nil {
-		c.failed(cmd, keys[0], err)
-		return
+		return 0, err
 	}
-	c.answerElements(cmd, keys[0], op(c, ctx, sets), done)
+	defer c.Give() // what the operation took
+	defer done()
+	for e, err := range op(c, ctx, sets) {
+		if err == nil {
+			err = g.bulk(e)
+		}
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // sintercardArgs reads the arguments of SINTERCARD; a limit of 0 means none.

@@ -3,7 +3,6 @@ package resp
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +39,7 @@ type Server struct {
 	names    []string          // of commands, in order
 	modules  map[string]string // refusedModules
 	cursors  cursors
-	wholes   wholes
+	reads    sharedReads
 	counters counters
 	failures *door.Failures
 	started  time.Time
@@ -64,7 +63,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
 	}
 	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now()}
-	s.wholes = wholes{most: max(1, runtime.GOMAXPROCS(0)/2), keys: map[string]*readings{}}
+	s.reads = newSharedReads()
 	s.commands, s.names = table()
 	s.modules = refusedModules()
 	s.counters.commands = make(map[string]*atomic.Uint64, len(s.commands))

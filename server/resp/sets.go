@@ -8,7 +8,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"bigset"
@@ -68,27 +67,13 @@ func (c *conn) nextPart() {
 	}
 }
 
-// answerElements answers with elements, or with an error before the first byte. It calls done when it has them all, before it waits for the
-// client.
-func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte, error], done func()) {
-	done = sync.OnceFunc(done)
-	defer done()
-	g := c.gather(cmd)
-	defer g.release()
-	n := 0
-	for e, err := range elements {
-		if err == nil {
-			err = g.bulk(e)
-		}
-		if err != nil {
-			c.failed(cmd, key, err)
-			return
-		}
-		n++
-	}
-	done()
-	c.header(typeSet, n)
-	g.send(c)
+func (c *conn) smembers(ctx context.Context, args [][]byte) {
+	c.combine(ctx, "smembers", (*conn).all, args[1:])
+}
+
+// all yields the elements of a single set.
+func (c *conn) all(ctx context.Context, sets []*source) iter.Seq2[[]byte, error] {
+	return sets[0].elements(ctx, nil, 0)
 }
 
 // repeatedMost bounds the elements that SRANDMEMBER draws with repetition.
