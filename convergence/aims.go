@@ -298,14 +298,15 @@ func (g *gen) both() {
 	}
 }
 
-// stable delivers an operation to a majority of the replicas, or to three, and lets them acknowledge it to each other by messages of
-// their own: for what they then forget, a replica that missed the operation, or loses it, can't ask any more.
+// stable delivers an operation to a majority of the replicas, or to all three, and lets them acknowledge it to each other by messages
+// of their own: for what they then forget, a replica that missed the operation, or loses it, can't ask any more. If all three have
+// it, one of them has mostly not synced it, and loses it.
 func (g *gen) stable() {
 	p := g.Perm(g.s.Replicas)
-	if g.percent(50) {
-		p = p[:g.s.Replicas/2+1]
+	all := len(p) == 3 && g.percent(50)
+	if !all {
+		p = p[:min(g.s.Replicas/2+1, 3)]
 	}
-	p = p[:min(len(p), 3)]
 	said := map[int]int{} // by step: its replica
 	var steps []int
 	say := func(step, r int) {
@@ -321,7 +322,7 @@ func (g *gen) stable() {
 		if asks {
 			say(g.on("ask", r), r)
 		}
-		if i != 1 || g.percent(50) {
+		if i != 1 || !all || g.percent(20) {
 			say(g.on("sync", r), r)
 		}
 	}
@@ -332,7 +333,7 @@ func (g *gen) stable() {
 			}
 		}
 	}
-	if g.percent(60) {
+	if all || g.percent(30) {
 		g.crashAt(p[1])
 	}
 }

@@ -100,7 +100,8 @@ func (s *System) accepting(ctx context.Context, can abilities, script *Script, v
 		defer cancel()
 	}
 	for _, other := range s.others(can, script, v) {
-		kind, _, _ := strings.Cut(other.name, "{")
+		kind, _, _ := strings.Cut(other.name, ":") // of several, one is named
+		kind, _, _ = strings.Cut(kind, "{")
 		known := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, kind) })
 		if len(names) < 3 && !known && accepts(ctx, other.sys, can, script, o) {
 			names = append(names, other.name)
@@ -145,7 +146,18 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
 	}
 	switch s.spec().(type) {
-	case RemoveWins, TwoPhase: // in which a remove that finds nothing counts
+	case LastWriterWins, LWWMap:
+		for _, unit := range []struct {
+			time.Duration
+			name string
+		}{{time.Millisecond, "Millisecond"}, {time.Second, "Second"}} {
+			if s.Pace < unit.Duration {
+				add(fmt.Sprintf("Pace: time.%s, if that is what its clock counts", unit.name), func(s *System) { s.Pace = unit.Duration })
+			}
+		}
+	}
+	switch s.spec().(type) {
+	case RemoveWins, TwoPhase, LastWriterWins, LWWMap: // in which a remove that finds nothing counts
 		add("ErrRefused from a remove that finds nothing and so does nothing", func(s *System) { s.refusing = true })
 	}
 	return list

@@ -28,7 +28,7 @@ func (w *world) tell(n *node, group, deps bitset, out [][]byte) {
 	}
 	all := make([]*message, len(out))
 	for i, data := range out {
-		all[i] = &message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone(), deps: deps, all: all}
+		all[i] = &message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone(), deps: deps, all: all, parts: n.parts}
 		w.send(all[i])
 	}
 }
@@ -90,7 +90,20 @@ func (w *world) due(m *message, n *node) bool {
 	if m.own > 0 {
 		known = n.had.has(m.own)
 	}
-	return !known && m.life[n.id] != n.start && m.after.within(&n.had) && w.preceded(m, n, &w.h.sent)
+	return !known && m.life[n.id] != n.start && m.next(n) && m.after.within(&n.had) && w.preceded(m, n, &w.h.sent)
+}
+
+// next reports whether a replica has the messages that the same operation sent before this one.
+func (m *message) next(n *node) bool {
+	for _, o := range m.all {
+		if o == m {
+			break
+		}
+		if o.life[n.id] != n.start {
+			return false
+		}
+	}
+	return true
 }
 
 // preceded reports whether a replica surely has all that a message's author knew of. Only the events in count matter.
@@ -109,18 +122,20 @@ func (w *world) deliver(m *message, n *node) error {
 	w.settleDown()
 	w.find(m.intact("that it was given", n))
 	n.maybe.union(&m.maybe)
-	n.mixed = n.mixed || m.repair
+	// One of several messages may come without the others. One that a replica sends by itself may carry a part of an operation.
+	n.parts = n.parts || m.parts || len(m.all) > 1 || m.sure.empty() && !m.repair
+	n.mixed = n.mixed || m.repair || n.parts
 	w.lww.tick(w.h, n)
 	w.collect(n)
 	if err != nil {
 		return err
 	}
 	w.stats.Deliveries++
-	n.mixed = n.mixed || len(m.all) > 1 // one of its messages may come without the others
 	if m.repair || w.sys.BestEffort {
 		return nil
 	}
 	m.life[n.id], m.kept[n.id] = n.start, durable
+	n.partly.union(&m.sure)
 	if m.own > 0 {
 		n.take(m, durable)
 	}

@@ -257,7 +257,7 @@ func (w *world) repairPair(a, b *node) error {
 	b.maybe.union(&a.maybe)
 	w.lww.tick(w.h, b)
 	for _, msg := range out {
-		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe.clone(), repair: true}, a); err != nil {
+		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe.clone(), repair: true, parts: b.parts}, a); err != nil {
 			return fmt.Errorf("replica %c does not take an answer: %w", letter(a.id), err)
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // away reports whether a step needs a replica that has left for good, or has not joined yet. It reports false for a join, which
@@ -100,14 +102,15 @@ func (w *world) resend(n *node) *Violation {
 // fillElem names the elements of a fill, all of the same length.
 func fillElem(i int) string { return fmt.Sprintf("n%05d", i) }
 
-// filler proposes operations for a fill, one for each element: of the kind that the Spec proposes most often.
+// filler proposes operations of one kind, one for each element.
 type filler struct {
 	spec Spec
 	kind string
 	*rand.Rand
 }
 
-func newFiller(spec Spec, seed uint64) *filler {
+// newFiller returns a filler of the kind that the Spec proposes most often, or second most often; "" if it proposes only one.
+func newFiller(spec Spec, seed uint64, second bool) *filler {
 	f := &filler{spec: spec, Rand: rand.New(rand.NewPCG(seed, 2))}
 	count := map[string]int{}
 	for range 100 {
@@ -116,11 +119,20 @@ func newFiller(spec Spec, seed uint64) *filler {
 			f.kind = op.Kind
 		}
 	}
+	if second {
+		delete(count, f.kind)
+		f.kind = ""
+		for _, kind := range slices.Sorted(maps.Keys(count)) {
+			if count[kind] > count[f.kind] {
+				f.kind = kind
+			}
+		}
+	}
 	return f
 }
 
 func (f *filler) op(elem string) (op Op) {
-	for range 20 {
+	for range fillTries {
 		if op = f.spec.Gen(f.Rand, []string{elem}); op.Kind == f.kind {
 			break
 		}
@@ -128,10 +140,15 @@ func (f *filler) op(elem string) (op Op) {
 	return op
 }
 
+// fillTries is how often a Spec is asked for an operation of a filler's kind.
+const fillTries = 60
+
 // populate does an operation on each of many elements at a replica.
-func (w *world) populate(n *node, count int) (*Violation, error) {
+func (w *world) populate(n *node, count int, fill *filler) (*Violation, error) {
+	if fill.kind == "" {
+		return nil, fmt.Errorf("%w: the Spec has no second kind of operation", errSkip)
+	}
 	here := w.here(n)
-	fill := newFiller(w.spec, w.s.Seed)
 	for i := range count {
 		op := fill.op(fillElem(i))
 		op.ID = opID(w.step.N, i)
@@ -247,7 +264,9 @@ func (w *world) unordered(n *node, ops []Op, from []*seenView, effects []Effect,
 	}
 	a, b := &w.h.events[events[0]], &w.h.events[events[1]]
 	a.late = max(a.late, b.late)
-	b.early, b.late = a.early, a.late
+	if b.late = a.late; a.Op.Elem == b.Op.Elem { // otherwise the times of b do not depend on a
+		b.early = a.early
+	}
 	w.h.heard[events[1]].remove(events[0])
 	if a.Failed || b.Failed || effects[0].Durable != effects[1].Durable { // one of them may be lost, and what the other found undone with it
 		for _, i := range events {

@@ -217,7 +217,7 @@ func (g *gen) setup(o *Options, nth int, p *plan) {
 func (g *gen) all(elems []string) {
 	r := g.replica()
 	to := g.other(r)
-	fill := newFiller(g.spec, g.s.Seed)
+	fill := newFiller(g.spec, g.s.Seed, false)
 	for _, elem := range elems {
 		g.deliver(g.quiet(r, ScriptOp{Op: fill.op(elem)}), to)
 	}
@@ -412,6 +412,9 @@ func (g *gen) finish() {
 func (g *gen) exchange() {
 	modes := []string{"messages", "messages"}
 	if g.can.repair {
+		modes = append(modes, "repair", "repair")
+	}
+	if g.can.repair && g.s.took.has(int(aStable)) { // messages would bring what was forgotten too early
 		modes = append(modes, "repair", "repair")
 	}
 	if g.can.copying {

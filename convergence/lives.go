@@ -208,7 +208,7 @@ func (w *world) reply(n *node, q *question) error {
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
 	for _, data := range out {
-		w.send(&message{to: q.from, from: n.id, data: data, maybe: n.maybe.clone(), repair: true})
+		w.send(&message{to: q.from, from: n.id, data: data, maybe: n.maybe.clone(), repair: true, parts: n.parts})
 	}
 	return nil
 }

@@ -30,14 +30,14 @@ type Time int
 const (
 	// TimeWall: what Env.Now returns.
 	TimeWall Time = iota
-	// TimeLamport: a number above those of all operations that the replica has, including those that its disk has brought back. How
-	// much it adds for messages is up to the replica.
+	// TimeLamport: a number above those of all operations on the element that the replica has, including those that its disk has
+	// brought back. Whether all elements share one clock, and how much it adds for messages, is up to the replica.
 	TimeLamport
 	// TimeMonotonic: what Env.Now returns, or the time of the replica's last operation if that is later, or one more. It may go
 	// back when the replica is opened again.
 	TimeMonotonic
-	// TimeHybrid: what Env.Now returns, or a time above those of all operations that the replica has, including those that its disk
-	// has brought back, if that is later.
+	// TimeHybrid: what Env.Now returns, or a time above those of all operations on the element that the replica has, including those
+	// that its disk has brought back, if that is later. All elements may share one clock.
 	TimeHybrid
 )
 
@@ -111,22 +111,22 @@ func (s LastWriterWins) times(h *history, n *node, e *Event) {
 	if s.Time == TimeWall {
 		return
 	}
-	more := int64(0) // the least step from one operation to the next
 	if s.counts() {
-		more = 1
 		n.late = max(n.late, base-1) + 1
 		e.late = n.late
 	}
 	for i := range h.events {
 		o := &h.events[i]
-		if s.Time == TimeMonotonic {
-			if o.Replica != n.id {
-				continue
+		switch {
+		case s.counts(): // a clock of each element is a correct one, too
+			if o.Op.Elem == e.Op.Elem && n.sure.has(i) {
+				e.early = max(e.early, o.early+1)
 			}
+		case o.Replica == n.id:
 			e.late = max(e.late, o.late+1)
-		}
-		if n.sure.has(i) && (s.counts() || n.since.has(i)) {
-			e.early = max(e.early, o.early+more)
+			if n.sure.has(i) && n.since.has(i) {
+				e.early = max(e.early, o.early)
+			}
 		}
 	}
 }

@@ -38,8 +38,9 @@ type System struct {
 	// Buffers says that a delivered message may have no effect until the messages that its author knew of have come: the replica
 	// puts messages into causal order itself. The kit requires the effect once they have.
 	Buffers bool
-	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had. The kit's
-	// net then does so; what a crash took is delivered again. A message of a Sender or a Resender comes after all that its author
+	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had or had sent.
+	// The kit's net then does so. After a crash it delivers again what the replica had not acknowledged as durable, even if that has survived:
+	// the kit can't know. A message of a Sender or a Resender comes after all that its author
 	// has ever had, in any life; one that a Resender returns again is another message, even with the same bytes.
 	CausalNet bool
 	// Parallel says that Do may be called by two goroutines concurrently. Some schedules then do that. They are marked, and run
@@ -55,7 +56,7 @@ type System struct {
 	Retries bool
 	// Pace is how far the clocks of replicas advance from one step to the next; 0 is a microsecond, so that a schedule ends before
 	// anything expires. Set it to an hour for a set that forgets tombstones after a day, if the set promises something for messages
-	// that come later.
+	// that come later, and to a millisecond for a set that orders operations by a clock of milliseconds.
 	Pace time.Duration
 	// Within runs each schedule in an environment of its own. It calls schedule once, with a function that waits until the
 	// goroutines of its replicas are blocked; the kit calls that function after each step. Package convergence/bubble sets it.
@@ -135,8 +136,8 @@ type Op struct {
 type Effect struct {
 	// Durable says that it survives a crash from now on; otherwise the next successful Sync acknowledges it.
 	Durable bool
-	// Tag names an add forever, as Item.Tags will: a dot, a UUID, a time. If it is empty, the name is unknown. A batch has one tag
-	// for each operation, in Tags.
+	// Tag names an add forever, as Item.Tags will: a dot, a UUID, a time and the number of its replica. If it is empty, the name is
+	// unknown. A batch has one tag for each operation, in Tags.
 	Tag  string
 	Tags []string
 	// Out are messages for every other replica.
@@ -221,7 +222,7 @@ type DiskFaulter interface {
 
 // A Repairer does anti-entropy. Both halves travel over the lossy net: the question goes to any other replica at any later time,
 // and each message of its answer reaches Receive, or does not. If all replicas ask each other and nothing is lost, they are equal
-// after a few rounds.
+// after two rounds more than there are replicas.
 type Repairer interface {
 	Ask() ([]byte, error)
 	Answer(ask []byte) ([][]byte, error)
@@ -275,7 +276,8 @@ type Quieter interface {
 
 // A Sender sends messages to all other replicas that do not belong to an operation, for example to pass on what it received, or to
 // ask for what it is missing. The kit collects what it has sent after each of its calls. Such a message may carry anything that the
-// replica knew. Nothing is required of its delivery, only of what is shown when everything was delivered.
+// replica knew. Nothing is required of its delivery, only of what is shown when everything was delivered. What a replica would send
+// only when Sync or Maintain is called again has then not been sent; a Repairer can send it in Ask.
 type Sender interface {
 	// Sent returns what was sent since the last call.
 	Sent() [][]byte

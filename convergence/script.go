@@ -78,6 +78,7 @@ var kinds = map[string]string{
 	"both":      "Ao",  // two operations at a replica, by two clients at once
 	"dies":      "Ano", // operations at a replica that loses power before anything leaves it; n quarters of what was not synced survive
 	"fill":      "An",  // an operation on each of n elements at a replica, one by one
+	"strip":     "An",  // the same with another kind of operation: the one that the Spec proposes second most often
 	"spread":    "#B",  // deliver all messages of a step to a replica
 	"gone":      "A",   // the replica leaves for good
 	"join":      "A",   // the replica is opened now: before, it did not exist
@@ -352,7 +353,7 @@ func (p *parser) arg(s *Step, c rune, text string) (err error) {
 		switch s.Kind {
 		case "crash", "dies": // quarters
 			low, high = 0, 4
-		case "fill":
+		case "fill", "strip":
 			low, high = 0, fillMax
 		}
 		s.Arg, err = number(text, low, high)

@@ -160,15 +160,28 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int, p *plan) *
 	return fit[r.IntN(len(fit))]
 }
 
-// many adds hundreds of elements at a replica, more than fit a byte or a page, and delivers them to others.
+// many adds hundreds of elements at a replica, more than fit a byte or a page, and delivers them to others. In every other schedule
+// it then removes most of them.
 func (g *gen) many() {
 	r := g.replica()
-	count := []int{1100, 300}[g.nth/manyEvery%2]
+	turn := g.nth / manyEvery
+	count := []int{1100, 300}[turn%2]
 	n := g.add(Step{Kind: "fill", A: r, Arg: count})
 	g.elems = []string{fillElem(0), fillElem(1), fillElem(count / 2), fillElem(count - 1), "z"}
 	to := g.other(r)
 	g.views = append(g.views, g.add(Step{Kind: "spread", Ref: n, B: to}))
+	if turn/2%2 == turn%2 || newFiller(g.spec, g.s.Seed, true).kind == "" {
+		return
+	}
+	if g.percent(50) {
+		r, to = to, r
+	}
+	n = g.add(Step{Kind: "strip", A: r, Arg: count - stripLeft})
+	g.views = append(g.views, g.add(Step{Kind: "spread", Ref: n, B: to}))
 }
+
+// stripLeft is how many elements are left of those that a schedule begins with.
+const stripLeft = 50
 
 // dies cuts a replica's power in an operation, and then delivers messages of others to it.
 func (g *gen) dies() {

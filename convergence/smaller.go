@@ -36,7 +36,7 @@ func (h *shrinker) reads() {
 // numbers reduces fills, the bytes of arguments and jumps of clocks, and merges two jumps into one.
 func (h *shrinker) numbers() {
 	for i := 0; i < len(h.best.Steps); i++ {
-		if s := h.best.Steps[i]; s.Kind == "fill" {
+		if s := h.best.Steps[i]; s.Kind == "fill" || s.Kind == "strip" {
 			h.least(i, s.Arg)
 		}
 		for k := range h.best.Steps[i].Ops {

@@ -21,8 +21,8 @@ func (w *world) run(s *Step) (*Violation, error) {
 		return w.both(a, s.Ops)
 	case "dies":
 		return w.dies(a, s)
-	case "fill":
-		return w.populate(a, s.Arg)
+	case "fill", "strip":
+		return w.populate(a, s.Arg, newFiller(w.spec, w.s.Seed, s.Kind == "strip"))
 	case "spread":
 		return nil, w.spread(s.Ref, b)
 	case "gone":
@@ -123,7 +123,7 @@ func (n *node) lacks(ops []Op) bool {
 	view, _ := n.rep.Read()
 	return slices.ContainsFunc(ops, func(op Op) bool {
 		_, shown := view.find(op.Elem)
-		return op.Kind == "remove" && !shown
+		return (op.Kind == "remove" || op.Kind == "delete") && !shown
 	})
 }
 
@@ -237,7 +237,7 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 					w.h.events[old].Op.Kind, w.h.events[old].Op.Elem, w.h.events[old].Step)
 			}
 			w.h.owner[ev.Tag] = len(w.h.events)
-			if w.step.Kind != "fill" {
+			if w.step.Kind != "fill" && w.step.Kind != "strip" {
 				w.say("%s is %s", show(op.Elem), ev.Tag)
 			}
 		}
@@ -269,6 +269,7 @@ func (w *world) done(n *node, group bitset, e Effect) {
 	deps := n.maybe.clone()
 	if w.sys.CausalNet {
 		deps = n.sure.clone()
+		deps.union(&n.partly)
 	}
 	group.each(func(i int) bool { deps.remove(i); return true }) // a message does not wait for its own events
 	n.learn(&group)

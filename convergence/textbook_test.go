@@ -55,6 +55,9 @@ func TestNamesDeclarations(t *testing.T) {
 		{"remove-wins-causal", func(s *convergence.System) { s.Buffers = false }, "Buffers"},
 		{"remove-wins-deltas", func(s *convergence.System) { s.Buffers = false }, "Buffers"},
 		{"remove-wins-deltas", doNothing, "ErrRefused from a remove that finds nothing and so does nothing"},
+		{"lww-TimeWall-TieReplica", removesWhatIsShown, "ErrRefused from a remove that finds nothing and so does nothing"},
+		{"lww-map", removesWhatIsShown, "ErrRefused from a remove that finds nothing and so does nothing"},
+		{"lww-TimeWall-TieReplica", countsMilliseconds, "Pace: time.Millisecond, if that is what its clock counts"},
 		{"lww-TimeWall-TieAdd", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Tie: TieAdd}"},
 		{"lww-TimeWall-TieReplica", func(s *convergence.System) { s.Spec = convergence.TwoPhase{} }, "Spec LastWriterWins{}"},
 		{"lww-map", func(s *convergence.System) { s.Spec = convergence.LWWMap{Time: convergence.TimeLamport} }, "Spec LWWMap{}"},
@@ -93,6 +96,36 @@ func (p polite) Do(op convergence.Op) (convergence.Effect, error) {
 		err = nil
 	}
 	return e, err
+}
+
+// removesWhatIsShown makes the replicas do nothing, without an error, if a remove finds nothing.
+func removesWhatIsShown(s *convergence.System) {
+	open := s.Open
+	s.Open = func(env convergence.Env) (convergence.Replica, error) {
+		r, err := open(env)
+		return sparing{r}, err
+	}
+}
+
+type sparing struct{ convergence.Replica }
+
+func (s sparing) Do(op convergence.Op) (convergence.Effect, error) {
+	view, err := s.Read()
+	shown := slices.ContainsFunc(view.Items, func(it convergence.Item) bool { return it.Elem == op.Elem })
+	if err != nil || (op.Kind == "remove" || op.Kind == "delete") && !shown {
+		return convergence.Effect{}, err
+	}
+	return s.Replica.Do(op)
+}
+
+// countsMilliseconds gives the replicas a clock that counts milliseconds.
+func countsMilliseconds(s *convergence.System) {
+	open := s.Open
+	s.Open = func(env convergence.Env) (convergence.Replica, error) {
+		now := env.Now
+		env.Now = func() int64 { return now() / 1e6 * 1e6 }
+		return open(env)
+	}
 }
 
 // TestDeclarationsAreChecked: an impossible declaration is reported before anything runs.
@@ -139,9 +172,13 @@ func TestFindsAll(t *testing.T) {
 			t.Run(b.Name, func(t *testing.T) {
 				t.Parallel()
 				r := finds(t, b)
+				left := len(r.Failure.Script.Steps)
+				if r.Failure.Failed == 0 { // it was shown by chance, and is not shrunk
+					left = 0
+				}
 				mu.Lock()
 				defer mu.Unlock()
-				steps, schedules, took = append(steps, len(r.Failure.Script.Steps)), append(schedules, r.Schedules), append(took, r.Elapsed)
+				steps, schedules, took = append(steps, left), append(schedules, r.Schedules), append(took, r.Elapsed)
 			})
 		}
 	})
@@ -172,4 +209,19 @@ func finds(t *testing.T, b textbook.Bug) *convergence.Report {
 	}
 	t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
 	return r
+}
+
+// TestStableIsAimedAt: what replicas forget too early, because others have acknowledged it, is found long before the default ends. Of 20
+// seeds the aim finds both bugs within 279 schedules; without the aim, half of the seeds take more than 300 and 700 (docs/bench/kit.txt).
+func TestStableIsAimedAt(t *testing.T) {
+	for _, b := range textbook.Bugs() {
+		if b.Correct.Name != "or-set-log-cut" {
+			continue
+		}
+		for seed := range tier.Pick[uint64](1, 1, 6) {
+			if r := explore(t, b.Broken, convergence.Options{Seed: seed, Schedules: 400, ShrinkRuns: 1}); r.Failure == nil {
+				t.Errorf("%s: seed %d does not find it in 400 schedules", b.Name, seed)
+			}
+		}
+	}
 }

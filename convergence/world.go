@@ -101,6 +101,7 @@ type node struct {
 	durable bitset          // those that it acknowledged for good
 	maybe   bitset          // events that can have reached it in any way
 	since   bitset          // those that it did, or received by their messages, since it was opened
+	partly  bitset          // with System.CausalNet: events of which it has received at least one message
 	had     bitset          // with System.CausalNet: the messages (message.own) that it sent or received, and has not lost
 	hadKept bitset          // the same after a crash
 	hadEver bitset          // the same in all its lives
@@ -113,6 +114,7 @@ type node struct {
 	idsKept bitset          // the same after a crash
 	loose   map[string]bool // elements that were damaged here
 	mixed   bool            // something came other than by operations and their messages
+	parts   bool            // it may have received parts of operations, by messages
 	joining bool            // it lost its data, and need not answer
 	refill  bool            // it will join again after a crash: that it was filled is not durable
 	touched bool            // by this step
@@ -129,6 +131,7 @@ type message struct {
 	sure, maybe bitset
 	deps        bitset // what its author knew of when it sent it
 	repair      bool
+	parts       bool   // its author may have had parts of operations
 	own         int    // with System.CausalNet: its number among those that replicas sent by themselves; 0 if it is of an operation
 	after       bitset // with System.CausalNet: those of them that its author had ever had
 	step        int

@@ -2,8 +2,6 @@
 package faultdisk
 
 import (
-	"io"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -17,7 +15,7 @@ import (
 // Disk is an in-memory file system that can lose power and fail, and that reports operations on it to hooks.
 type Disk struct {
 	vfs.FS
-	mem *cloneable
+	mem *memory
 
 	mu    sync.Mutex
 	hooks atomic.Pointer[map[string]Hook]
@@ -28,73 +26,12 @@ type Disk struct {
 type Hook func(op errorfs.Op) error
 
 // New returns an empty disk.
-func New() *Disk { return newDisk(vfs.NewCrashableMem()) }
+func New() *Disk { return newDisk(newMemory()) }
 
-func newDisk(mem *vfs.MemFS) *Disk {
-	d := &Disk{mem: &cloneable{MemFS: mem}}
+func newDisk(mem *memory) *Disk {
+	d := &Disk{mem: mem}
 	d.FS = errorfs.Wrap(d.mem, errorfs.InjectorFunc(d.before))
 	return d
-}
-
-// cloneable protects a MemFS from deadlocks: some of its operations take its locks in another order than CrashClone does, or take
-// one of them twice.
-type cloneable struct {
-	*vfs.MemFS
-	mu    sync.RWMutex
-	short atomic.Pointer[func(path string) error]
-}
-
-// Create implements vfs.FS.
-func (c *cloneable) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := c.MemFS.Create(name, category)
-	return c.shortened(f, name), err
-}
-
-func (c *cloneable) shortened(f vfs.File, name string) vfs.File {
-	if f == nil {
-		return nil
-	}
-	return &shortFile{f, c, name}
-}
-
-// shortFile is a file that may write less than it was given.
-type shortFile struct {
-	vfs.File
-	disk *cloneable
-	name string
-}
-
-// Write implements io.Writer.
-func (f *shortFile) Write(b []byte) (int, error) {
-	if short := f.disk.short.Load(); short != nil {
-		if err := (*short)(f.name); err != nil {
-			n, _ := f.File.Write(b[:len(b)/2])
-			return n, err
-		}
-	}
-	return f.File.Write(b)
-}
-
-// Link implements vfs.FS.
-func (c *cloneable) Link(oldname, newname string) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.MemFS.Link(oldname, newname)
-}
-
-// Lock implements vfs.FS.
-func (c *cloneable) Lock(name string) (io.Closer, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.MemFS.Lock(name)
-}
-
-// ReuseForWrite implements vfs.FS.
-func (c *cloneable) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	f, err := c.MemFS.ReuseForWrite(oldname, newname, category)
-	return c.shortened(f, newname), err
 }
 
 // before calls the hooks.
@@ -196,11 +133,12 @@ func (d *Disk) SetHook(name string, h Hook) {
 }
 
 // CrashClone returns the disk as it may look after a power cut at this moment: what was synced, and each other block and directory
-// entry with the given probability in percent.
+// entry with the given probability in percent. The same seed leaves the same of a disk with the same content.
 func (d *Disk) CrashClone(unsyncedPercent int, seed uint64) *Disk {
-	d.mem.mu.Lock()
-	defer d.mem.mu.Unlock()
-	return newDisk(d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 1))}))
+	if unsyncedPercent == 0 {
+		return newDisk(d.mem.clone(nil))
+	}
+	return newDisk(d.mem.clone(byChance(unsyncedPercent, seed)))
 }
 
 // CrashAt takes a crash clone before the n-th write operation from now on, counting from 0. The returned function ends the wait and

@@ -34,6 +34,7 @@ func Correct() (list []convergence.System) {
 		{spec: convergence.LastWriterWins{Time: convergence.TimeMonotonic}}, {strict: true, spec: convergence.LastWriterWins{Time: convergence.TimeMonotonic, Tie: convergence.TieAdd}},
 		{spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}, {ticks: true, spec: convergence.LastWriterWins{Time: convergence.TimeLamport, Tie: convergence.TieRemove}},
 		{spec: convergence.LastWriterWins{Time: convergence.TimeHybrid}}, {ticks: true, spec: convergence.LastWriterWins{Time: convergence.TimeHybrid, Tie: convergence.TieAdd}},
+		{byKey: true, spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}, {byKey: true, spec: convergence.LastWriterWins{Time: convergence.TimeHybrid}},
 	} {
 		list = append(list, lwwSets(s))
 	}
@@ -59,7 +60,17 @@ func Correct() (list []convergence.System) {
 	}), sending("or-set-causal-net-outbox", func(env convergence.Env) convergence.Replica {
 		return openOutbox(env, setOptions{relies: true})
 	}))
-	for _, name := range []string{"orswot-riak", "lww-TimeLamport-TieReplica", "lww-TimeMonotonic-TieAdd-counting", "lww-TimeHybrid-TieAdd-counting",
+	split := sending("or-set-split-sends", func(env convergence.Env) convergence.Replica {
+		return &sends{orset: openSet(env, setOptions{split: true})}
+	})
+	split.CausalNet = false
+	list = append(list, split)
+	for _, sys := range slices.Clone(list) {
+		if sys.Name == "or-set-causal-net" || sys.Name == "orswot" {
+			list = append(list, oneByOne(sys))
+		}
+	}
+	for _, name := range []string{"orswot-riak", "lww-TimeLamport-TieReplica", "lww-TimeLamport-TieReplica-by-key", "lww-TimeMonotonic-TieAdd-counting", "lww-TimeHybrid-TieAdd-counting",
 		"or-set-causal", "mv-register"} {
 		i := slices.IndexFunc(list, func(s convergence.System) bool { return s.Name == name })
 		list = append(list, parallel(list[i]))
@@ -135,6 +146,9 @@ func lwwSets(s lww) convergence.System {
 	name := fmt.Sprintf("lww-%v-%v", s.spec.Time, s.spec.Tie)
 	if s.strict || s.ticks {
 		name += "-counting"
+	}
+	if s.byKey {
+		name += "-by-key"
 	}
 	return convergence.System{Name: name, Spec: s.spec, Open: func(env convergence.Env) (convergence.Replica, error) { return openLWW(env, s), nil }}
 }
@@ -213,6 +227,7 @@ func Bugs() (list []Bug) {
 	add("counts-twice", "a message that comes twice is counted twice", counters)
 	add("keeps-one", "of concurrent values one is kept", registers)
 	add("deletes-forgotten", "a delete leaves nothing that an older put could be compared with", lwwMap)
+	add("tombstones-of-100", "of more than 100 tombstones the oldest go", set(setOptions{}))
 	add("counter-of-16-bits", "a counter wraps at 65,536", set(setOptions{}))
 	add("counter-of-32-bits", "a counter wraps at 2^32", set(setOptions{}))
 	add("actor-by-place", "a member's actor is how many were there before it", cluster)

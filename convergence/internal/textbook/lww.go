@@ -13,6 +13,7 @@ type lww struct {
 	spec   convergence.LastWriterWins
 	strict bool // its clock never stands still
 	ticks  bool // receiving counts as an event of its own
+	byKey  bool // each element has a clock of its own
 	bug    string
 	now    int64
 	last   map[string]written
@@ -29,8 +30,11 @@ func openLWW(env convergence.Env, s lww) *lww {
 	return &s
 }
 
-func (s *lww) time() int64 {
+func (s *lww) time(elem string) int64 {
 	wall := s.env.Now()
+	if s.byKey {
+		s.now = s.last[elem].time
+	}
 	if s.bug == "rounds-time" {
 		wall -= wall % 20_000
 	}
@@ -52,7 +56,7 @@ func (s *lww) time() int64 {
 
 // Do implements convergence.Replica.
 func (s *lww) Do(op convergence.Op) (convergence.Effect, error) {
-	w := written{s.time(), s.env.ID, op.Kind == "add"}
+	w := written{s.time(op.Elem), s.env.ID, op.Kind == "add"}
 	s.put(op.Elem, w)
 	var b buffer
 	b.str(op.Elem)

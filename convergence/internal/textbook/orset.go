@@ -23,20 +23,21 @@ type setOptions struct {
 
 // orset keeps an element's live dots, and the dead ones forever.
 type orset struct {
-	env   convergence.Env
-	o     setOptions
-	actor int
-	n     uint64
-	live  map[string][]dot
-	dead  map[dot]bool
-	known map[dot]bool
-	seen  clock // by author, how many operations were applied
-	ops   []change
-	have  map[dot]bool // by author and number
-	wait  []change
-	cache map[string][]dot
-	list  *members
-	log   func(c change) error // writes a change before it is applied; may be nil
+	env    convergence.Env
+	o      setOptions
+	actor  int
+	n      uint64
+	live   map[string][]dot
+	dead   map[dot]bool
+	known  map[dot]bool
+	seen   clock // by author, how many operations were applied
+	ops    []change
+	have   map[dot]bool // by author and number
+	wait   []change
+	cache  map[string][]dot
+	graves []dot // with a bug, the dead dots in the order in which they died
+	list   *members
+	log    func(c change) error // writes a change before it is applied; may be nil
 }
 
 // change is an operation as it is sent.
@@ -174,7 +175,7 @@ func (s *orset) mint() dot {
 func (s *orset) apply(it item) {
 	for _, d := range it.dead {
 		if !s.o.relies {
-			s.dead[d] = true
+			s.bury(d)
 		}
 		s.drop(it.elem, d)
 	}
@@ -200,6 +201,17 @@ func (s *orset) apply(it item) {
 		slices.SortFunc(dots, order)
 		s.live[it.elem] = dots
 	}
+}
+
+// bury remembers that a dot is dead.
+func (s *orset) bury(d dot) {
+	if s.o.bug == "tombstones-of-100" && !s.dead[d] {
+		if s.graves = append(s.graves, d); len(s.graves) > 100 {
+			delete(s.dead, s.graves[0])
+			s.graves = s.graves[1:]
+		}
+	}
+	s.dead[d] = true
 }
 
 func (s *orset) drop(elem string, d dot) {

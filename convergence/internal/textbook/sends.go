@@ -31,6 +31,35 @@ func parallel(sys convergence.System) convergence.System {
 	return sys
 }
 
+// each is a replica that does the operations of a batch one by one, and sends the messages of each.
+type each struct{ convergence.Replica }
+
+// DoBatch implements convergence.Batcher.
+func (s each) DoBatch(ops []convergence.Op) (all convergence.Effect, err error) {
+	for _, op := range ops {
+		e, err := s.Do(op)
+		if err != nil {
+			return all, err
+		}
+		if all.Out = append(all.Out, e.Out...); len(e.Tags) == 0 {
+			e.Tags = []string{e.Tag}
+		}
+		all.Tags = append(all.Tags, e.Tags...)
+	}
+	return all, nil
+}
+
+// oneByOne returns a system whose replicas take batches.
+func oneByOne(sys convergence.System) convergence.System {
+	open := sys.Open
+	sys.Name += "-each"
+	sys.Open = func(env convergence.Env) (convergence.Replica, error) {
+		r, err := open(env)
+		return each{r}, err
+	}
+	return sys
+}
+
 // sends is a set that sends its operations by itself.
 type sends struct {
 	*orset
