@@ -120,6 +120,7 @@ type Member struct {
 	ownership  *ownership                // of the cluster
 	second     map[string]*atomic.Uint64 // of each other member: the boot of the second process that was noticed last, or 0
 	stats      peerStats
+	events     eventLog
 	tokensMet  atomic.Bool // tokens have been compared with those of the others once
 	followers  follow.Kept // the positions of followers of sets
 
@@ -149,6 +150,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		m.run = coord.Goroutines{}
 	}
 	m.ended.run, m.stats.now = m.run, m.run.Now
+	m.events.log, m.events.now = c.Log, m.run.Now
 	if c.Way == nil {
 		m.conf.Way = func(p Peer) Way { return m.link(p) }
 	}
@@ -435,7 +437,7 @@ func (m *Member) event(e coord.Event) {
 	}
 	switch e.Kind {
 	case coord.EventDamage, coord.EventHealLeft, coord.EventHintOverflow, coord.EventHintFailed, coord.EventRefused:
-		m.conf.Log.Warn("cluster: "+string(e.Kind), "node", e.Node, "peer", e.Peer, "name", string(e.Set), "count", e.Count, "cause", e.Err)
+		m.events.add(&e)
 	}
 }
 

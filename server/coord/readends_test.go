@@ -62,6 +62,28 @@ func TestReadReplacedStops(t *testing.T) {
 	}
 }
 
+// TestReadLeavesNothing: a read that its caller stops leaves nothing that waits for a chunk.
+func TestReadLeavesNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		s := newSched(seed)
+		c, _ := scattered(t, s, 200)
+		co := c.coordinator(coord.Options{})
+		s.run(t, time.Second, func() {
+			for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 11}}) {
+				if err != nil {
+					t.Error(err)
+				}
+				if len(part.Elements) > 0 {
+					break
+				}
+			}
+		})
+		if running, timers := s.Left(); running+timers > 0 {
+			t.Errorf("seed %d: %d tasks and %d timers are left", seed, running, timers)
+		}
+	}
+}
+
 // TestReadHedged: a replica that says nothing at all costs a read HedgeTime, and slow ones cost no read its quorum.
 func TestReadHedged(t *testing.T) {
 	for seed := range uint64(5) {

@@ -1,0 +1,132 @@
+package coord_test
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/internal/testkit"
+	"bigset/server/coord"
+	"bigset/server/peer"
+)
+
+// TestMovedHintsShareSync: hints that are moved out of an old file wait for the disk together.
+func TestMovedHintsShareSync(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	f := newFolder(t, disk)
+	h := openHints(t, f, coord.HintOptions{BytesMax: 8000, SegmentBytes: 3000})
+	syncs, most := 0, 0
+	disk.SetHook("syncs", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSync {
+			syncs++
+		}
+		return nil
+	})
+	away := []int{}
+	for i := range 600 {
+		node := "b"
+		if i < 40 && i%2 == 0 || i%20 == 0 {
+			node = "away"
+			away = append(away, i+1)
+		}
+		if err := h.Add(node, sender, hinted(i+1, "x")); err != nil {
+			t.Fatal(err)
+		}
+		syncs = 0
+		if _, err := h.Replay(ctx, "b", coord.Targets{Set: (&target{}).to}); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, syncs)
+	}
+	if names, err := f.List(); err != nil || slices.Contains(names, "0000000000000001.hints") {
+		t.Errorf("nothing was moved: %v, %v", names, err)
+	}
+	if most > 10 {
+		t.Errorf("%d syncs to move a few files of hints", most)
+	}
+	r := &target{}
+	h = openHints(t, newFolder(t, disk.CrashClone(0, 1)), coord.HintOptions{})
+	if _, err := h.Replay(ctx, "away", coord.Targets{Set: r.to}); err != nil || !slices.Equal(r.firsts(), away) {
+		t.Errorf("%v, %v", r.firsts(), err)
+	}
+}
+
+// TestMoveFails: copies of hints that were made in vain keep no file.
+func TestMoveFails(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	f := newFolder(t, disk)
+	h := openHints(t, f, coord.HintOptions{BytesMax: 8000, SegmentBytes: 3000})
+	opens, failed := 0, 0
+	disk.SetHook("fail", func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpOpen {
+			return nil
+		}
+		if opens++; opens%17 > 0 {
+			return nil
+		}
+		failed++
+		return syscall.EIO
+	})
+	for i := range 600 {
+		node := "b"
+		if i < 40 && i%2 == 0 || i%20 == 0 {
+			node = "away"
+		}
+		if err := h.Add(node, sender, hinted(i+1, "x")); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = h.Replay(ctx, "b", coord.Targets{Set: (&target{}).to})
+	}
+	if disk.SetHook("fail", nil); failed < 10 {
+		t.Errorf("%d failures", failed)
+	}
+	for _, node := range []string{"b", "away"} {
+		if _, err := h.Replay(ctx, node, coord.Targets{Set: (&target{}).to}); err != nil {
+			t.Error(err)
+		}
+	}
+	if names, err := f.List(); err != nil || len(names) > 1 || len(h.Nodes()) > 0 {
+		t.Errorf("files left: %v, %v, hints for %v", names, err, h.Nodes())
+	}
+}
+
+// TestOldHintsEachMinute: hints that are too old go within a minute, also after the clock was put back.
+func TestOldHintsEachMinute(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1e9, 0)
+	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{AgeMax: time.Hour, Now: func() time.Time { return now }})
+	left := func(after time.Duration) int {
+		t.Helper()
+		now = now.Add(after)
+		r := &target{err: peer.ErrUnavailable}
+		if _, err := h.Replay(ctx, "a", coord.Targets{Set: r.to}); err != nil && !errors.Is(err, peer.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		n, _ := h.Pending("a")
+		return n
+	}
+	if err := h.Add("a", sender, hinted(1, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(time.Hour - time.Second); n != 1 {
+		t.Fatalf("%d hints", n)
+	}
+	if n := left(30 * time.Second); n != 1 {
+		t.Errorf("%d hints: a million of them are looked through more often than once a minute", n)
+	}
+	if err := h.Add("a", sender, hinted(2, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if n := left(30 * time.Second); n != 1 {
+		t.Errorf("%d hints, one of which was too old", n)
+	}
+	if left(-24 * time.Hour); left(25*time.Hour-time.Minute) != 0 {
+		t.Error("a hint that is too old stays after the clock was put back")
+	}
+}
