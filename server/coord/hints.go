@@ -26,8 +26,8 @@ type HintOptions struct {
 	NodeBytesMax int64
 	// NodeCountMax is the maximum number of hints for one node; the default is 1,048,576. Each hint takes about 130 bytes of memory.
 	NodeCountMax int
-	// AgeMax is the maximum age of a hint, which is looked at once a minute; the default is 24 h. More than the time for which a replica keeps request ids is useful: deltas
-	// do not age.
+	// AgeMax is the maximum age of a hint, which is looked at once a minute; the default is 24 h. More than the time for which a replica keeps
+	// request ids is useful: deltas do not age.
 	AgeMax time.Duration
 	// SegmentBytes is the size at which a new file is begun; the default is 4 MiB.
 	SegmentBytes int64
