@@ -308,9 +308,11 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 		}
 		all.Go(func() {
 			var a A
-			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
+			var err error
 			if m.reached(ctx, link) { // otherwise dialing could take seconds
 				err = ask(ctx, m.stats.caller(id, link), v, request, &a)
+			} else {
+				err = unconnected(link)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -323,6 +325,18 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 	}
 	all.Wait()
 	return answers, errs
+}
+
+// unconnected returns why a request to a member was not sent.
+func unconnected(link Way) error {
+	switch _, err := link.Remote(); {
+	case err == nil:
+		return fmt.Errorf("%w: not connected", wire.ErrNotSent)
+	case errors.Is(err, wire.ErrNotSent):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", wire.ErrNotSent, err)
+	}
 }
 
 // reachTime is how long to wait for a member that is not connected.

@@ -2,8 +2,13 @@ package cluster
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 
 	"bigset/server/coord"
@@ -51,6 +56,54 @@ func TestUndecided(t *testing.T) {
 		err := (&Filters{}).undecided(doDrop, "a", c.err)
 		if errors.Is(err, door.ErrMembersAway) != c.membersAway || errors.Is(err, door.ErrUnknown) != c.unknown || errors.Is(err, door.ErrUnavailable) != c.none {
 			t.Errorf("%v of %v", err, c.err)
+		}
+	}
+}
+
+// TestPassing: a member that is down or slow needs nobody; one with a bad certificate or a name that leads nowhere does.
+func TestPassing(t *testing.T) {
+	dial := func(err error) error { return fmt.Errorf("%w: dial: %w", wire.ErrNotSent, err) }
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, true},
+		{dial(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), true},
+		{dial(&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), true},
+		{dial(io.EOF), true},
+		{fmt.Errorf("%w: b has said nothing", wire.ErrLost), true},
+		{dial(context.DeadlineExceeded), true},
+		{dial(x509.UnknownAuthorityError{}), false},
+		{dial(&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}), false},
+		{dial(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "b", IsNotFound: true}}), false},
+		{fmt.Errorf("%w: %w", wire.ErrRefused, ErrForeign), false},
+	} {
+		if passing(c.err) != c.want {
+			t.Errorf("%v: passing is %v", c.err, !c.want)
+		}
+	}
+}
+
+// lostWay is a way to a member that is not connected.
+type lostWay struct {
+	Way
+	err error
+}
+
+func (l lostWay) Remote() (*wire.Remote, error) { return nil, l.err }
+
+// TestUnconnected: a request to a member that is not connected was not sent, and says why not.
+func TestUnconnected(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "wire: request not sent: not connected"},
+		{io.EOF, "wire: request not sent: EOF"},
+		{fmt.Errorf("%w: refused", wire.ErrNotSent), "wire: request not sent: refused"},
+	} {
+		if err := unconnected(lostWay{err: c.err}); !errors.Is(err, wire.ErrNotSent) || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 }

@@ -517,13 +517,13 @@ func (g *greeting) refuses(o *greeting, name string) error {
 	case o.Node == g.Node:
 		return fmt.Errorf("%w: both are node %s: two processes are started as %s, or --peers names this one's address for another", ErrForeign, g.Node, g.Node)
 	case o.Name != g.Name:
-		return fmt.Errorf("%w: cluster %q, and this is cluster %q", ErrForeign, o.Name, g.Name)
+		return fmt.Errorf("%w: node %s is of cluster %q, and node %s of cluster %q", ErrForeign, o.Node, o.Name, g.Node, g.Name)
 	case !slices.Equal(o.Peers, g.Peers):
-		return fmt.Errorf("%w: its peers are %v, and here they are %v: --peers has to name the same nodes in the same order everywhere", ErrForeign, o.Peers, g.Peers)
+		return fmt.Errorf("%w: the peers of node %s are %v, and those of node %s are %v: --peers has to name the same nodes in the same order everywhere", ErrForeign, o.Node, o.Peers, g.Node, g.Peers)
 	case o.Settings != g.Settings:
-		return fmt.Errorf("%w: its settings are %s, and here they are %s: they have to be the same everywhere", ErrForeign, settingsText(o.Settings), settingsText(g.Settings))
+		return fmt.Errorf("%w: the settings of node %s are %s, and those of node %s are %s: they have to be the same everywhere", ErrForeign, o.Node, settingsText(o.Settings), g.Node, settingsText(g.Settings))
 	case len(o.Cluster) > 0 && len(g.Cluster) > 0 && string(o.Cluster) != string(g.Cluster):
-		return fmt.Errorf("%w: its folder is of cluster %x, and this one's of cluster %x: they were born apart", ErrForeign, []byte(o.Cluster), []byte(g.Cluster))
+		return fmt.Errorf("%w: the folder of node %s is of cluster %x, and that of node %s of cluster %x: they were born apart", ErrForeign, o.Node, []byte(o.Cluster), g.Node, []byte(g.Cluster))
 	}
 	return nil
 }
