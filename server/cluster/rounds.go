@@ -145,7 +145,7 @@ func passing(err error) bool {
 	switch {
 	case errors.Is(err, ErrForeign), errors.Is(err, ErrRecord):
 		return false
-	case err == nil, errors.Is(err, wire.ErrLost), errors.Is(err, wire.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+	case err == nil, err == wire.ErrNotSent, errors.Is(err, wire.ErrLost), errors.Is(err, wire.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &sys), errors.As(err, &slow) && slow.Timeout():
 		return true
 	}

@@ -26,15 +26,21 @@ func TestMovedHintsShareSync(t *testing.T) {
 		kept int // hints for the node that is away
 	}
 	var cuts []cut
-	syncs, most, removed := 0, 0, false
+	syncs, most, removed := 0, 0, ""
 	var away []int
 	disk.SetHook("syncs", func(op errorfs.Op) error {
-		for seed := range uint64(3) {
-			if removed {
-				cuts = append(cuts, cut{disk.CrashClone(50, seed), len(away)})
+		if removed != "" { // the removal has reached the disk, and nothing that was not synced
+			left := disk.CrashClone(0, 1)
+			if err := left.Remove(removed); err != nil {
+				t.Error(err)
 			}
+			cuts = append(cuts, cut{left, len(away)})
 		}
-		if removed = op.Kind == errorfs.OpRemove; op.Kind == errorfs.OpFileSync {
+		removed = ""
+		switch op.Kind {
+		case errorfs.OpRemove:
+			removed = op.Path
+		case errorfs.OpFileSync:
 			syncs++
 		}
 		return nil

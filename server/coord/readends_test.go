@@ -62,7 +62,8 @@ func TestReadReplacedStops(t *testing.T) {
 	}
 }
 
-// lateParts is a replica whose chunks come some time after they were asked for, even if nobody waits for them any more.
+// lateParts is a replica whose first two chunks come some time after they were asked for, even if nobody waits for them any more, and the others
+// do not come.
 type lateParts struct {
 	*link
 	s *sched
@@ -70,8 +71,13 @@ type lateParts struct {
 
 func (r *lateParts) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
+		late := 10 * time.Millisecond
+		sent := 0
 		for c, err := range r.Replica.Read(context.WithoutCancel(ctx), set, o) {
-			if r.s.Sleep(10 * time.Millisecond); !yield(c, err) {
+			if sent++; sent > 2 {
+				late = time.Hour
+			}
+			if r.s.Sleep(late); !yield(c, err) {
 				return
 			}
 		}
