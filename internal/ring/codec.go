@@ -73,7 +73,7 @@ func (e *encoder) assignment(a *Assignment) {
 	}
 	e.byte(byte(a.Bucket.Bits()))
 	e.byte(byte(a.State))
-	e.number(uint64(bits.Reverse32(a.Bucket.Key) >> 1 >> (31 - a.Bucket.Bits()))) // in the order of slots; a shift of 32 is two
+	e.number(uint64(bits.Reverse32(a.Bucket.Key) >> (32 - a.Bucket.Bits()))) // in the order of slots
 	e.number(a.Epoch)
 	e.number(a.Epoch - a.Since)
 	e.number(uint64(a.Moved))
@@ -164,7 +164,12 @@ func (d *decoder) number(most uint64) uint64 {
 
 // count reads how many things follow, each of at least size bytes: no more than the rest of the bytes can hold.
 func (d *decoder) count(most, size int) int {
-	return int(d.number(uint64(min(most, (len(d.b)-d.off)/size))))
+	n := d.number(uint64(most))
+	if rest := uint64(len(d.b)-d.off) / uint64(size); n > rest {
+		d.fail("%d, at most %d", n, rest)
+		return 0
+	}
+	return int(n)
 }
 
 func (d *decoder) text(most int) string {
