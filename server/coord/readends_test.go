@@ -105,6 +105,7 @@ func TestReadLeavesNothing(t *testing.T) {
 	})
 	if running, timers := s.Left(); running+timers > 0 {
 		t.Errorf("%d tasks and %d timers are left", running, timers)
+		s.run(t, 2*time.Hour, func() {}) // the stores wait for the reads that are left
 	}
 }
 
