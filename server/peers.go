@@ -81,7 +81,7 @@ func (p *Peers) check() error {
 		}
 		c := cluster.MembershipConfig{Node: p.Node, Peers: peers, Settings: p.Settings}
 		if err := c.Check(); err != nil {
-			return fmt.Errorf("%w: %w", ErrConfig, err)
+			return clusterConfigError{err}
 		}
 		for _, peer := range peers {
 			if addresses = append(addresses, peer.Address); peer.ID == p.Node {
@@ -105,6 +105,12 @@ func (p *Peers) check() error {
 	}
 	return nil
 }
+
+// clusterConfigError is a cluster.ErrConfig, whose text says already that the configuration is bad, as an ErrConfig.
+type clusterConfigError struct{ error }
+
+func (clusterConfigError) Is(target error) bool { return target == ErrConfig }
+func (e clusterConfigError) Unwrap() error      { return e.error }
 
 // isLoopback reports whether only this machine can reach an address.
 func isLoopback(address string) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -51,6 +52,9 @@ func askNode(ctx context.Context, address, certificates string, verb wire.Verb, 
 
 // statusOf asks a node for the status of its cluster.
 func statusOf(ctx context.Context, address, certificates string) (s cluster.Status, err error) {
+	if err := checkNode(address, certificates); err != nil {
+		return s, err
+	}
 	b, err := askNode(ctx, address, certificates, cluster.VerbStatus, nil)
 	if err == nil {
 		err = json.Unmarshal(b, &s)
@@ -58,13 +62,39 @@ func statusOf(ctx context.Context, address, certificates string) (s cluster.Stat
 	switch {
 	case err == nil:
 		return s, nil
-	case !slices.ContainsFunc(advices, func(a advice) bool { return errors.Is(err, a.cause) }): // it does not answer, or not as a node does
-		err = fmt.Errorf("cluster status of %s: %w: %w", address, client.ErrUnavailable, err)
-	default:
-		err = fmt.Errorf("cluster status of %s: %w", address, err)
+	case errors.Is(err, api.ErrBody): // it does not know the request
+		err = errNoCluster
+	case !slices.ContainsFunc(advices, func(a advice) bool { return errors.Is(err, a.cause) }):
+		return s, &unansweredError{address, err}
 	}
-	return s, err
+	return s, fmt.Errorf("%s: %w", address, err)
 }
+
+// checkNode returns an error for an address that no node can have, as package client does.
+func checkNode(address, certificates string) error {
+	o := client.Options{Addrs: []string{address}}
+	if certificates != "" {
+		o.TLS = &tls.Config{}
+	}
+	c, err := client.Open(o) // which dials at the first call
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// errNoCluster is the error of a node that is asked for its cluster.
+var errNoCluster = errors.New("this node is alone, not in a cluster")
+
+// unansweredError is the error of a node that does not answer, or not as a node does.
+type unansweredError struct {
+	address string
+	err     error
+}
+
+func (e *unansweredError) Error() string        { return e.address + ": " + e.err.Error() }
+func (e *unansweredError) Is(target error) bool { return target == client.ErrUnavailable }
+func (e *unansweredError) Unwrap() error        { return e.err }
 
 func (a *app) clusterStatus() *cobra.Command {
 	var address, certificates string
@@ -307,10 +337,22 @@ func (t *trial) start(n *trialNode, ended chan<- error) error {
 	go func() {
 		err := n.cmd.Wait()
 		n.ended <- err
-		ended <- fmt.Errorf("%w: node %s (%v), see %s.log%s", errNodeEnded, n.id, err, dir, lastLine(dir+".log"))
+		ended <- endOf(n.id, dir+".log", err)
 	}()
 	return nil
 }
+
+// endOf returns the error of a node whose process has ended. If that was its own decision, the last line of its log says why.
+func endOf(id, log string, err error) error {
+	why := ""
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() {
+		why = lastLine(log)
+	}
+	return fmt.Errorf("%w: node %s (%v), see %s%s", errNodeEnded, id, cmp.Or(err, errStopped), log, why)
+}
+
+// errStopped is the cause of a process that has ended without an error.
+var errStopped = errors.New("it was stopped")
 
 // errNodeEnded is the error of a node that has ended by itself.
 var errNodeEnded = errors.New("a node has ended")

@@ -6,8 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +70,54 @@ func TestLookupOfNode(t *testing.T) {
 		want := call(t, "", "cluster", "lookup", name, "--nodes", "a,b,c,d", "--n", "2", "--buckets", "16")
 		if got := call(t, "", "cluster", "lookup", name, "--addr", addr); got != want || got.code != 0 {
 			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
+// TestStatusRefused: a status and a lookup say of a wrong address, of a node alone and of another protocol what is wrong.
+func TestStatusRefused(t *testing.T) {
+	t.Parallel()
+	alone := serveSets(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]string{
+		alone:          "bigset: " + alone + ": this node is alone, not in a cluster\nhint: it was started with --listen, or with neither; a node of a cluster has --peers\n",
+		"localhost":    "bigset: bad options: address \"localhost\" is not HOST:PORT\nhint: ",
+		"10.0.0.1:869": "bigset: bad options: 10.0.0.1:869 is not on this machine, and without TLS ",
+		"a:1,b:2":      "bigset: bad options: address \"a:1,b:2\" is not HOST:PORT\nhint: ",
+		"":             "bigset: bad options: address \"\" is not HOST:PORT\nhint: ",
+		other:          "bigset: " + other + ": dial tcp " + other + ": connect: connection refused\nhint: nothing has happened; check --addr ",
+	} {
+		for _, args := range [][]string{{"status"}, {"lookup", "friends"}} {
+			got := call(t, "", append(append([]string{"cluster"}, args...), "--addr", addr)...)
+			if got.code != 2 || !strings.HasPrefix(got.errs, want) {
+				t.Errorf("%q of %q: %+v, want %q", args, addr, got, want)
+			}
+		}
+	}
+}
+
+// TestEndOf: of a node that has ended by itself, the log says why; of one that was killed it does not.
+func TestEndOf(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "a.log")
+	if err := os.WriteFile(log, []byte("bigset: bad configuration: --n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"exit 2":     "(exit status 2), see " + log + ": bad configuration: --n",
+		"kill -9 $$": "(signal: killed), see " + log,
+		"exit 0":     "(it was stopped), see " + log,
+	} {
+		err := endOf("a", log, exec.Command("sh", "-c", command).Run())
+		if got := err.Error(); got != "a node has ended: node a "+want || !errors.Is(err, errNodeEnded) {
+			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 }

@@ -74,6 +74,7 @@ type advice struct {
 var advices = []advice{
 	{client.ErrUnknown, exitUnknown, "it may have been done; check that before you do it again"},
 	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked; --tls names the folder that `bigset cert client` made"},
+	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
 	{cluster.ErrConfig, exitError, "`bigset cluster --help` has examples; docs/cluster.md says how a cluster is started, and started again from backups"},
 	{client.ErrQuorum, exitError, "`bigset cluster status` with the same --addr shows how many replicas exist"},
 	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd use another"},
@@ -84,6 +85,7 @@ var advices = []advice{
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
 	{bigset.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
+	{errNoCluster, exitError, "it was started with --listen, or with neither; a node of a cluster has --peers"},
 	{errNodeEnded, exitError, "a folder keeps its cluster: with other --nodes give another --dir; docs/cluster.md explains what a node waits for"},
 	{torture.ErrViolated, exitError, "a promise was broken: the folders and the logs in them are kept; the same --seed does the same faults"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes; redis's empty key is --bucket default \"\"", bigset.SetNameBytesMax)},
@@ -101,7 +103,6 @@ var advices = []advice{
 	{errDamage, exitAbsent, "`bigset verify` names the sets and filters that are damaged; restore the folder from a copy with `bigset restore`"},
 	{errTool, exitError, "check the arguments; `bigset verify` says whether the store is right"},
 
-	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
 	{server.ErrListen, exitError, "`bigset serve --help` says how to give addresses"},
 
 	{tokens.ErrNotFound, exitAbsent, "`bigset token ls` lists the tokens"},

@@ -110,15 +110,22 @@ func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error)
 		return r, f.takesAll(d.Do, first)
 	}
 	err = ask(ctx, f.m.links[first], verbDecide, d, &r)
+	return r, f.undecided(d.Do, first, err)
+}
+
+// undecided returns what the error of the first member, or of the way to it, says about a change.
+func (f *Filters) undecided(do, first string, err error) error {
 	switch {
-	case err == nil:
-		return r, nil
+	case err == nil, errors.Is(err, door.ErrMembersAway): // nothing was decided, whatever else the error says
+		return err
+	case errors.Is(err, wire.ErrBusy):
+		return fmt.Errorf("%w: node %s: %w", door.ErrUnavailable, first, err)
 	case errors.Is(err, wire.ErrNotSent):
-		return r, f.takesAll(d.Do, first)
+		return f.takesAll(do, first)
 	case errors.Is(err, wire.ErrLost), errors.Is(err, context.DeadlineExceeded):
-		return r, &door.UnknownError{Err: fmt.Errorf("node %s: %w", first, err)}
+		return &door.UnknownError{Err: fmt.Errorf("node %s: %w", first, err)}
 	}
-	return r, err
+	return err
 }
 
 // takesAll is the error of a change while members are away.
@@ -301,9 +308,11 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 		}
 		all.Go(func() {
 			var a A
-			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
+			var err error
 			if m.reached(ctx, link) { // otherwise dialing could take seconds
 				err = ask(ctx, m.stats.caller(id, link), v, request, &a)
+			} else {
+				err = unconnected(link)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -316,6 +325,18 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 	}
 	all.Wait()
 	return answers, errs
+}
+
+// unconnected returns why a request to a member was not sent.
+func unconnected(link Way) error {
+	switch _, err := link.Remote(); {
+	case err == nil:
+		return fmt.Errorf("%w: not connected", wire.ErrNotSent)
+	case errors.Is(err, wire.ErrNotSent):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", wire.ErrNotSent, err)
+	}
 }
 
 // reachTime is how long to wait for a member that is not connected.

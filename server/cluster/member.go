@@ -120,6 +120,7 @@ type Member struct {
 	ownership  *ownership                // of the cluster
 	second     map[string]*atomic.Uint64 // of each other member: the boot of the second process that was noticed last, or 0
 	stats      peerStats
+	events     eventLog
 	tokensMet  atomic.Bool // tokens have been compared with those of the others once
 	followers  follow.Kept // the positions of followers of sets
 
@@ -149,6 +150,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		m.run = coord.Goroutines{}
 	}
 	m.ended.run, m.stats.now = m.run, m.run.Now
+	m.events.log, m.events.now = c.Log, m.run.Now
 	if c.Way == nil {
 		m.conf.Way = func(p Peer) Way { return m.link(p) }
 	}
@@ -435,7 +437,7 @@ func (m *Member) event(e coord.Event) {
 	}
 	switch e.Kind {
 	case coord.EventDamage, coord.EventHealLeft, coord.EventHintOverflow, coord.EventHintFailed, coord.EventRefused:
-		m.conf.Log.Warn("cluster: "+string(e.Kind), "node", e.Node, "peer", e.Peer, "name", string(e.Set), "count", e.Count, "cause", e.Err)
+		m.events.add(&e)
 	}
 }
 
@@ -515,13 +517,13 @@ func (g *greeting) refuses(o *greeting, name string) error {
 	case o.Node == g.Node:
 		return fmt.Errorf("%w: both are node %s: two processes are started as %s, or --peers names this one's address for another", ErrForeign, g.Node, g.Node)
 	case o.Name != g.Name:
-		return fmt.Errorf("%w: cluster %q, and this is cluster %q", ErrForeign, o.Name, g.Name)
+		return fmt.Errorf("%w: node %s is of cluster %q, and node %s of cluster %q", ErrForeign, o.Node, o.Name, g.Node, g.Name)
 	case !slices.Equal(o.Peers, g.Peers):
-		return fmt.Errorf("%w: its peers are %v, and here they are %v: --peers has to name the same nodes in the same order everywhere", ErrForeign, o.Peers, g.Peers)
+		return fmt.Errorf("%w: the peers of node %s are %v, and those of node %s are %v: --peers has to name the same nodes in the same order everywhere", ErrForeign, o.Node, o.Peers, g.Node, g.Peers)
 	case o.Settings != g.Settings:
-		return fmt.Errorf("%w: its settings are %s, and here they are %s: they have to be the same everywhere", ErrForeign, settingsText(o.Settings), settingsText(g.Settings))
+		return fmt.Errorf("%w: the settings of node %s are %s, and those of node %s are %s: they have to be the same everywhere", ErrForeign, o.Node, settingsText(o.Settings), g.Node, settingsText(g.Settings))
 	case len(o.Cluster) > 0 && len(g.Cluster) > 0 && string(o.Cluster) != string(g.Cluster):
-		return fmt.Errorf("%w: its folder is of cluster %x, and this one's of cluster %x: they were born apart", ErrForeign, []byte(o.Cluster), []byte(g.Cluster))
+		return fmt.Errorf("%w: the folder of node %s is of cluster %x, and that of node %s of cluster %x: they were born apart", ErrForeign, o.Node, []byte(o.Cluster), g.Node, []byte(g.Cluster))
 	}
 	return nil
 }

@@ -6,14 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"bigset/server/coord"
+	"bigset/server/wire"
 )
 
 // Run keeps the member in agreement until ctx ends.
@@ -122,7 +126,7 @@ func (m *Membership) missing(states map[string]State) string {
 		if _, ok := states[p.ID]; ok || p.ID == m.conf.Node {
 			continue
 		}
-		if err := m.others[p.ID].err; errors.Is(err, ErrForeign) || errors.Is(err, ErrRecord) {
+		if err := m.others[p.ID].err; !passing(err) {
 			reasons = append(reasons, p.ID+": "+err.Error())
 		}
 		ids = append(ids, p.ID)
@@ -131,6 +135,21 @@ func (m *Membership) missing(states map[string]State) string {
 		return ""
 	}
 	return strings.Join(append([]string{strings.Join(ids, ", ") + " can't be reached"}, reasons...), "; ")
+}
+
+// passing reports whether the error of a question for a member says only that the member is down, slow, or about to start or stop. Other
+// errors, such as those of certificates and names, stay until a person does something about them.
+func passing(err error) bool {
+	var sys *os.SyscallError
+	var slow net.Error
+	switch {
+	case errors.Is(err, ErrForeign), errors.Is(err, ErrRecord):
+		return false
+	case err == nil, err == wire.ErrNotSent, errors.Is(err, wire.ErrLost), errors.Is(err, wire.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &sys), errors.As(err, &slow) && slow.Timeout():
+		return true
+	}
+	return false
 }
 
 // step acts on the states of the others, and returns what this member waits for. A member with a record that this one can't take counts as one

@@ -141,6 +141,7 @@ func (c *counted) observe(v wire.Verb, began time.Time, err error) {
 	case errors.Is(err, wire.ErrBusy):
 		s.Busy.Add(1)
 		return
+	case errors.Is(err, context.Canceled): // other members have answered before
 	case errors.Is(err, wire.ErrNotSent), errors.Is(err, wire.ErrLost):
 		s.Failed.Add(1)
 	default:

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,9 +51,10 @@ func TestVerbCounts(t *testing.T) {
 	call(remote.VerbApply+wire.Verb(bigset.Sync), nil)
 	call(remote.VerbApply+wire.Verb(bigset.Sync), wire.ErrBusy)
 	call(remote.VerbRead, wire.ErrLost)
+	call(remote.VerbRead, fmt.Errorf("%w: %w", wire.ErrLost, context.Canceled))
 	call(verbState, nil)
 	call(7, nil)
-	want := []VerbCount{{"verb_7", 1, 0, 0, 0.25}, {"apply", 3, 0, 1, 0.5}, {"read", 1, 1, 0, 0}, {"member_state", 1, 0, 0, 0.25}}
+	want := []VerbCount{{"verb_7", 1, 0, 0, 0.25}, {"apply", 3, 0, 1, 0.5}, {"read", 2, 1, 0, 0}, {"member_state", 1, 0, 0, 0.25}}
 	if got := c.s.counts(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -48,9 +48,11 @@ func (m *Member) giveTokens(ctx context.Context, but string) map[string]error {
 			continue
 		}
 		all.Go(func() {
-			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
+			var err error
 			if m.reached(ctx, link) {
 				err = m.swapTokens(ctx, id)
+			} else {
+				err = unconnected(link)
 			}
 			if err != nil {
 				mu.Lock()

@@ -26,8 +26,8 @@ type HintOptions struct {
 	NodeBytesMax int64
 	// NodeCountMax is the maximum number of hints for one node; the default is 1,048,576. Each hint takes about 130 bytes of memory.
 	NodeCountMax int
-	// AgeMax is the maximum age of a hint; the default is 24 h. More than the time for which a replica keeps request ids is useful: deltas
-	// do not age.
+	// AgeMax is the maximum age of a hint, which is looked at once a minute; the default is 24 h. More than the time for which a replica keeps
+	// request ids is useful: deltas do not age.
 	AgeMax time.Duration
 	// SegmentBytes is the size at which a new file is begun; the default is 4 MiB.
 	SegmentBytes int64
@@ -65,8 +65,9 @@ type Hints struct {
 
 // backlog is how much of a node's budget is taken. An empty one is not kept.
 type backlog struct {
-	count, adding      int   // hints that are not done, and those being added
-	bytes, addingBytes int64 // the same, in bytes
+	count, adding      int       // hints that are not done, and those being added
+	bytes, addingBytes int64     // the same, in bytes
+	looked             time.Time // when those that are too old were looked for; zero at first
 }
 
 // hint is a hint that is not done.
@@ -411,7 +412,7 @@ func (h *Hints) clean() {
 	}
 }
 
-// move writes the hints of a segment to the head. If it fails, the hints that are not moved stay where they are.
+// move writes the hints of a segment to the head. All of them share a sync. If it fails, the hints that are not moved stay where they are.
 func (h *Hints) move(s *segment) error {
 	var all []*hint
 	h.index.Ascend(func(e *hint) bool {
@@ -420,23 +421,39 @@ func (h *Hints) move(s *segment) error {
 		}
 		return true
 	})
-	for _, e := range all {
-		payload, err := h.payload(e)
-		if err != nil {
-			return err
+	copies := make([]hint, len(all))
+	for i, e := range all {
+		if err := h.copy(e, &copies[i]); err != nil {
+			return dropCopies(copies[:i], err)
 		}
-		moved := hint{size: e.size}
-		if err := h.write(&moved, appendRecord(nil, payload[0], payload[1:])); err != nil {
-			return err
-		}
-		if err := moved.seg.sync(moved.off + moved.size); err != nil {
-			moved.seg.entries--
-			return err
+	}
+	for i := range copies {
+		c := &copies[i]
+		if err := c.seg.sync(c.off + c.size); err != nil { // the first sync covers what was written to its file
+			return dropCopies(copies[i:], err)
 		}
 		s.entries--
-		e.seg, e.off = moved.seg, moved.off
+		all[i].seg, all[i].off = c.seg, c.off
 	}
 	return nil
+}
+
+// copy writes a hint to the head again, without a sync.
+func (h *Hints) copy(e, to *hint) error {
+	payload, err := h.payload(e)
+	if err != nil {
+		return err
+	}
+	to.size = e.size
+	return h.write(to, appendRecord(nil, payload[0], payload[1:]))
+}
+
+// dropCopies takes back copies that are not used, because of an error.
+func dropCopies(copies []hint, err error) error {
+	for i := range copies {
+		copies[i].seg.entries--
+	}
+	return err
 }
 
 // Close closes the files. Hints that were added stay.

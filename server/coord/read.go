@@ -354,12 +354,10 @@ func (s *stream) reuse() (c *fold.Chunk) {
 	return c
 }
 
-// stop ends the read at the replica.
+// stop ends the read at the replica. What is still on its way is not taken.
 func (s *stream) stop() {
 	s.cancel()
-	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
-	s.timer()
+	s.end(errEnded)
 }
 
 // errEnded is the error for a replica's stream that ended too early.

@@ -62,6 +62,53 @@ func TestReadReplacedStops(t *testing.T) {
 	}
 }
 
+// lateParts is a replica whose first two chunks come some time after they were asked for, even if nobody waits for them any more, and the others
+// do not come.
+type lateParts struct {
+	*link
+	s *sched
+}
+
+func (r *lateParts) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		late := 10 * time.Millisecond
+		sent := 0
+		for c, err := range r.Replica.Read(context.WithoutCancel(ctx), set, o) {
+			if sent++; sent > 2 {
+				late = time.Hour
+			}
+			if r.s.Sleep(late); !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestReadLeavesNothing: a read that its caller stops does not wait for what comes after that.
+func TestReadLeavesNothing(t *testing.T) {
+	s := newSched(1)
+	c, _ := scattered(t, s, 200)
+	var replicas []peer.Replica
+	for _, l := range c.links {
+		replicas = append(replicas, &lateParts{l, s})
+	}
+	co := c.coordinator(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return replicas })})
+	s.run(t, time.Second, func() {
+		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 11}}) {
+			if err != nil {
+				t.Error(err)
+			}
+			if len(part.Elements) > 0 {
+				break
+			}
+		}
+	})
+	if running, timers := s.Left(); running+timers > 0 {
+		t.Errorf("%d tasks and %d timers are left", running, timers)
+		s.run(t, 2*time.Hour, func() {}) // the stores wait for the reads that are left
+	}
+}
+
 // TestReadHedged: a replica that says nothing at all costs a read HedgeTime, and slow ones cost no read its quorum.
 func TestReadHedged(t *testing.T) {
 	for seed := range uint64(5) {

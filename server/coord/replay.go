@@ -48,12 +48,12 @@ func (h *Hints) Pending(node string) (count int, bytes int64) {
 func (h *Hints) Nodes() (nodes []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.index.Ascend(func(e *hint) bool {
-		if n := len(nodes); n == 0 || nodes[n-1] != e.node {
-			nodes = append(nodes, e.node)
+	for node, b := range h.nodes {
+		if b.count > 0 {
+			nodes = append(nodes, node)
 		}
-		return true
-	})
+	}
+	slices.Sort(nodes)
 	return nodes
 }
 
@@ -262,12 +262,22 @@ func (h *Hints) release(node string) {
 	delete(h.busy, node)
 }
 
+// expireEvery is how often a node's hints are looked through for those that are too old: there may be a million.
+const expireEvery = time.Minute
+
 // expire drops a node's hints that are too old.
 func (h *Hints) expire(node string) {
 	var old []*hint
 	var bytes int64
 	h.mu.Lock()
-	before := h.opt.Now().Add(-h.opt.AgeMax).Unix()
+	now := h.opt.Now()
+	b := h.nodes[node]
+	if b == nil || !b.looked.IsZero() && now.Sub(b.looked).Abs() < expireEvery { // the clock may jump
+		h.mu.Unlock()
+		return
+	}
+	b.looked = now
+	before := now.Add(-h.opt.AgeMax).Unix()
 	h.index.AscendGreaterOrEqual(&hint{node: node}, func(e *hint) bool {
 		if e.node == node && e.at < before {
 			old = append(old, e)

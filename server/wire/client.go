@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,8 +103,8 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 		return nil, errors.Join(notSent(err), nc.Close())
 	}
 	r := bufio.NewReaderSize(nc, bufferBytes)
-	their, version, err := o.greet(nc, r, hello{role: o.Role, purpose: o.Purpose, name: o.Name, body: o.Hello})
 	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
+	their, version, err := o.greet(nc, r, hello{role: o.Role, purpose: o.Purpose, name: o.Name, body: o.Hello})
 	if err == nil {
 		c.remote = Remote{Role: their.role, Name: their.name, Address: nc.RemoteAddr().String(), Purpose: o.Purpose, Version: version, Hello: their.body}
 		c.address = their.address
@@ -119,6 +120,9 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 	}
 	if err != nil {
 		_ = nc.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(ctx.Err(), context.Canceled) {
+			err = fmt.Errorf("no hello within %v: it hangs, or speaks another protocol: %w", time.Since(c.start).Round(time.Millisecond), err)
+		}
 		return nil, notSent(err)
 	}
 	c.w = newWriter(nc, c.out, o.WriteTime)

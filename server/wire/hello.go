@@ -22,6 +22,9 @@ func (o *Options) preamble() []byte { return append([]byte(magic), o.VersionLeas
 // foreignBytes is how much of another protocol's bytes an error shows.
 const foreignBytes = 64
 
+// errProbe is the error for a client that sends an empty line to learn from the answer which protocol this is.
+var errProbe = fmt.Errorf("%w: it says \"\\n\"", ErrForeign)
+
 // speaks reads the first bytes of the other side, and returns the version that both speak. It stops at the first wrong byte, because a
 // request of another protocol may be shorter than the preamble.
 func (o *Options) speaks(r *bufio.Reader) (version byte, err error) {
@@ -33,6 +36,9 @@ func (o *Options) speaks(r *bufio.Reader) (version byte, err error) {
 		}
 		if b = append(b, c); len(b) <= len(magic) && c != magic[len(b)-1] {
 			more, _ := r.Peek(min(r.Buffered(), foreignBytes))
+			if string(b) == "\n" && len(more) == 0 {
+				return 0, errProbe
+			}
 			return 0, fmt.Errorf("%w: it says %q", ErrForeign, append(b, more...))
 		}
 	}

@@ -158,10 +158,10 @@ func (j *job) run() {
 	defer j.cancel()
 	p := parts{j: j}
 	last, err := c.s.opt.Handler(j.ctx, &j.req, p.send)
-	if p.written != nil {
+	if p.sent {
 		j.rest()
 	}
-	if p.written != nil && !p.wait() { // otherwise the answer could overtake the last part
+	if !p.wait() { // otherwise the answer could overtake the last part
 		err = errGone
 	}
 	j.answer(last, err)
@@ -170,7 +170,8 @@ func (j *job) run() {
 // parts sends the parts of a stream.
 type parts struct {
 	j       *job
-	written chan struct{} // receives one when the part before has been written; nil before the first part
+	written chan struct{} // receives one when a part has been written; nil before the first part
+	sent    bool          // a part was sent, and wait has not been called since
 }
 
 // send sends a part when the caller wants it and the part before has been written, which it could overtake otherwise.
@@ -185,16 +186,14 @@ func (p *parts) send(part []byte) error {
 	case <-j.ctx.Done():
 		return errGone
 	}
+	if !p.wait() || !resume() {
+		return errGone
+	}
 	if p.written == nil {
 		p.written = make(chan struct{}, 1)
-	} else if !p.wait() {
-		return errGone
-	}
-	if !resume() {
-		return errGone
 	}
 	m := (&message{kind: kindPart, priority: j.req.Priority, id: j.id, body: part, gone: func() { p.written <- struct{}{} }}).withLength()
-	if ok, _ := j.c.out.push(m, true); !ok {
+	if p.sent, _ = j.c.out.push(m, true); !p.sent {
 		return errGone
 	}
 	return nil
@@ -209,8 +208,12 @@ func (j *job) rest() (resume func() bool) {
 	return func() bool { return j.c.s.turns.resume(&j.c.row, j) }
 }
 
-// wait waits until the part that was sent last has been written. It reports false if the connection has ended.
+// wait waits until the part that was sent last, if any, has been written. It reports false if the connection has ended.
 func (p *parts) wait() bool {
+	if !p.sent {
+		return true
+	}
+	p.sent = false
 	select {
 	case <-p.written:
 		return true

@@ -48,7 +48,7 @@ type ServerOptions struct {
 	GreetingMax int
 	// Foreign is the answer to a client that speaks another protocol; default ForeignLine.
 	Foreign string
-	// Log receives the connections that are refused; default slog.Default().
+	// Log receives the connections that are refused, for each host and cause once a minute; default slog.Default().
 	Log *slog.Logger
 }
 
@@ -93,6 +93,7 @@ type Server struct {
 	work           chan work // to idle goroutines
 	turns          *turns    // of clients' requests
 	greeting       *greeting
+	refused        refusalLog
 
 	mu      sync.Mutex
 	closed  bool
@@ -106,6 +107,7 @@ func NewServer(o ServerOptions) *Server {
 	o = o.withDefaults()
 	s := &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), greeting: newGreeting(o.GreetingMax), conns: map[*serverConn]struct{}{}}
 	s.turns = newTurns(o.RunMax, s.do)
+	s.refused.log, s.refused.now = o.Log, time.Now
 	return s
 }
 
@@ -117,7 +119,11 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 		if closed := nc.Close(); err == nil || ctx.Err() != nil || s.stopped() || silent(errors.Join(err, closed)) {
 			return nil
 		}
-		s.opt.Log.Warn("wire: connection refused", "from", nc.RemoteAddr().String(), "cause", err)
+		if errors.Is(err, errProbe) {
+			s.opt.Log.Debug("wire: a client asked which protocol this is", "from", nc.RemoteAddr().String())
+			return err
+		}
+		s.refused.add(nc.RemoteAddr().String(), err)
 		return err
 	}
 	defer s.served.Done()

@@ -11,13 +11,12 @@ import (
 // turnsEach is how many requests of clients run at once for each processor, unless ServerOptions.RunMax says otherwise.
 const turnsEach = 16
 
-// Turns are looked at every turnTime while requests wait. A turn ends when it has lasted for two of these periods in which a processor was free:
-// its request waits for a disk or for a member. Periods in which all processors had work count less, because the request may wait for one.
+// Turns are looked at every turnTime while requests wait. A turn ends at the second look that finds a processor free: its request waits for a
+// disk or for a member. If all processors have work, it may wait for one of them; then its turn ends at the eighth look.
 const (
-	turnTime   = 5 * time.Millisecond
-	periodFree = 4
-	periodBusy = 1
-	turnEnds   = 2 * periodFree
+	turnTime  = 5 * time.Millisecond
+	looksFree = 2
+	looksMost = 8
 )
 
 // turns bounds how many requests of clients run at once. The goroutines of a process share its processors equally: if thousands of them ran
@@ -31,14 +30,15 @@ const (
 // those that need it, and a slow disk bounds no more than it must. Requests of nodes need no turn. So no request waits for ever.
 type turns struct {
 	most int
-	time time.Duration // of a period
+	time time.Duration // between two looks
 	do   func(work)    // begins work in another goroutine
 
 	mu    sync.Mutex
 	held  []*turn // less than most only if nothing waits
 	rows  []*row  // of the connections with requests that wait, the next one first
-	age   uint64  // of periods in which requests waited
-	timed bool    // the end of the period is awaited
+	looks uint64  // how often turns were looked at
+	free  uint64  // and how often a processor was free
+	timed bool    // the next look is awaited
 }
 
 // row contains the requests of a connection that wait for their turn.
@@ -61,8 +61,8 @@ func (r *row) len() int { return len(r.waiting) + len(r.rested) }
 
 // turn is that of one request, or of several that run in one call of a function of ServerOptions.Together.
 type turn struct {
-	place int    // in turns.held, counted from 1; 0 is no turn
-	since uint64 // turns.age
+	place       int    // in turns.held, counted from 1; 0 is no turn
+	looks, free uint64 // those of turns when it began
 }
 
 // queued is a request that waits for its turn.
@@ -143,7 +143,7 @@ func (t *turns) hold(u *turn) {
 		return
 	}
 	t.held = append(t.held, u)
-	u.place, u.since = len(t.held), t.age
+	u.place, u.looks, u.free = len(t.held), t.looks, t.free
 }
 
 // release ends a turn, if it has not ended. The caller holds mu.
@@ -241,24 +241,22 @@ func (j *job) joins(w *queued) bool {
 	return w.job.task.j != nil && w.job.req.Verb == j.req.Verb
 }
 
-// tick ends a period. To learn whether the processors have other work, it lets other goroutines run.
+// tick looks at the turns. To learn whether a processor is free, it lets other goroutines run.
 func (t *turns) tick() {
 	began := time.Now()
 	runtime.Gosched()
-	if time.Since(began) < t.time {
-		t.grow(periodFree)
-	} else {
-		t.grow(periodBusy)
-	}
+	t.look(time.Since(began) < t.time)
 }
 
-// grow ends the turns that have lasted long enough after another period.
-func (t *turns) grow(period uint64) {
+// look ends the turns that have lasted long enough.
+func (t *turns) look(free bool) {
 	var begin []work
 	t.mu.Lock()
-	t.age += period
+	if t.looks++; free {
+		t.free++
+	}
 	for i := len(t.held) - 1; i >= 0; i-- {
-		if u := t.held[i]; t.age-u.since >= turnEnds {
+		if u := t.held[i]; t.free-u.free >= looksFree || t.looks-u.looks >= looksMost {
 			t.release(u)
 			begin = append(begin, t.next())
 		}

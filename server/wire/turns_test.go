@@ -126,7 +126,7 @@ func TestTurnsGivenUp(t *testing.T) {
 	}
 }
 
-// TestTurnsEnd: a turn ends after two periods in which others have waited, of which busy ones count less, and is not ended twice.
+// TestTurnsEnd: a turn ends at the second look that finds a processor free, and at the eighth in any case, and is not ended twice.
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	o := newOrder(1)
@@ -134,17 +134,23 @@ func TestTurnsEnd(t *testing.T) {
 	for i := range 3 {
 		o.ask(a, work{alone: alone(t.Context(), a, fmt.Sprint("a", i))})
 	}
-	o.grow(periodFree)
-	for range turnEnds - periodFree - 1 {
-		o.grow(periodBusy)
+	o.look(true)
+	for range looksMost - 2 {
+		o.look(false)
 	}
 	o.want(t, "a0")
-	o.grow(periodBusy)
+	o.look(false)
 	o.want(t, "a0", "a1")
+	o.look(true)
+	o.want(t, "a0", "a1")
+	o.look(true)
+	o.want(t, "a0", "a1", "a2")
 	o.endFirst() // a0, whose turn has ended
-	o.want(t, "a0", "a1")
 	o.endFirst()
 	o.want(t, "a0", "a1", "a2")
+	if len(o.held) != 1 {
+		t.Errorf("%d turns are held", len(o.held))
+	}
 	if o.endFirst(); len(o.held) > 0 {
 		t.Errorf("%d turns are held", len(o.held))
 	}
@@ -232,16 +238,21 @@ func serveTurns(t *testing.T, most int, o ServerOptions) *service {
 	return v
 }
 
+// inLine returns how many requests wait for their turn.
+func (v *service) inLine() (n int) {
+	v.s.turns.mu.Lock()
+	defer v.s.turns.mu.Unlock()
+	for _, r := range v.s.turns.rows {
+		n += r.len()
+	}
+	return n
+}
+
 // waiting waits until n requests wait for their turn.
 func (v *service) waiting(t *testing.T, n int) {
 	t.Helper()
 	for ctx := inTime(t); ; time.Sleep(time.Millisecond) {
-		v.s.turns.mu.Lock()
-		have := 0
-		for _, r := range v.s.turns.rows {
-			have += r.len()
-		}
-		v.s.turns.mu.Unlock()
+		have := v.inLine()
 		if have == n {
 			return
 		}
@@ -360,4 +371,59 @@ func TestTurnsRest(t *testing.T) {
 		}
 	}
 	v.free(t)
+}
+
+// TestStreamGivenUpInLine: a stream that its caller gives up while it waits for its turn ends, before its first part and later.
+func TestStreamGivenUpInLine(t *testing.T) {
+	t.Parallel()
+	for _, first := range []bool{true, false} {
+		var v *service
+		var b *Client
+		ctx, giveUp := context.WithCancel(inTime(t))
+		held := make(chan error, 1)
+		hold := func() { // another client takes the only turn, and the stream is given up when it waits for it
+			go func() {
+				_, err := b.Do(inTime(t), Call{Verb: verbWait})
+				held <- err
+			}()
+			for v.inside.Load() == 0 && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			go func() {
+				for v.inLine() == 0 && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				giveUp()
+			}()
+		}
+		v = serveTurns(t, 1, ServerOptions{Handler: func(ctx context.Context, r *Request, send func([]byte) error) ([]byte, error) {
+			if first && r.Verb == verbCount {
+				r.Rest()
+				hold()
+			}
+			return v.handle(ctx, r, send)
+		}})
+		a := v.dial(t, ClientOptions{})
+		b = v.dial(t, ClientOptions{})
+		parts := 0
+		for _, err := range a.Stream(ctx, Call{Verb: verbCount, Body: make([]byte, 50)}) {
+			if err != nil {
+				break
+			}
+			if parts++; parts == 1 && !first {
+				hold()
+			}
+		}
+		if parts > 10 || first && parts > 0 {
+			t.Errorf("%d parts were sent", parts)
+		}
+		if err := <-v.gone; err == nil {
+			t.Error("the handler was not told")
+		}
+		v.gate <- struct{}{}
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+		v.free(t)
+	}
 }

@@ -654,7 +654,7 @@ func TestSilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{HelloTime: 20 * time.Millisecond}}); !errors.Is(err, ErrNotSent) {
+	if _, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{HelloTime: 20 * time.Millisecond}}); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "no hello within ") {
 		t.Errorf("a server without a hello: %v", err)
 	}
 	l := NewLink(LinkOptions{Requests: 1, DialTime: 20 * time.Millisecond, PauseLeast: time.Hour, PauseMost: time.Hour, Dial: func(context.Context) (net.Conn, error) {
