@@ -125,14 +125,6 @@ func (s *Slice) PutBack(d Dirty) {
 	}
 }
 
-// DirtyPages returns how many pages have changed since they were stored.
-func (s *Slice) DirtyPages() (n int) {
-	for _, l := range *s.layers.Load() {
-		n += l.dirty.n
-	}
-	return n
-}
-
 // Dirty reports whether there is anything to store: a page, a count or a layer.
 func (s *Slice) Dirty() bool {
 	return slices.ContainsFunc(*s.layers.Load(), func(l *layer) bool { return l.dirty.n > 0 || l.counted })

@@ -141,3 +141,11 @@ func TestMergeNothing(t *testing.T) {
 		t.Errorf("the bit again: %v, %d are dirty", err, s.DirtyPages())
 	}
 }
+
+// DirtyPages returns how many pages have changed since they were stored.
+func (s *Slice) DirtyPages() (n int) {
+	for _, l := range *s.layers.Load() {
+		n += l.dirty.n
+	}
+	return n
+}

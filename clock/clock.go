@@ -72,17 +72,9 @@ func (c *Clock) ContainsBytes(actor []byte, counter uint64) bool {
 	return ok && c.recs[i].Contains(counter)
 }
 
-// CountersOf returns the counters of an actor, or nil if the clock has none of it (a nil *Counters is empty). The result belongs to
-// the clock and is valid until the clock is next mutated; to keep it, take it from a Clone that is not mutated. CountersOf
+// Counters returns the counters of an actor, or nil if the clock has none of it (a nil *Counters is empty). The result belongs to
+// the clock and is valid until the clock is next mutated; to keep it, take it from a Clone that is not mutated. Counters
 // allocates nothing.
-func (c *Clock) CountersOf(actor []byte) *Counters {
-	if i, ok := c.find(stringOf(actor)); ok {
-		return &c.recs[i]
-	}
-	return nil
-}
-
-// Counters is CountersOf for an Actor.
 func (c *Clock) Counters(a Actor) *Counters {
 	if i, ok := c.find(string(a)); ok {
 		return &c.recs[i]

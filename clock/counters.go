@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Counters is what a clock holds of one actor: the counters 1..base and a cloud of pages beyond a gap. Clock.CountersOf and
-// Clock.Counters return one for reading. A nil *Counters is empty.
+// Counters is what a clock holds of one actor: the counters 1..base and a cloud of pages beyond a gap. Clock.Counters returns
+// one for reading. A nil *Counters is empty.
 type Counters struct {
 	actor Actor
 	base  uint64 // maximal: base+1 is not in the cloud

@@ -44,7 +44,7 @@
 //
 // A Clock has one owner, which alone mutates it. Any number of goroutines may read and Clone a clock that is not being mutated.
 // Clone shares pages, and the clock that first writes to a shared page copies it; the two clocks may then be used by different
-// goroutines. Only what CountersOf and Counters return is shared with the caller, and nothing that a caller passes is kept but the
+// goroutines. Only what Counters returns is shared with the caller, and nothing that a caller passes is kept but the
 // strings of actors.
 //
 // # Sources

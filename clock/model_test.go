@@ -165,7 +165,7 @@ func (m model) verify(t rapid.TB, c *Clock) {
 	overflow := false
 	for _, a := range actors {
 		var last, base uint64
-		view := c.CountersOf([]byte(a))
+		view := c.Counters(a)
 		for i, run := range cells {
 			in := m[cell{a, i}]
 			for _, n := range []uint64{run.First, run.First + (run.Last-run.First)/2, run.Last} {

@@ -320,6 +320,23 @@ func (b *builder) finish() {
 	b.writeClock()
 }
 
+// land commits the batch and publishes it. With sync it returns a function that waits until the batch is durable. After an error
+// nothing has changed, in memory too.
+func (b *builder) land(sync bool) (wait func() error, err error) {
+	if b.s.deletes { // an iterator never shows what such a batch deletes, so a Moment opens none between the two
+		b.s.swapping.RLock()
+		defer b.s.swapping.RUnlock()
+	}
+	wait, err = b.s.db.CommitElements(b.batch, sync, b.entered)
+	b.entered = nil // the commit has taken it over
+	if err != nil {
+		b.st.resetNext()
+		return nil, err
+	}
+	b.publish()
+	return wait, nil
+}
+
 // accountEvery is the number of batches of a set after which its size in memory is measured again.
 const accountEvery = 256
 

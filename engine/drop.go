@@ -79,7 +79,7 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		if err := s.db.SyncLog(); err != nil {
 			return err
 		}
-		if err := s.db.Excise(ctx, bounds); err != nil {
+		if err := s.swapIn(ctx, bounds, nil, 0, false); err != nil { // readers see the set before it or after it
 			return fmt.Errorf("engine: excise %q: %w", st.name, lsm.DiskError(err))
 		}
 		s.counters.excises.Add(1)

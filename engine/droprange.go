@@ -68,16 +68,20 @@ func (s *Store) excise(ctx context.Context, slots slotRange) error {
 	}
 	s.swapping.RLock() // readers of many sets wait
 	defer s.swapping.RUnlock()
-	if err := s.filters.ExciseRange(b, func() error {
-		return s.db.Excise(ctx, b)
-	}); err != nil {
+	excised := false
+	err := s.filters.ExciseRange(b, func() error {
+		err := s.db.Excise(ctx, b)
+		excised = err == nil
+		return err
+	})
+	if !excised {
 		return err
 	}
-	s.sets.forgetState(sets)
+	s.sets.forgetState(sets) // also if what filters have to write after the excise has failed
 	s.setCounts.dropped(slots)
 	s.publisher.forget(sets)
 	s.counters.excises.Add(1)
-	return nil
+	return err
 }
 
 // within returns the loaded sets within the bounds. Nobody is loading one.

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
 	"bigset"
@@ -13,6 +17,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/fold"
+	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
@@ -336,4 +341,70 @@ func TestDropRangeMeanwhile(t *testing.T) {
 	}
 	p.verify(t)
 	must(t, p.store.Close(), "close")
+}
+
+// TestReadersAcrossDropRange: a reader from before a DropRange is still open when keys that it shows die in the next life of the set. The drop filter
+// gets those deaths when the reader has ended.
+func TestReadersAcrossDropRange(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	defer func() { must(t, p.store.Close(), "close") }()
+	replica, dot := p.store.Replica(), func(n uint64) clock.Dot { return clock.Dot{Actor: "elsewhere", Counter: n} }
+	facts := func(f bigset.Facts) {
+		t.Helper()
+		f.Set = []byte("s")
+		_, err := replica.ApplyFacts(bg, f, bigset.ApplyOptions{Durability: bigset.Sync})
+		must(t, err, "facts")
+	}
+	facts(bigset.Facts{Keys: []fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot(1)}}, {Name: []byte("y"), Dots: []clock.Dot{dot(2)}}}})
+	m := openMoment(t, p.store, "s")
+	facts(bigset.Facts{Dead: clock.Of(dot(2))})
+	publish(t, p)
+	must(t, replica.DropRange(bg, 0, keyscheme.SlotMax), "drop range")
+	facts(bigset.Facts{Keys: []fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot(3)}}}, Dead: clock.Of(dot(1))})
+	publish(t, p)
+	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, []string{"x", "y"}) {
+		t.Errorf("a reader from before shows %q", got)
+	}
+	must(t, m.Close(), "close the moment")
+	publish(t, p)
+	if stats, err := p.store.Stats(); err != nil || stats.TombstonesPublished == 0 {
+		t.Errorf("%d tombstones are published after the reader, %v", stats.TombstonesPublished, err)
+	}
+}
+
+// TestDropRangeFailsLate: the log fails right after the excise, when what the directory of filters has of the range is to be removed. The sets are
+// gone in memory as they are on disk.
+func TestDropRangeFailsLate(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	var renewed, excised atomic.Bool
+	p.opt.Events = func(e engine.Event) {
+		if e.Kind == engine.EventIncarnation {
+			renewed.Store(true)
+		}
+	}
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), bigset.Sync)
+	_, err := p.store.Filters().Create(bg, []byte("f"), bigset.FilterOptions{})
+	must(t, err, "create a filter")
+	p.flush(t)
+	renewed.Store(false)
+	p.disk.SetHook("late", func(op errorfs.Op) error {
+		if renewed.Load() && strings.Contains(op.Path, "MANIFEST") && testkit.IsWrite(op) {
+			excised.Store(true)
+		}
+		if excised.Load() && strings.HasSuffix(op.Path, ".log") && testkit.IsWrite(op) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := p.store.Replica().DropRange(bg, 0, keyscheme.SlotMax); !errors.Is(err, bigset.ErrFailed) {
+		t.Errorf("drop range: %v", err)
+	}
+	if _, err := p.store.Replica().State(bg, []byte("s")); !errors.Is(err, bigset.ErrNotFound) {
+		t.Errorf("a set without keys is known: %v", err)
+	}
+	_ = p.store.Close() // of a failed store
 }

@@ -67,20 +67,22 @@ func (s *Store) amend(st *set, killed []clock.Dot, unresolved int64) error {
 	if b.unresolved = unresolved; b.empty() {
 		return nil
 	}
-	b.finish()
-	if b.err != nil {
+	return b.write()
+}
+
+// write finishes and applies a batch that is no group's.
+func (b *builder) write() error {
+	if b.finish(); b.err != nil {
+		b.st.resetNext()
 		return b.err
 	}
-	if _, err := s.db.Commit(b.batch, false); err != nil {
-		return err
-	}
-	b.publish()
-	return nil
+	_, err := b.land(false)
+	return err
 }
 
 // raiseSiblings records that elements of a set may have several live dots, if that is not recorded yet. Writers are
 // held.
-func (s *Store) raiseSiblings(st *set) (err error) {
+func (s *Store) raiseSiblings(st *set) error {
 	st.mu.RLock()
 	raised := st.flags&keyscheme.FlagSiblings != 0
 	st.mu.RUnlock()
@@ -90,15 +92,7 @@ func (s *Store) raiseSiblings(st *set) (err error) {
 	b := s.newBuilder(st, nil)
 	defer b.release()
 	b.sibling = true
-	if b.finish(); b.err == nil {
-		_, b.err = s.db.Commit(b.batch, false)
-	}
-	if b.err != nil {
-		st.resetNext()
-		return b.err
-	}
-	b.publish()
-	return nil
+	return b.write()
 }
 
 // unresolvedKeys returns the count of unresolved keys of a set.

@@ -239,14 +239,11 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 			return nil
 		}
 	}
-	wait, err := s.db.CommitElements(b.batch, sync, b.entered)
-	b.entered = nil // the commit has taken it over
+	wait, err := b.land(sync)
 	if err != nil {
-		st.resetNext()
 		failAll(group, err)
 		return nil
 	}
-	b.publish()
 	st.touch()
 	return wait
 }

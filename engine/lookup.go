@@ -237,12 +237,21 @@ func (e *elementIters) appendDots(dst []clock.Dot, element []byte, likely clock.
 	if err != nil {
 		return dst, err
 	}
+	return appendDots(dst, it, len(e.st.prefix), *buf, likely, nil)
+}
+
+// appendDots is elementIters.appendDots with one iterator, for the element whose keys have that bound. If at is not nil, only keys that it has seen
+// count, and dots that are dead in it are left out.
+func appendDots(dst []clock.Dot, it *pebble.Iterator, prefixLen int, bound []byte, likely clock.Actor, at *view) ([]clock.Dot, error) {
 	from := len(dst)
 	var wide *clock.Clock
-	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
-		_, actor, counter, op, ok := keyscheme.DecodeElement(len(e.st.prefix), it.Key())
+	for ok := it.SeekPrefixGE(bound); ok; ok = it.Next() {
+		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())
 		if !ok {
-			return dst, fmt.Errorf("%w: key %x under element %q", bigset.ErrCorrupt, it.Key(), element)
+			return dst, fmt.Errorf("%w: key %x under the bound %x", bigset.ErrCorrupt, it.Key(), bound)
+		}
+		if at != nil && !at.seen.ContainsBytes(actor, counter) {
+			continue
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -253,7 +262,7 @@ func (e *elementIters) appendDots(dst []clock.Dot, element []byte, likely clock.
 				return dst, fmt.Errorf("%w: element %q: %w", bigset.ErrCorrupt, element, err)
 			}
 		}
-		if op != keyscheme.OpAdd {
+		if op != keyscheme.OpAdd || at != nil && at.dead.ContainsBytes(actor, counter) {
 			continue
 		}
 		if likely != clock.Actor(actor) {

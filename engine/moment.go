@@ -11,11 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
-	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
-	"bigset/keyscheme"
 )
 
 // momentAgeMax is how long a Moment can be read.
@@ -23,7 +21,7 @@ const momentAgeMax = time.Minute
 
 // Moment is some sets as they were at one moment: each batch of that time is shown whole or not at all, and no set is shown earlier or later
 // than another. One goroutine at a time uses it. As long as it is open, compactions drop no newly dead key of its sets, and the tables and
-// memtables that they had then stay. So whoever opens it reads at once, and closes it.
+// memtables that they had then stay. So the caller reads at once, and closes it.
 //
 // On a store with Options.KeepContexts a batch of that time may be shown in part: the context of a key may hide elements that were there before it.
 type Moment struct {
@@ -60,25 +58,10 @@ func (s *Store) Moment(ctx context.Context, names [][]byte) (_ *Moment, err erro
 		}
 		m.readers = append(m.readers, &reader{s: s, st: st, still: true, bounds: st.prefix.Elements()})
 	}
-	for {
-		if err := s.openTogether(m.readers); err != nil {
-			return nil, fmt.Errorf("engine: open %d sets at one moment: %w", len(names), lsm.DiskError(err))
-		}
-		if !m.emptied() {
-			return m, nil
-		}
-		for _, r := range m.readers {
-			if err := r.close(); err != nil {
-				return nil, err
-			}
-		}
+	if err := s.openTogether(m.readers); err != nil {
+		return nil, fmt.Errorf("engine: open %d sets at one moment: %w", len(names), lsm.DiskError(err))
 	}
-}
-
-// emptied reports whether a set whose view has elements has none any more: the keys of a set that was emptied are cut out of the tables, maybe
-// before its iterator was opened.
-func (m *Moment) emptied() bool {
-	return slices.ContainsFunc(m.readers, func(r *reader) bool { return liveDots(r.view.seen, r.view.dead) > 0 && r.st.live() == 0 })
+	return m, nil
 }
 
 // Close ends the use of the Moment. A closed Moment has no sets: it can't be read.
@@ -167,31 +150,8 @@ func (m *Moment) has(set int, element []byte) (bool, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = r.st.prefix.AppendElementBound((*buf)[:0], element)
-	var dots []clock.Dot
-	var wide *clock.Clock
-	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
-		_, actor, counter, op, ok := keyscheme.DecodeElement(len(r.st.prefix), it.Key())
-		if !ok {
-			return false, fmt.Errorf("%w: key %x under element %q", bigset.ErrCorrupt, it.Key(), element)
-		}
-		if r.newer(actor, counter) {
-			continue
-		}
-		value, err := it.ValueAndErr()
-		if err == nil && keyscheme.IsUnresolved(value) {
-			wide, err = fold.Widen(wide, value)
-		}
-		if err != nil {
-			return false, err
-		}
-		if op == keyscheme.OpAdd && !r.view.dead.ContainsBytes(actor, counter) {
-			dots = append(dots, clock.Dot{Actor: clock.Actor(actor), Counter: counter})
-		}
-	}
-	if wide != nil {
-		dots = slices.DeleteFunc(dots, wide.Contains)
-	}
-	return len(dots) > 0, it.Error()
+	dots, err := appendDots(nil, it, len(r.st.prefix), *buf, m.s.actorOf(r.st), r.view)
+	return len(dots) > 0, err
 }
 
 // looker returns the iterator for look-ups in a set. It shows what the reader's does.
@@ -207,8 +167,15 @@ func (m *Moment) looker(set int) (_ *pebble.Iterator, err error) {
 
 // openTogether opens readers at one moment. The rules of reader.open hold for each of them. They find no dead runs: a finder that stays for a
 // minute would take the place of others.
+//
+// An iterator that is opened after a batch does not show the keys that the batch has deleted, if the store's strategy deletes keys. What replaced
+// them is newer than the view, so their elements would be in neither. So on such a store no batch is applied between the views and the iterators.
 func (s *Store) openTogether(readers []*reader) error {
 	defer shareViewing(readers)()
+	if s.deletes {
+		s.swapping.Lock()
+		defer s.swapping.Unlock()
+	}
 	sets := make([]lsm.SetIter, len(readers))
 	for i, r := range readers {
 		r.epoch = r.st.readers.enter()

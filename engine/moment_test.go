@@ -116,6 +116,72 @@ func TestMomentOfSeveralSets(t *testing.T) {
 	must(t, m.Close(), "close")
 }
 
+// TestMomentOnPointDeletes: on a store that deletes killed keys a batch replaces and removes elements while a moment is opened. The moment shows
+// all of it or nothing.
+func TestMomentOnPointDeletes(t *testing.T) {
+	p := newPair("store")
+	p.opt.Record = compaction.Set
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c"}, bigset.Sync)
+	written := make(chan struct{})
+	p.store.WhenViewed(func() {
+		p.store.WhenViewed(nil)
+		go func() {
+			defer close(written)
+			ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("b")}, {Kind: keyscheme.OpAdd, Element: []byte("bb")}}
+			if _, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
+				t.Error(err)
+			}
+		}()
+		select { // it waits until the moment is open
+		case <-written:
+		case <-time.After(50 * time.Millisecond):
+		}
+	})
+	m := openMoment(t, p.store, "s")
+	<-written
+	before, after := []string{"a", "b", "c"}, []string{"a", "bb", "c"}
+	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, before) && !slices.Equal(got, after) {
+		t.Errorf("the moment has %q: no such moment was", got)
+	}
+	must(t, m.Close(), "close")
+}
+
+// TestMomentOfSetThatIsExcised: after the view of a moment was taken, its set is dropped and excised, and gets an element again. The set was never
+// without elements for longer than the drop, so the moment shows that element.
+func TestMomentOfSetThatIsExcised(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c"}, bigset.Sync)
+	p.store.WhenViewed(func() {
+		p.store.WhenViewed(nil)
+		written := make(chan error)
+		go func() {
+			_, err := p.store.Drop(bg, []byte("s"), bigset.DropOptions{})
+			if err == nil {
+				err = p.store.RunnerTick(bg)
+			}
+			if err == nil {
+				_, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("d")}, bigset.WriteOptions{})
+			}
+			written <- err
+		}()
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	})
+	m := openMoment(t, p.store, "s")
+	if stats, err := p.store.Stats(); err != nil || stats.Excises != 1 {
+		t.Fatalf("%d excises, %v", stats.Excises, err)
+	}
+	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, []string{"d"}) {
+		t.Errorf("the moment has %q: no such moment was", got)
+	}
+	must(t, m.Close(), "close")
+}
+
 // TestMomentWaitsAlone: while a moment waits for one of its sets, it holds up no other.
 func TestMomentWaitsAlone(t *testing.T) {
 	p := newPair("store")

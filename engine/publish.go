@@ -95,12 +95,13 @@ func (p *publisher) round() error {
 	return nil
 }
 
-// take makes a candidate of each grown set that has none. Readers that begin from now on need not be waited for.
+// take makes a candidate of each grown set that has none. Readers that begin from now on need not be waited for. A set whose last
+// candidate was dropped with its range may still have readers that this candidate waited for: it is taken when they have left.
 func (p *publisher) take() {
 	p.mu.Lock()
 	var taken []*set
 	for st := range p.dirty {
-		if !st.publish.waiting() {
+		if !st.publish.waiting() && st.readers.over() {
 			delete(p.dirty, st)
 			taken = append(taken, st)
 		}

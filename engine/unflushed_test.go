@@ -96,7 +96,7 @@ func TestLookUpsBesideFlushes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if skipped := store.SkippedMemTables(); stats.Flushes < 5 || skipped == 0 {
+	if skipped := store.SkippedMemTables(); stats.Flushes < 3 || skipped == 0 {
 		t.Errorf("%d flushes, %d look-ups in tables alone", stats.Flushes, skipped)
 	}
 }

@@ -6,7 +6,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/clock"
@@ -384,4 +388,44 @@ func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
 	}
 	_, err = p.store.Write(bg, set, ops, o)
 	return err
+}
+
+// TestFoldPassRefused: the first write of a store after its open is the fold pass's, and can't be made. What it was about to write into pages of the
+// tombstone is not taken for written.
+func TestFoldPassRefused(t *testing.T) {
+	t.Parallel()
+	for removed := 20; removed < 28; removed++ { // so that different parts are in pages
+		p := newPair(fmt.Sprintf("%d removed", removed))
+		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 24, 16, 8}
+		p.opt.Strategy = eager(compaction.Rewriter())
+		p.open(t)
+		names := elementNames(0, 100)
+		p.all(t, tailSet, keyscheme.OpAdd, names, bigset.NoSync)
+		for i := range removed {
+			p.all(t, tailSet, keyscheme.OpRemove, names[99-2*i:100-2*i], bigset.NoSync)
+		}
+		killWidely(t, p)
+		p.close(t)
+		p.open(t)
+		p.disk.SetHook("refuse", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "IDENTITY") {
+				return syscall.EIO
+			}
+			return nil
+		})
+		if _, err := p.store.RewriteSpan(bg, []byte(tailSet), nil, 0); err == nil {
+			t.Errorf("%s: the pass has not met the error", p.label)
+		}
+		p.disk.SetHook("refuse", nil)
+		must(t, p.store.Failed(), "the store has failed")
+		for i := range 12 {
+			p.all(t, tailSet, keyscheme.OpRemove, names[80+i:81+i], bigset.NoSync)
+		}
+		p.check(t)
+		p.close(t)
+		p.open(t)
+		p.check(t)
+		p.verify(t)
+		p.close(t)
+	}
 }

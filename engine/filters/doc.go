@@ -24,7 +24,7 @@
 //
 //	filters.go     Filters: the list, making a filter; owner.go what the store calls; directory.go which filters exist
 //	filter.go      Filter: check, mark, flush, close; now.go marking without waiting
-//	slice.go       one slice, open or closed: its head, layers and pages; idle.go slices with nothing in memory
+//	slice.go       one slice, open or closed; stored.go its head, layers and pages on disk; idle.go slices with nothing in memory
 //	counts.go      what a filter counts
 //	flush.go       pages to disk, closing, trimming; ring.go the slices that a trim visits
 //	replay.go      the log of marks after a crash; the log itself is package engine/internal/marklog
@@ -33,6 +33,6 @@
 //	adopt.go       turning a filter that was made alone into one of several replicas
 //	export.go      reading a whole filter; import.go making one from pages from elsewhere
 //	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them;
-//	               pagesums.go hashes of pages that are kept
+//	               pagesums.go hashes of pages that are kept; check.go checks; stamp.go whether anything has changed
 //	verify.go      looking for damage
 package filters

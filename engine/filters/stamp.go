@@ -12,8 +12,8 @@ import (
 
 // A filter's stamp is a number that stands for all that this process has of the filter. It changes before any bit is set and before
 // a slice is removed from disk or memory, and it is random when the store is opened. So a replica that was found to have the same bits as
-// another one has no key more, as long as both stamps are what they were then. Who looks for keys and means to rely on the stamp reads the
-// stamp after that: a slice that was already removed when it was looked at has changed it.
+// another one has no key more, as long as both stamps are what they were then. A caller that relies on the stamp reads it after
+// it has looked for keys: a slice that was removed before has changed it.
 
 // StampNow returns the stamp of a filter, by its generation. It reports false if the store has nothing of that generation. The spec's slice
 // is ignored.

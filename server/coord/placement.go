@@ -24,13 +24,6 @@ func List(f func(set []byte) []peer.Replica) func(set []byte) Placement[peer.Rep
 	return func(set []byte) Placement[peer.Replica] { return Placement[peer.Replica]{Read: f(set)} }
 }
 
-// ListSlices is List for the slices of filters.
-func ListSlices(f func(filter []byte, slice uint32) []peer.SliceReplica) func(filter []byte, slice uint32) Placement[peer.SliceReplica] {
-	return func(filter []byte, slice uint32) Placement[peer.SliceReplica] {
-		return Placement[peer.SliceReplica]{Read: f(filter, slice)}
-	}
-}
-
 // all returns all replicas, each once.
 func (p Placement[R]) all() []R {
 	_, l := place(p, Quorum{N: math.MaxInt})

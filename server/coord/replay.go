@@ -38,12 +38,6 @@ func (h *Hints) Backlog(node string) (b Backlog) {
 	return b
 }
 
-// Pending returns the number of hints for a node, and their size in bytes.
-func (h *Hints) Pending(node string) (count int, bytes int64) {
-	b := h.Backlog(node)
-	return b.Count, b.Bytes
-}
-
 // Nodes returns the nodes that have hints, ascending.
 func (h *Hints) Nodes() (nodes []string) {
 	h.mu.Lock()

@@ -31,9 +31,9 @@ func (c *counting) carry(m peer.Message) peer.Message {
 		c.t.Fatal(err)
 	}
 	c.bytes += len(b)
-	m, _, err = peer.DecodeFrom(b, c.Member())
-	if err != nil {
-		c.t.Fatal(err)
+	m, from, err := peer.Decode(b)
+	if err != nil || from != c.Member() {
+		c.t.Fatal(from, err)
 	}
 	return m
 }

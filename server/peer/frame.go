@@ -156,16 +156,6 @@ func (d *decoder) end() error {
 	return d.err
 }
 
-// DecodeFrom decodes a frame that must be from a given member in its incarnation, and returns the member with the state in the frame. The
-// error is ErrSender if the frame is from another member.
-func DecodeFrom(b []byte, want Member) (Message, Member, error) {
-	m, from, err := Decode(b)
-	if err == nil && !from.Is(want) {
-		return nil, Member{}, fmt.Errorf("%w: from %v, expected from %v", ErrSender, from, want)
-	}
-	return m, from, err
-}
-
 // message decodes the rest of a frame as a message of the given kind.
 func (d *decoder) message(kind byte) (Message, error) {
 	if d.version < kindVersion(kind) {

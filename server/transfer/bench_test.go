@@ -27,8 +27,8 @@ func BenchmarkCopy(b *testing.B) {
 				b.StartTimer()
 				r, err := m.Copy(bg, a.local, whole)
 				must(b, err, "copy")
-				b.ReportMetric(r.ElementsPerSecond(), "elements/s")
-				b.ReportMetric(r.MBPerSecond(), "MB/s")
+				b.ReportMetric(float64(r.Elements)/r.Elapsed.Seconds(), "elements/s")
+				b.ReportMetric(mbPerSecond(&r), "MB/s")
 			}
 		})
 	}

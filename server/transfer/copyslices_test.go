@@ -242,7 +242,7 @@ func TestCopySlicesRate(t *testing.T) {
 	slot := (&bigset.SliceSpec{Name: []byte("large")}).Slot()
 	r, err := m.Copy(bg, a, handoff.Range{First: slot, Last: slot})
 	must(t, err, "copy")
-	if rate := r.MBPerSecond(); r.Slices != 1 || r.Sets != 0 || rate > 1.15e-3 || rate < 0.85e-3 {
+	if rate := mbPerSecond(&r); r.Slices != 1 || r.Sets != 0 || rate > 1.15e-3 || rate < 0.85e-3 {
 		t.Errorf("%+v, %v MB/s", r, rate)
 	}
 }

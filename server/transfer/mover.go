@@ -117,19 +117,6 @@ type Report struct {
 	Elapsed  time.Duration  // since the start
 }
 
-// MBPerSecond is the rate so far, in millions of bytes as sent.
-func (r Report) MBPerSecond() float64 { return perSecond(float64(r.Bytes)/1e6, r.Elapsed) }
-
-// ElementsPerSecond is the rate so far.
-func (r Report) ElementsPerSecond() float64 { return perSecond(float64(r.Elements), r.Elapsed) }
-
-func perSecond(n float64, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return n / d.Seconds()
-}
-
 // Mover copies ranges into a receiver.
 type Mover struct {
 	to   Receiver

@@ -79,7 +79,7 @@ func (d *DB) begin() error {
 }
 
 // Ingest adds tables to the store, above everything that it holds. Pebble treats a MANIFEST that can't be written as fatal here:
-// this is not recovered, and the process ends.
+// this is not recovered, and the process ends. An ingest that has begun does not end early when ctx does.
 func (d *DB) Ingest(ctx context.Context, paths []string) error {
 	defer d.Unflushed.Blind()()
 	return d.IngestOther(ctx, paths)
@@ -87,7 +87,7 @@ func (d *DB) Ingest(ctx context.Context, paths []string) error {
 
 // IngestOther is Ingest of tables without keys of elements.
 func (d *DB) IngestOther(ctx context.Context, paths []string) error {
-	return d.pebble.Ingest(ctx, paths)
+	return d.pebble.Ingest(uncancelled(ctx), paths) // Pebble may cut a table to make room for one
 }
 
 // Compact compacts everything within the bounds. When ctx is done it returns, and the compaction continues in the background until

@@ -26,7 +26,7 @@
 //
 // The files, in reading order:
 //
-//	db.go          open, enter and leave, guard and fail, flush, close
+//	db.go          enter and leave, guard and fail, sync, close; open.go the open, flush.go flushes
 //	errors.go      what an open refuses, what a disk does; where damage is
 //	files.go       which names belong to a store
 //	identity.go    format file, actor and incarnation, the mark of the first write, keys that seal tokens; place_linux.go and
@@ -36,10 +36,10 @@
 //	manifest.go    Pebble's MANIFEST read before Pebble does; the note of the last close
 //	wal.go         the same for Pebble's logs
 //	commit.go      batches, ingests, single values
-//	unflushed.go   which elements memtables may hold: all others are looked up only in tables
+//	unflushed.go   which elements memtables may hold: all others are looked up only in tables; spare.go the iterator for that
 //	swapgate.go    replacing or excising a span while others read
 //	disk.go        free space, ballast, slow disks: what is refused when
-//	holdfs.go      an open on a full disk
+//	holdfs.go      an open on a full disk: heldfile.go its files, settle.go its end
 //	retry.go       delays before failed flushes and compactions are tried again
 //	scheduler.go   compactions rest after an open
 //	pebble.go      Pebble's options, and the merger; tuning.go the options that a program may set; unreserved.go a file system for

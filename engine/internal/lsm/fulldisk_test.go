@@ -322,7 +322,7 @@ func TestRoomTooLate(t *testing.T) {
 	}
 	tier.Count(t, "opens", tried)
 	t.Logf("%d stores failed", over)
-	if over == 0 {
+	if over == 0 && share.Every == 1 { // a share may have none
 		t.Error("no store failed")
 	}
 }

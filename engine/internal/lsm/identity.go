@@ -477,6 +477,7 @@ func makeFolder(fs vfs.FS, dir string) error {
 	return SyncFolder(fs, parent)
 }
 
+// SyncFolder makes the names in a folder durable.
 func SyncFolder(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 //
 // Pebble's own locks are taken before mu, so mu is not held while Pebble is called, except for GetAllowedWithoutPermission, which
 // takes no lock. Only loop grants, so that Unregister has one goroutine to wait for.
-// has one goroutine to wait for.
 type scheduler struct {
 	db   pebble.DBForCompaction
 	rest time.Duration

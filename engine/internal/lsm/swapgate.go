@@ -26,8 +26,10 @@ type swapGate struct {
 }
 
 // Swap replaces everything in a span by tables. Writers of the span must be held, and the log must be synced. holed says that the
-// span has blocks that can't be read. An error that Pebble treats as fatal here is not recovered: the process ends.
+// span has blocks that can't be read. An error that Pebble treats as fatal here is not recovered: the process ends. A swap that has
+// begun does not end early when ctx does.
 func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, holed bool) error {
+	ctx = uncancelled(ctx)
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
 	defer d.Unflushed.Blind()()
 	return d.exciseChecked(bounds, holed, func() error {
@@ -42,11 +44,16 @@ func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, 
 }
 
 // Excise removes a span from all tables. Writers of it must be held, and the log must be synced. An error that Pebble treats as
-// fatal here is not recovered: the process ends.
+// fatal here is not recovered: the process ends. An excise that has begun does not end early when ctx does.
 func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
+	ctx = uncancelled(ctx)
 	defer d.Unflushed.Blind()()
 	return d.exciseChecked(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
 }
+
+// uncancelled returns a context for calls of Pebble that cut tables. If the context of such a call ends while another goroutine
+// reads the block at a cut, Pebble treats that as the end of the table, as it does any error there: see exciseChecked.
+func uncancelled(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
 // OpenSet opens an iterator that shows a set as it was before a swap or as it is after it. It may show other sets without the tables of a
 // span that is being swapped.

@@ -239,8 +239,11 @@ func (l *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]
 	if err := l.whole(); err != nil {
 		return nil, l.Member(), err
 	}
-	found, err := l.store.Replica().LookUp(ctx, set, elements)
-	return found, l.Member(), err
+	found, err := l.replica.LookUp(ctx, set, elements)
+	if err := errors.Join(err, l.whole()); err != nil { // a replica that has begun to join may have lost what was looked up
+		return nil, l.Member(), err
+	}
+	return found, l.Member(), nil
 }
 
 // CountParts implements peer.Replica.
@@ -261,7 +264,10 @@ func (l *Replica) DotStatus(ctx context.Context, set, element []byte, dots []clo
 		return bigset.DotStatuses{}, l.Member(), err
 	}
 	j, err := l.replica.DotStatus(ctx, set, element, dots)
-	return j, l.Member(), err
+	if err := errors.Join(err, l.whole()); err != nil { // as for Lookup
+		return bigset.DotStatuses{}, l.Member(), err
+	}
+	return j, l.Member(), nil
 }
 
 // Export implements peer.Replica.

@@ -148,6 +148,14 @@ func TestJoining(t *testing.T) {
 		t.Errorf("a count while the replica has begun to join: %v, %v", m, count)
 	}
 	l.SetState(peer.Normal)
+	if found, _, err := l.Lookup(turning{ctx, l}, set, [][]byte{[]byte("x")}); !errors.Is(err, peer.ErrJoining) || found != nil {
+		t.Errorf("a look-up while the replica has begun to join: %v, %v", found, err)
+	}
+	l.SetState(peer.Normal)
+	if _, _, err := l.DotStatus(turning{ctx, l}, set, []byte("x"), r.Dots); !errors.Is(err, peer.ErrJoining) {
+		t.Errorf("statuses while the replica has begun to join: %v", err)
+	}
+	l.SetState(peer.Normal)
 	if n, err := l.CountSets(turning{ctx, l}, 0, keyscheme.SlotMax); !errors.Is(err, peer.ErrJoining) {
 		t.Errorf("a count of sets while the replica has begun to join: %+v, %v", n, err)
 	}

@@ -27,7 +27,7 @@ func (r *Replica) ApplyMany(ctx context.Context, all []bigset.Delta, durability 
 	if durability > bigset.NoSync {
 		return nil, r.Member(), fmt.Errorf("%w: durability %d", bigset.ErrRequest, durability)
 	}
-	b, err := r.opt.Caller.Do(ctx, r.call(ctx, VerbApplyMany+wire.Verb(durability), r.deltasFrame(all)))
+	b, err := r.opt.Caller.Do(ctx, r.call(VerbApplyMany+wire.Verb(durability), r.deltasFrame(all)))
 	return r.outcomes(len(all), b, err)
 }
 
@@ -55,7 +55,7 @@ func (r *Replica) SendDeltas(ctx context.Context, all []bigset.Delta, durability
 	if !ok || durability > bigset.NoSync {
 		return false
 	}
-	return to.Send(ctx, r.call(ctx, VerbApplyMany+wire.Verb(durability), r.deltasFrame(all)), func(b []byte, err error) {
+	return to.Send(ctx, r.call(VerbApplyMany+wire.Verb(durability), r.deltasFrame(all)), func(b []byte, err error) {
 		each, _, err := r.outcomes(len(all), b, err)
 		done(each, err)
 	})

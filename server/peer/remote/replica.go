@@ -24,7 +24,7 @@ type Options struct {
 	Caller wire.Caller
 	// Self returns the member of this process, the sender of the requests.
 	Self func() peer.Member
-	// Epoch returns the epoch of the map by which requests are routed, for contexts without one (peer.WithEpoch); the default is 0.
+	// Epoch returns the epoch of the map by which requests are routed; the default is 0.
 	Epoch func() uint64
 	// Frames, which replicas may share, keeps frames of deltas; the default is none.
 	Frames *Frames
@@ -83,11 +83,9 @@ func (r *Replica) node() string { return r.opt.Member.Node }
 func unavailable(err error) error { return fmt.Errorf("%w: %w", peer.ErrUnavailable, err) }
 
 // call returns a request in the form that the wire takes.
-func (r *Replica) call(ctx context.Context, v wire.Verb, body func(version byte) ([]byte, error)) wire.Call {
+func (r *Replica) call(v wire.Verb, body func(version byte) ([]byte, error)) wire.Call {
 	c := wire.Call{Verb: v, Priority: max(priorityOf(v), r.opt.Priority), Encode: body}
-	if epoch, ok := peer.EpochOf(ctx); ok {
-		c.Epoch = epoch
-	} else if r.opt.Epoch != nil {
+	if r.opt.Epoch != nil {
 		c.Epoch = r.opt.Epoch()
 	}
 	return c
@@ -124,7 +122,7 @@ func (r *Replica) frame(request peer.Message) func(version byte) ([]byte, error)
 }
 
 func askFrame[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, body func(version byte) ([]byte, error)) (answer A, by peer.Member, err error) {
-	b, err := r.opt.Caller.Do(ctx, r.call(ctx, v, body))
+	b, err := r.opt.Caller.Do(ctx, r.call(v, body))
 	return answered[A](r, b, err)
 }
 
@@ -225,7 +223,7 @@ func (r *Replica) SendDelta(ctx context.Context, d bigset.Delta, durability bigs
 	if !ok || durability > bigset.NoSync {
 		return false
 	}
-	return to.Send(ctx, r.call(ctx, VerbApply+wire.Verb(durability), r.deltaFrame(&d)), func(b []byte, err error) {
+	return to.Send(ctx, r.call(VerbApply+wire.Verb(durability), r.deltaFrame(&d)), func(b []byte, err error) {
 		_, _, err = answered[peer.Done](r, b, err)
 		done(err)
 	})
@@ -317,7 +315,7 @@ func (s *sender) check(by peer.Member) error {
 // stopped, the error is nil.
 func (r *Replica) stream(ctx context.Context, v wire.Verb, request peer.Message, take func(part []byte, from *sender) (more bool, err error)) error {
 	from, whole := &sender{r: r}, false
-	for part, err := range r.opt.Caller.Stream(ctx, r.call(ctx, v, r.frame(request))) {
+	for part, err := range r.opt.Caller.Stream(ctx, r.call(v, r.frame(request))) {
 		if err != nil {
 			_, err = r.failed(err)
 			return err
