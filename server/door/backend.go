@@ -87,8 +87,8 @@ type Replicas struct {
 	R, W int // that a read and a write ask for if the request gives no number
 }
 
-// AtLeast returns how many replicas a request asks for that names n, 0 for the usual number, and demands at least least of them, 0 for any
-// number. It returns 0 if the request asks for nothing but the usual number.
+// AtLeast returns how many replicas a request asks for. The request names n, where 0 is the usual number, and demands least, where 0 is no
+// demand. The result is 0 if both are 0.
 func AtLeast(least, n, usual int) int {
 	if n == 0 && least > 0 {
 		n = usual

@@ -20,11 +20,15 @@ const (
 	// shutdown: closing with unread bytes would discard answers on their way to the client.
 	lingerTime      = time.Second
 	drainLingerTime = 100 * time.Millisecond
-	// longPace is how many bytes of a long request or answer give it one more second.
+	// longPace is how many bytes of a long request give it one more second.
 	longPace = 256 << 10
 	// turnWorkMax bounds the work of a turn in a loop: one piece takes about a microsecond, or a few.
 	turnWorkMax = 2000
 )
+
+// AnswerPace is how many bytes of a long answer give its client one more second to read it. A client on a network that is slow but steady, such as
+// 256 kbit a second, must get its answer.
+const AnswerPace = 32 << 10
 
 // Conn is a connection. Its methods and fields are for its Handler, during Execute and TooLong.
 //
@@ -410,7 +414,7 @@ func (c *Conn) writeBy(now time.Time) time.Time {
 	if c.answerBegun.IsZero() {
 		c.answerBegun = now
 	}
-	if whole := c.answerBegun.Add(limit + time.Duration(bytes/longPace)*time.Second); whole.Before(until) {
+	if whole := c.answerBegun.Add(limit + time.Duration(bytes/AnswerPace)*time.Second); whole.Before(until) {
 		return whole
 	}
 	return until

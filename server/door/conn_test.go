@@ -137,7 +137,7 @@ func TestWriteBy(t *testing.T) {
 	for _, w := range []struct {
 		taken int
 		whole time.Duration // for all of the answer, beside the limit; -1 means that each write has its own time
-	}{{0, -1}, {128 << 10, 0}, {256 << 10, time.Second}, {64 << 20, 256 * time.Second}} {
+	}{{0, -1}, {16 << 10, 0}, {256 << 10, 8 * time.Second}, {64 << 20, 2048 * time.Second}} {
 		if !c.Take(w.taken) {
 			t.Fatalf("no room for %d bytes", w.taken)
 		}
@@ -155,7 +155,7 @@ func TestWriteBy(t *testing.T) {
 	shared := c.s.Loan()
 	shared.Take(256 << 10)
 	c.Sends(shared)
-	if got := c.writeBy(now).Sub(now); got != limit+time.Second {
+	if got := c.writeBy(now).Sub(now); got != limit+8*time.Second {
 		t.Errorf("an answer in shared memory has %v", got)
 	}
 	c.Give()

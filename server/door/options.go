@@ -23,7 +23,7 @@ type Options struct {
 	IdleTime        time.Duration // a connection that sends nothing for this long, or up to an eighth longer, is closed; 0 means never
 	HandshakeTime   time.Duration // a connection whose TLS handshake takes longer is closed; default 10 seconds
 	RequestTime     time.Duration // a request above 64 KiB must be complete after this time, plus a second for each 256 KiB of its buffer, or its connection ends; default 1 minute
-	WriteTime       time.Duration // a connection that takes nothing for this long, or up to an eighth longer, is closed, and one that has not taken an answer above 64 KiB after this time, plus a second for each 256 KiB of its memory; default 5 minutes
+	WriteTime       time.Duration // a connection that takes nothing for this long, or up to an eighth longer, is closed, and one that has not taken an answer above 64 KiB after this time, plus a second for each 32 KiB of its memory; default 5 minutes
 	Loops           int           // event loops of a listener without TLS, on Linux; default half of the processors. -1 means none: each connection has a goroutine of its own
 	Together        Together      // does the work that Handlers defer by Conn.Defer; nil means that they defer nothing
 	Log             *slog.Logger  // for failures at the listener; default slog.Default()

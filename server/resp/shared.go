@@ -10,8 +10,8 @@ import (
 	"bigset/server/door"
 )
 
-// Requests for the same whole sets share reads. What comes while as many reads as may be are under way waits for the next one. A read begins
-// after all requests that share it have come, so each has an answer that it could have had if it had read by itself:
+// Requests for the same whole sets share reads. A request that comes while the most reads are under way waits for the next one. A read begins
+// after all requests that share it have come, so each gets an answer that a read of its own could have given:
 //
 //	read 1   A ├──────────────┤ A answers
 //	read 2         B, C wait  ├──────────────┤ B and C answer
@@ -20,8 +20,8 @@ import (
 // The request that came first reads, in the goroutine of its connection, and then wakes the others. All of them send the same memory, which is kept
 // until the last has sent it. So a client that takes its answer slowly holds up no other.
 
-// sharedReads are the reads under way that requests may share. As many of the same sets as there are processors may be under way, so that a few clients
-// read at the same time. But while many ask, and each read is for several of them, half of the processors are left for sending and for others.
+// sharedReads are the reads under way that requests may share. At most one read of the same sets for each processor is under way, so that a few
+// clients read at the same time. While each read is for several clients, half as many are: the other processors send, and work for others.
 type sharedReads struct {
 	most int // of the same sets at once
 

@@ -106,8 +106,8 @@ func (a *whole) send(status int) error {
 	return a.q.send(status, typeJSON, append(a.b, '\n'))
 }
 
-// sendPace is how many bytes of an answer are written at once, and give its client one more second to read it.
-const sendPace = 256 << 10
+// sendBytes is how many bytes of an answer are written at once.
+const sendBytes = 256 << 10
 
 // send sends an answer. It ignores errors of the connection: they are the client's.
 func (q *request) send(status int, kind string, b []byte) error {
@@ -117,9 +117,9 @@ func (q *request) send(status int, kind string, b []byte) error {
 	q.begun = true
 	control := http.NewResponseController(q.w)
 	first := true
-	until := time.Now().Add(q.s.opt.WriteTime + time.Duration(len(b)/sendPace)*time.Second) // for all of it, so that no client holds its memory for hours
+	until := time.Now().Add(q.s.opt.WriteTime + time.Duration(len(b)/door.AnswerPace)*time.Second) // for all of it, so that no client holds its memory for hours
 	for len(b) > 0 || first {
-		part := b[:min(len(b), sendPace)]
+		part := b[:min(len(b), sendBytes)]
 		deadline := time.Now().Add(q.s.opt.WriteTime)
 		if until.Before(deadline) {
 			deadline = until

@@ -171,7 +171,7 @@ func (j *job) run() {
 type parts struct {
 	j       *job
 	written chan struct{} // receives one when a part has been written; nil before the first part
-	sent    bool          // a part was sent, and wait has not been called since
+	sent    bool          // a part was sent, and wait has not found yet that it was written
 }
 
 // send sends a part when the caller wants it and the part before has been written, which it could overtake otherwise.
@@ -213,9 +213,9 @@ func (p *parts) wait() bool {
 	if !p.sent {
 		return true
 	}
-	p.sent = false
 	select {
 	case <-p.written:
+		p.sent = false
 		return true
 	case <-p.j.c.ctx.Done():
 		return false

@@ -427,3 +427,27 @@ func TestStreamGivenUpInLine(t *testing.T) {
 		v.free(t)
 	}
 }
+
+// TestNothingIsSentAfterTheEnd: a handler that ignores the end of its connection sends no part before the one that still waits was written or
+// released: the writer would wait for ever.
+func TestNothingIsSentAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ended, end := context.WithCancel(context.Background())
+	c := &serverConn{out: newQueue(1 << 20), ctx: ended}
+	p := parts{j: &job{c: c, ctx: context.Background(), credit: make(chan struct{}, creditMax)}}
+	for range 3 {
+		p.j.credit <- struct{}{}
+	}
+	if err := p.send([]byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	for range 2 {
+		if err := p.send([]byte("more")); !errors.Is(err, errGone) {
+			t.Errorf("%v", err)
+		}
+	}
+	if n := c.out.lanes[0].len(); n != 1 {
+		t.Errorf("%d parts wait", n)
+	}
+}
