@@ -342,17 +342,16 @@ func (r *bloomdRunner) point(t *bloomdTarget, p bloomdPoint) (f Figures, hist hi
 		if err := r.fill(t); err != nil {
 			return f, nil, 0, err
 		}
+		if err := r.warm(t, p); err != nil {
+			return f, nil, 0, err
+		}
 	}
-	l := newBloomdLoad(p.mode, t.full, r.cfg.Keys)
-	if err := r.warm(t, p, l); err != nil {
-		return f, nil, 0, err
-	}
-	return r.load(t, p, l)
+	return r.load(t, p, newBloomdLoad(p.mode, t.full, r.cfg.Keys))
 }
 
-// warm lets a server rest, and then runs a load for a part of the span without measuring it, so that what the server does once for a filter
-// that rests is done by then.
-func (r *bloomdRunner) warm(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) error {
+// warm lets a server rest after the filter for checks was filled, and then runs a load for a part of the span without measuring it, so that
+// what the server does once for a filter that rests is done by then.
+func (r *bloomdRunner) warm(t *bloomdTarget, p bloomdPoint) error {
 	if t.rest == nil {
 		return nil
 	}
@@ -362,7 +361,7 @@ func (r *bloomdRunner) warm(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) error
 	warm, unprofiled := *r, *t
 	warm.cfg.Span /= 4
 	unprofiled.profile = nil
-	_, _, _, err := warm.load(&unprofiled, p, l)
+	_, _, _, err := warm.load(&unprofiled, p, newBloomdLoad(p.mode, t.full, r.cfg.Keys))
 	return err
 }
 
