@@ -246,6 +246,8 @@ type bloomdTarget struct {
 	cpu func() (time.Duration, error)
 	// profile begins a profile of the server during a load, and returns a function that waits for its end; nil means no profiles.
 	profile func(workload string) (wait func() error)
+	// rest waits until the server does nothing in the background; nil means that it is measured as it is.
+	rest func() error
 }
 
 func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, error) {
@@ -340,8 +342,27 @@ func (r *bloomdRunner) point(t *bloomdTarget, p bloomdPoint) (f Figures, hist hi
 		if err := r.fill(t); err != nil {
 			return f, nil, 0, err
 		}
+		if err := r.warm(t, p); err != nil {
+			return f, nil, 0, err
+		}
 	}
 	return r.load(t, p, newBloomdLoad(p.mode, t.full, r.cfg.Keys))
+}
+
+// warm lets a server rest after the filter for checks was filled, and then runs a load for a part of the span without measuring it, so that
+// what the server does once for a filter that rests is done by then.
+func (r *bloomdRunner) warm(t *bloomdTarget, p bloomdPoint) error {
+	if t.rest == nil {
+		return nil
+	}
+	if err := t.rest(); err != nil {
+		return err
+	}
+	warm, unprofiled := *r, *t
+	warm.cfg.Span /= 4
+	unprofiled.profile = nil
+	_, _, _, err := warm.load(&unprofiled, p, newBloomdLoad(p.mode, t.full, r.cfg.Keys))
+	return err
 }
 
 // fill makes the filter for checks and adds all keys.

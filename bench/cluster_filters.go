@@ -13,7 +13,8 @@ var clusterPoints = []bloomdPoint{
 	{bloomdMode{"bulk", 1000, true}, 4, 2, true},
 }
 
-// filters measures bloomd's protocol on a node of each cluster and on a node without one. The CPU time is that of the nodes.
+// filters measures bloomd's protocol on a node of each cluster and on a node without one. The CPU time is that of the nodes. Filters that are
+// checked are at rest: no marks or repairs of them are under way, and the cluster has compared them.
 func (l *lab) filters() error {
 	if l.bloomd == nil {
 		if err := l.connectFilters(); err != nil {
@@ -42,6 +43,9 @@ func (l *lab) connectFilters() error {
 			return err
 		}
 		t.cpu = ps.cpu
+		if !l.c.Short {
+			t.rest = ps.rest
+		}
 		t.profile = func(workload string) func() error { return l.profile(workload, name, ps) }
 		l.bloomd.targets = append(l.bloomd.targets, t)
 	}

@@ -396,7 +396,7 @@ func TestFoldPassRefused(t *testing.T) {
 	t.Parallel()
 	for removed := 20; removed < 28; removed++ { // so that different parts are in pages
 		p := newPair(fmt.Sprintf("%d removed", removed))
-		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 24, 16, 8}
+		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 40, 16, 8}
 		p.opt.Strategy = eager(compaction.Rewriter())
 		p.open(t)
 		names := elementNames(0, 100)

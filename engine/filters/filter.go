@@ -26,6 +26,7 @@ type Filter struct {
 	options    atomic.Pointer[keyscheme.FilterOptions] // of a slice whose head was read
 	idle       atomic.Pointer[idleSums]
 	counts     atomic.Pointer[filterCounts] // nil until it is used
+	_          [64]byte                     // marks change what follows, and must not slow down checks, which read what is above
 	stamp      atomic.Uint64                // of what it has, see StampNow
 }
 

@@ -75,7 +75,10 @@ func TestRefusedChangesNothing(t *testing.T) {
 	later := other
 	later.Generation = 8
 	later.Layers = append(slices.Clone(m.Layers), other.Layers...) // one layer, in two shapes
-	for what, bad := range map[string]bigset.Marks{"another shape": other, "more keys than there is room for": full, "layers without end": huge, "a layer twice": later} {
+	twice := later                                                 // of the slice that exists; the marks name the right one
+	twice.Generation = m.Generation
+	for what, bad := range map[string]bigset.Marks{"another shape": other, "more keys than there is room for": full, "layers without end": huge,
+		"a layer twice": later, "a layer twice, of a slice that exists": twice} {
 		if err := r.store.Filters().ApplyMarks(bg, bad, added); err == nil {
 			t.Errorf("%s is taken", what)
 		}

@@ -35,9 +35,11 @@ type nodeStamp struct {
 	mine, theirs uint64 // when the two were alike; both 0 if they were not yet, or have changed since
 	result       uint64 // the number of the comparison that found this
 	comparing    bool
-	next         time.Time     // no comparison begins before
+	last         uint64        // the stamp here at the last comparison
+	least, next  time.Time     // no comparison begins before least, and before next only if the filter rests
 	pause        time.Duration // from a comparison to the next
 	used         int           // requests for the stamp since the last comparison
+	asked        int           // requests for keys since the filter last changed here
 }
 
 const (
@@ -51,6 +53,9 @@ const (
 	stampPause    = time.Second
 	stampPauseMax = 10 * time.Minute
 	stampUsed     = 256
+	// stampRest is how long a filter must not have changed here to rest. If it has changed since the last comparison, and then stampUsed
+	// checks have asked for keys, the pause ends: by now a comparison would have paid, however few checks the earlier ones have served.
+	stampRest = time.Second
 	// stampShare bounds the share of time that comparisons take: the pause is at least so many times what the last one took.
 	stampShare = 20
 )
@@ -73,6 +78,9 @@ func (s *stamps) entry(spec *bigset.SliceSpec, mine uint64, now time.Time) *filt
 	}
 	if f.since.IsZero() || f.mine != mine {
 		f.mine, f.since = mine, now
+		for _, n := range f.nodes {
+			n.asked = 0
+		}
 	}
 	return f
 }
@@ -115,10 +123,16 @@ func (s *stamps) begin(spec *bigset.SliceSpec, node string, mine uint64, now tim
 		n = &nodeStamp{pause: stampPause}
 		f.nodes[node] = n
 	}
-	if n.comparing || now.Sub(f.since) < stampQuiet || now.Before(n.next) || s.comparing >= stampsAtOnce {
+	n.asked++
+	quiet := now.Sub(f.since)
+	rests := quiet >= stampRest && n.asked >= stampUsed && n.last != mine
+	if rests {
+		n.pause, n.next = stampPause, n.least
+	}
+	if n.comparing || quiet < stampQuiet || now.Before(n.next) || s.comparing >= stampsAtOnce {
 		return false
 	}
-	n.comparing = true
+	n.comparing, n.last = true, mine
 	s.comparing++
 	return true
 }
@@ -139,10 +153,19 @@ func (s *stamps) compared(spec *bigset.SliceSpec, node string, alike bool, mine,
 		n.pause = min(2*n.pause, stampPauseMax)
 	}
 	n.result = s.results.Add(1)
-	n.comparing, n.used, n.next = false, 0, now.Add(max(n.pause, stampShare*now.Sub(began)))
+	n.least = now.Add(max(stampPause, stampShare*now.Sub(began)))
+	n.comparing, n.used, n.next = false, 0, later(n.least, now.Add(n.pause))
 	if n.mine, n.theirs = 0, 0; alike {
 		n.mine, n.theirs = mine, theirs
 	}
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // stamped says how a check of many keys may use stamps. The zero value uses none.
@@ -228,5 +251,11 @@ func (c *Coordinator) compareStamps(near, far peer.Stamper, spec bigset.SliceSpe
 		here, by, err = near.Stamp(ctx, spec, true)
 		alike = err == nil && by.State == peer.Normal && here.Digest == there.Digest
 	}
-	c.stamps.compared(&spec, far.Member().Node, alike, here.Number, there.Number, began, c.run.Now())
+	node := far.Member().Node
+	c.stamps.compared(&spec, node, alike, here.Number, there.Number, began, c.run.Now())
+	kind := EventFilterDiffers
+	if alike {
+		kind = EventFilterAlike
+	}
+	c.opt.Events(Event{Kind: kind, Node: node, Set: spec.Name, Err: err})
 }

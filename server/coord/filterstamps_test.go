@@ -114,6 +114,9 @@ func TestStampInsteadOfKeys(t *testing.T) {
 	c.wait(5 * time.Second)
 	c.check("it is compared again", 310, stampWant{asked: [2]int{300, 0}, digests: [2]int{1, 0}}, [2]int{1, 0})
 	c.check("and differs", 310, stampWant{asked: [2]int{300, 0}}, [2]int{1, 0})
+	if alike, differs := c.saw(coord.EventFilterAlike), c.saw(coord.EventFilterDiffers); alike != 1 || differs != 1 {
+		t.Errorf("events: alike %d times, differs %d times", alike, differs)
+	}
 	c = newStampCluster(t)
 	c.alike(300)
 	c.markAt(0, c.keys[300:310])
@@ -296,6 +299,53 @@ func TestStampsSeldomCompared(t *testing.T) {
 	}
 }
 
+// TestStampsAfterMarks: after a filter was marked for long, so that comparisons have become seldom, it is compared when it has rested for a
+// second and many checks have asked for keys, and only then.
+func TestStampsAfterMarks(t *testing.T) {
+	c := newStampCluster(t)
+	keys, far, marked := keysOf(c.f, c.keys[:20]...), c.links[1], 0
+	mark := func() {
+		marked++
+		if _, err := c.co.MarkFilter(ctx, keysOf(c.f, fmt.Sprint("other ", marked))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys.Keys = append(keys.Keys, []byte("absent"))
+	checks := func(most int) (n int) { // until the comparison
+		before := far.digests
+		for ; n < most && far.digests == before; n++ {
+			if _, err := c.co.CheckFilter(ctx, keys); err != nil {
+				t.Fatal(err)
+			}
+			c.s.Sleep(time.Millisecond)
+		}
+		return n
+	}
+	c.s.run(t, 20*minute, func() {
+		for far.digests < 6 {
+			mark()
+			c.s.Sleep(500 * time.Millisecond)
+			checks(1)
+			c.s.Sleep(500 * time.Millisecond)
+			checks(1)
+		}
+		mark()
+		if n := checks(900); n < 900 {
+			t.Errorf("compared after %d checks in less than a second", n)
+		}
+		mark()
+		checks(1)
+		c.s.Sleep(time.Second)
+		if n := checks(600); n < 200 || n > 300 {
+			t.Errorf("compared after %d checks, when the filter had rested", n)
+		}
+		c.s.Sleep(time.Millisecond)
+		if far.stamps = 0; checks(1) != 1 || far.stamps != 1 {
+			t.Errorf("%d stamps after the comparison", far.stamps)
+		}
+	})
+}
+
 // TestStampsUnderFaults: whatever replicas miss and whenever, with two coordinators that have a replica each in their process, no check
 // denies a key whose mark was acknowledged before it began.
 func TestStampsUnderFaults(t *testing.T) {
@@ -329,9 +379,27 @@ func TestStampsUnderFaults(t *testing.T) {
 			for i := range rng.IntN(13) {
 				keys = append(keys, fmt.Sprintf("key %d of %d", i, round))
 			}
-			by, checks := rng.IntN(2), 1+rng.IntN(4)
+			by, checks, early := rng.IntN(2), 1+rng.IntN(4), time.Duration(rng.IntN(300))*time.Millisecond
 			pause := []time.Duration{0, 150 * time.Millisecond, 3 * time.Second}[rng.IntN(3)]
+			var before []string
+			for key := range acked {
+				before = append(before, key)
+			}
+			slices.Sort(before)
 			c.s.run(tb, 20*minute, func() {
+				for _, co := range cos { // also while keys are marked and replicas fail
+					c.s.Go(func() {
+						for range 2 {
+							c.s.Sleep(early)
+							present, err := co.CheckFilter(ctx, keysOf(f, append(slices.Clone(before), "absent 1", "absent 2")...))
+							for i, key := range before {
+								if err == nil && !present[i] {
+									t.Errorf("seed %d: %s was acknowledged, and is denied while others are marked", seed, key)
+								}
+							}
+						}
+					})
+				}
 				if len(keys) > 0 {
 					_, err := cos[by].MarkFilter(ctx, keysOf(f, keys...))
 					var fe *coord.FilterError
@@ -375,6 +443,12 @@ func TestStampsUnderFaults(t *testing.T) {
 			stamps += l.stamps
 		}
 		changes += len(acked)
+	}
+	for seed := range uint64(2) {
+		schedule(seed)
+	}
+	if stamps == 0 {
+		t.Error("seeds 0 and 1 meet no stamp: choose others")
 	}
 	for range tier.Times(16) {
 		schedule(tier.Random(t).Uint64())

@@ -173,6 +173,8 @@ const (
 	EventHedged         EventKind = "hedged"          // a replica took longer than HedgeTime: Count others were asked as well, or instead of Node
 	EventExchanged      EventKind = "exchanged"       // a share was exchanged; Exchanged counts what was new
 	EventExchangeFailed EventKind = "exchange-failed" // a share was not exchanged, at least not all of it; it gets another turn
+	EventFilterAlike    EventKind = "filter-alike"    // a replica has the same bits of a filter as the one here: checks ask it for its stamp until one of them changes
+	EventFilterDiffers  EventKind = "filter-differs"  // a replica was compared and has other bits of a filter, or it could not be compared: checks ask it for keys
 )
 
 // Event is something that happened in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.
