@@ -321,9 +321,9 @@ func (b *builder) finish() {
 }
 
 // land commits the batch and publishes it. With sync it returns a function that waits until the batch is durable. After an error
-// nothing has changed, in memory too.
+// memory is as it was before the batch.
 func (b *builder) land(sync bool) (wait func() error, err error) {
-	if b.s.deletes { // an iterator never shows what such a batch deletes, so a Moment opens none between the two
+	if b.s.deletes { // a Moment opens no iterator between the commit, which deletes keys, and the publication
 		b.s.swapping.RLock()
 		defer b.s.swapping.RUnlock()
 	}

@@ -79,7 +79,10 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		if err := s.db.SyncLog(); err != nil {
 			return err
 		}
-		if err := s.swapIn(ctx, bounds, nil, 0, false); err != nil { // readers see the set before it or after it
+		s.swapping.RLock() // a reader of many sets that has held swaps back is not overtaken
+		s.db.Overtake()    // a reader whose view is from before the drop takes another one
+		s.swapping.RUnlock()
+		if err := s.db.Excise(ctx, bounds); err != nil {
 			return fmt.Errorf("engine: excise %q: %w", st.name, lsm.DiskError(err))
 		}
 		s.counters.excises.Add(1)

@@ -1,7 +1,12 @@
 package engine_test
 
 import (
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/clock"
@@ -89,4 +94,48 @@ func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Stra
 	q.check(t)
 	q.verify(t)
 	q.close(t)
+}
+
+// TestSetsBesideExcise: while the excise of a set waits for a flush, which on a full disk may last, the sets can be listed.
+func TestSetsBesideExcise(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	p.all(t, "u", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	p.drop(t, "s", nil, bigset.Sync)
+	flushing, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	p.disk.SetHook("flush", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			once.Do(func() { close(flushing) })
+			<-goOn
+		}
+		return nil
+	})
+	ticked, listed := make(chan error, 1), make(chan int, 1)
+	go func() { ticked <- p.store.RunnerTick(bg) }()
+	<-flushing
+	go func() {
+		n := 0
+		for _, err := range p.store.Sets(bg, bigset.SetsOptions{}) {
+			if n++; err != nil {
+				t.Error(err)
+			}
+		}
+		listed <- n
+	}()
+	select {
+	case n := <-listed:
+		if n != 1 {
+			t.Errorf("%d sets are listed", n)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the list waits for the flush")
+	}
+	close(goOn)
+	must(t, <-ticked, "excise")
+	if stats, err := p.store.Stats(); err != nil || stats.Excises != 1 {
+		t.Errorf("%d excises, %v", stats.Excises, err)
+	}
 }

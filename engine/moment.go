@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
+	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
@@ -150,7 +151,8 @@ func (m *Moment) has(set int, element []byte) (bool, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = r.st.prefix.AppendElementBound((*buf)[:0], element)
-	dots, err := appendDots(nil, it, len(r.st.prefix), *buf, m.s.actorOf(r.st), r.view)
+	var few [2]clock.Dot // most elements have one
+	dots, err := appendDots(few[:0], it, len(r.st.prefix), *buf, m.s.actorOf(r.st), r.view)
 	return len(dots) > 0, err
 }
 
@@ -166,7 +168,7 @@ func (m *Moment) looker(set int) (_ *pebble.Iterator, err error) {
 }
 
 // openTogether opens readers at one moment. The rules of reader.open hold for each of them. They find no dead runs: a finder that stays for a
-// minute would take the place of others.
+// minute would take the place of others. If swaps make it begin again several times, it holds them back.
 //
 // An iterator that is opened after a batch does not show the keys that the batch has deleted, if the store's strategy deletes keys. What replaced
 // them is newer than the view, so their elements would be in neither. So on such a store no batch is applied between the views and the iterators.
@@ -181,11 +183,17 @@ func (s *Store) openTogether(readers []*reader) error {
 		r.epoch = r.st.readers.enter()
 		sets[i] = lsm.SetIter{Set: r.st.prefix, Options: pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper}}
 	}
-	iters, err := s.db.OpenSetsAfter(sets, func() {
+	view := func() {
 		if s.viewTogether(readers); s.viewed != nil {
 			s.viewed()
 		}
-	})
+	}
+	iters, err := s.db.OpenSetsAfter(sets, view)
+	if errors.Is(err, lsm.ErrSwaps) { // not with s.deletes: swaps wait then
+		s.swapping.Lock()
+		defer s.swapping.Unlock()
+		iters, err = s.db.OpenSetsAfter(sets, view)
+	}
 	for i, r := range readers {
 		if err != nil {
 			r.leave()

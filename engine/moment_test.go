@@ -12,6 +12,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -180,6 +181,53 @@ func TestMomentOfSetThatIsExcised(t *testing.T) {
 		t.Errorf("the moment has %q: no such moment was", got)
 	}
 	must(t, m.Close(), "close")
+}
+
+// TestMomentBesideManySwaps: whenever a moment has taken its views, another set is excised. After some of that the moment holds excises back.
+func TestMomentBesideManySwaps(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, bigset.Sync)
+	calls, held := 0, make(chan struct{})
+	p.store.WhenViewed(func() {
+		if calls++; calls > lsm.OpenTries+1 {
+			return
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err := p.store.Add(bg, []byte("other"), [][]byte{[]byte("x")}, bigset.WriteOptions{})
+			if err == nil {
+				_, err = p.store.Drop(bg, []byte("other"), bigset.DropOptions{})
+			}
+			if err == nil {
+				err = p.store.RunnerTick(bg)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		if calls <= lsm.OpenTries {
+			<-done
+			return
+		}
+		held = done
+		select {
+		case <-done:
+			t.Error("the moment has begun again, and would do so for ever")
+		case <-time.After(20 * time.Millisecond):
+		}
+	})
+	m := openMoment(t, p.store, "s")
+	<-held
+	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the moment has %q", got)
+	}
+	must(t, m.Close(), "close")
+	if stats, err := p.store.Stats(); err != nil || calls != lsm.OpenTries+1 || stats.Excises != lsm.OpenTries+1 {
+		t.Errorf("%d views, %d excises, %v", calls, stats.Excises, err)
+	}
 }
 
 // TestMomentWaitsAlone: while a moment waits for one of its sets, it holds up no other.

@@ -95,8 +95,8 @@ func (p *publisher) round() error {
 	return nil
 }
 
-// take makes a candidate of each grown set that has none. Readers that begin from now on need not be waited for. A set whose last
-// candidate was dropped with its range may still have readers that this candidate waited for: it is taken when they have left.
+// take makes a candidate of each grown set that has none. Readers that begin from now on need not be waited for. If a set's candidate was
+// dropped with its range, readers that the candidate waited for may still be open: the set is taken again when they have left.
 func (p *publisher) take() {
 	p.mu.Lock()
 	var taken []*set

@@ -341,7 +341,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 // syncLog makes durable what the swap, which is durable at once, relies on.
 func (p *pass) syncLog() error { return p.s.db.SyncLog() }
 
-// swapIn replaces everything in a span by tables, or excises it if there are none; resolved is the number of unresolved keys that this resolves.
+// swapIn replaces everything in a span by tables; resolved is the number of unresolved keys that this resolves.
 // Writers of the span are held, and the log is synced. A holed span has blocks that cannot be read.
 func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
 	s.swapping.RLock() // readers of many sets wait

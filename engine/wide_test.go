@@ -394,7 +394,7 @@ func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
 // tombstone is not taken for written.
 func TestFoldPassRefused(t *testing.T) {
 	t.Parallel()
-	for removed := 20; removed < 28; removed++ { // so that different parts are in pages
+	for removed := 22; removed < 25; removed++ { // so that different parts are in pages
 		p := newPair(fmt.Sprintf("%d removed", removed))
 		p.opt.KeepContexts, p.model.KeepsContexts, p.split = true, true, []int{60, 40, 16, 8}
 		p.opt.Strategy = eager(compaction.Rewriter())

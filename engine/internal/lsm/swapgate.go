@@ -76,10 +76,22 @@ type SetIter struct {
 }
 
 // OpenSetsAfter is OpenSetAfter for several iterators: no swap takes effect between first and the opening of the last one. If one can't be
-// opened, none is open.
+// opened, none is open. After a few swaps that came in between it returns ErrSwaps: the caller holds swaps back and calls again, or one
+// swap after another could delay it for ever.
 func (d *DB) OpenSetsAfter(sets []SetIter, first func()) ([]*pebble.Iterator, error) {
 	return d.swaps.openAll(d.pebble, sets, first)
 }
+
+// ErrSwaps means that swaps came between a view and its iterators again and again: see OpenSetsAfter.
+var ErrSwaps = errors.New("engine: swaps in progress")
+
+// OpenTries is how often OpenSetsAfter calls its function before it returns ErrSwaps.
+const OpenTries = 4
+
+// Overtake makes readers begin again that have called the function of OpenSetAfter or OpenSetsAfter and have not yet opened all their
+// iterators, as a swap does. It is called before an excise of keys that have died since. Unlike a swap it does not wait, and
+// holds up no reader if the excise takes long: an excise of keys in a memtable waits until that is flushed.
+func (d *DB) Overtake() { d.swaps.turn.Add(2) } // it stays odd in the middle of a swap
 
 // swapping runs a swap. Writers of the span are held.
 func (g *swapGate) swapping(db *pebble.DB, span keyscheme.Bounds, swap func() error) error {
@@ -118,9 +130,9 @@ func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptio
 	}
 }
 
-// openAll is open for several iterators.
+// openAll is open for several iterators. It starts again a few times only.
 func (g *swapGate) openAll(db *pebble.DB, sets []SetIter, first func()) ([]*pebble.Iterator, error) {
-	for {
+	for range OpenTries {
 		turn := g.turn.Load()
 		first()
 		iters, err := make([]*pebble.Iterator, 0, len(sets)), error(nil)
@@ -140,6 +152,7 @@ func (g *swapGate) openAll(db *pebble.DB, sets []SetIter, first func()) ([]*pebb
 			return nil, err
 		}
 	}
+	return nil, ErrSwaps
 }
 
 // openIn opens an iterator in a turn: a clone of the old one if a swap that touches the set is in progress.

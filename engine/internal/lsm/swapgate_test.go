@@ -70,6 +70,7 @@ func TestSwapOutlivesContext(t *testing.T) {
 			po.Levels[i].BlockSize = 512
 		}
 		po.DisableAutomaticCompactions = true
+		po.DisableTableStats = true // which would read the table at any time
 	}
 	r.open(t)
 	defer r.close(t)
