@@ -140,7 +140,11 @@ func (w *world) exchangeBy(mode string) error {
 	}
 	switch mode {
 	case "messages":
-		return w.deliverAll()
+		if err := w.deliverAll(); err != nil || !repairs || !w.failed {
+			return err
+		}
+		// What has come by anti-entropy may have waited until now for these messages, and no message brings it to the others.
+		return w.repairRounds()
 	case "copies":
 		for range 2 {
 			for _, a := range w.living() {

@@ -326,6 +326,28 @@ func TestClockOfElement(t *testing.T) {
 	}
 }
 
+// TestAnswerThatWaits: an answer of anti-entropy waits at B for a message that comes only at the end. The message of what it contains was
+// lost for good, so only anti-entropy brings it to A.
+func TestAnswerThatWaits(t *testing.T) {
+	const script = `convergence script 1
+system or-set-log-cut
+seed 6559586748590935885
+replicas 2
+1 do A add a
+2 deliver 1.0 B
+3 do A add a
+4 ask B
+5 dies B 2 remove a
+6 answer 4 A
+7 dies A 4 add a
+8 deliver 6.0 A
+9 exchange messages
+`
+	if v, s, err := convergence.Replay(correct(t, "or-set-log-cut"), strings.NewReader(script)); v != nil || err != nil {
+		t.Errorf("%v %v\n%v", v, err, s)
+	}
+}
+
 // TestCausalNetOwn: a causal net delivers what replicas send by themselves, or again.
 func TestCausalNetOwn(t *testing.T) { accepts(t, "or-set-causal-net-") }
 
