@@ -246,8 +246,9 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 	apart := b.sole
 	var last []byte // element
 	var stored [][]clock.Dot
+	var ask []int // the operations whose elements are looked up
 	if b.st.next.HasMore(b.st.dead) {
-		stored = make([][]clock.Dot, len(r.ops))
+		stored, ask = make([][]clock.Dot, len(r.ops)), make([]int, 0, len(r.ops))
 	}
 	for n, i := range order {
 		element, c := r.ops[i].Element, &r.ops[i].Context
@@ -256,8 +257,15 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 		}
 		last = element
 		if stored != nil && (c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator) {
-			stored[i] = b.lookUp(element)
+			ask = append(ask, i)
 		}
+	}
+	for n, i := range ask {
+		if b.iters.cold(n, len(ask)-n) {
+			b.check(b.lookUpShared(r, ask[n:], stored))
+			break
+		}
+		stored[i] = b.lookUp(r.ops[i].Element)
 	}
 	b.stored = stored
 	if !apart {
@@ -265,6 +273,22 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 	}
 	b.overlay = false
 	return order
+}
+
+// lookUpShared looks up the elements of the operations ask, which wait for the disk, several at a time. The group holds
+// the set's writers, so all iterators see the same keys of it.
+func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) error {
+	b.s.counters.lookUps.Add(uint64(len(ask)))
+	return shared(len(ask), func(from, to int) (err error) {
+		iters := b.s.elementIters(b.st)
+		defer lsm.Closing(&iters, &err)
+		for _, i := range ask[from:to] {
+			if stored[i], err = iters.appendDots(nil, r.ops[i].Element, b.actor); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // lookUp returns the dots of an element's keys in this store, dead or not.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -102,21 +103,22 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 		for i, at := range order {
 			inOrder[i] = elements[at]
 		}
-		err := s.lookUpEach(ctx, st, inOrder, foundInOrder)
+		err := s.lookUpEach(ctx, st, inOrder, foundInOrder, true)
 		for i, at := range order {
 			found[at] = foundInOrder[i]
 		}
 		return err
 	}
-	return s.lookUpEach(ctx, st, elements, found)
+	return s.lookUpEach(ctx, st, elements, found, false)
 }
 
 // orderedMin is the number of elements from which on they are looked up in the order of their keys: iterators then
 // move forward within a table and a block.
 const orderedMin = 4
 
-// lookUpEach looks elements up one after another.
-func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
+// lookUpEach looks elements up one after another. If share is set and they wait for the disk, the rest is shared among
+// goroutines.
+func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, found []bigset.Context, share bool) error {
 	done := 0
 	for try := 1; done < len(elements); try++ {
 		if err := ctx.Err(); err != nil {
@@ -126,7 +128,7 @@ func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, foun
 		if hold { // for one element only: writers wait
 			upTo = done + 1
 		}
-		n, err := s.lookUpOnce(st, elements[done:upTo], found[done:upTo], hold)
+		n, cold, err := s.lookUpOnce(st, elements[done:upTo], found[done:upTo], hold, share)
 		if err != nil {
 			return fmt.Errorf("engine: look up in %q: %w", st.name, lsm.DiskError(err))
 		}
@@ -134,12 +136,19 @@ func (s *Store) lookUpEach(ctx context.Context, st *set, elements [][]byte, foun
 			try = 0
 		}
 		done += n
+		if cold {
+			elements, found = elements[done:], found[done:]
+			return shared(len(elements), func(from, to int) error {
+				return s.lookUpEach(ctx, st, elements[from:to], found[from:to], false)
+			})
+		}
 	}
 	return nil
 }
 
-// lookUpOnce answers elements in order until a writer disturbs one. It returns how many it answered.
-func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, hold bool) (done int, err error) {
+// lookUpOnce answers elements in order until a writer disturbs one, or, if share is set, until they have waited for the
+// disk and enough are left to share them. It returns how many it answered, and whether they are cold.
+func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, hold, share bool) (done int, cold bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	st.mu.RLock()
@@ -153,9 +162,12 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	defer lsm.Closing(&iters, &err)
 	actor := s.actorOf(st)
 	for i, element := range elements {
+		if share && iters.cold(i, len(elements)-i) {
+			return i, true, nil
+		}
 		dots, err := iters.appendDots(nil, element, actor)
 		if err != nil {
-			return i, err
+			return i, false, err
 		}
 		if !hold {
 			st.mu.RLock()
@@ -170,11 +182,11 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 			st.mu.RUnlock()
 		}
 		if len(live) == 0 && len(dots) > 0 && !same {
-			return i, nil
+			return i, false, nil
 		}
 		found[i] = bigset.Saw(live...)
 	}
-	return len(elements), nil
+	return len(elements), false, nil
 }
 
 // elementIter opens an iterator over the element keys of a set, for look-ups of single elements.
@@ -223,6 +235,43 @@ func (e *elementIters) Close() (err error) {
 		err = errors.Join(err, e.s.db.CloseTables(e.tables))
 	}
 	return err
+}
+
+// Look-ups whose blocks are in no cache wait for the disk. One after another they have a small part of its rate, because
+// it serves several reads at a time. So a call that waits shares the look-ups that are left among coldReaders goroutines.
+const (
+	coldReaders = 8
+	coldStep    = 4                     // a call compares its waits after each coldStep look-ups
+	coldWait    = 40 * time.Microsecond // for the disk, per look-up; a block from the page cache takes less
+)
+
+// cold reports whether the first done look-ups waited for the disk, and whether those that are left are worth sharing.
+// It looks after every coldStep of them.
+func (e *elementIters) cold(done, left int) bool {
+	return done > 0 && done%coldStep == 0 && left >= 2*coldStep && e.waited() > time.Duration(done)*coldWait
+}
+
+// waited returns how long the iterators have waited for blocks that are not in the store's cache.
+func (e *elementIters) waited() (d time.Duration) {
+	if e.all != nil {
+		d = e.all.Stats().InternalStats.BlockReadDuration
+	}
+	if e.tables != nil {
+		d += e.tables.Stats().InternalStats.BlockReadDuration
+	}
+	return d
+}
+
+// shared calls look for the parts of n look-ups, each in a goroutine, and waits for all.
+func shared(n int, look func(from, to int) error) error {
+	parts := min(coldReaders, n/coldStep)
+	errs := make([]error, parts)
+	var done sync.WaitGroup
+	for i := range parts {
+		done.Go(func() { errs[i] = look(i*n/parts, (i+1)*n/parts) })
+	}
+	done.Wait()
+	return errors.Join(errs...)
 }
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
