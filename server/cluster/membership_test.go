@@ -26,6 +26,7 @@ type memDisk struct {
 	data          bool
 	slow          time.Duration // that Save takes
 	failed        error
+	refuses       func(value []byte) error // what Save fails with; nil means never
 }
 
 func newDisk(identity string) *memDisk {
@@ -47,6 +48,11 @@ func (d *memDisk) Save(_ context.Context, key string, value []byte) error {
 	time.Sleep(d.slow)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.refuses != nil {
+		if err := d.refuses(value); err != nil {
+			return err
+		}
+	}
 	d.kept[key] = value
 	return nil
 }
@@ -406,6 +412,41 @@ func TestRejoin(t *testing.T) {
 	w.fills[1] = nil
 	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 || w.disks[1].filters {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
+	}
+}
+
+// A member whose disk did not take the record of the new epoch, to which all have agreed, still lacks what it may lack.
+func TestEpochUnsaved(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 2)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	w.stop(1)
+	d := w.disks[1]
+	d.sets = true // a crash
+	failed := 0
+	d.refuses = func(value []byte) error {
+		if l, err := decodeLedger(value); err == nil && l.epoch() == 2 && failed == 0 {
+			failed++
+			return errors.New("no")
+		}
+		return nil
+	}
+	m, err := w.start(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fills[1] = errors.New("not yet")
+	for range 3 {
+		m.Round(context.Background())
+		if v := m.View(); v.Serves && v.Record.Epoch == 1 || v.Sets {
+			t.Fatalf("after %d failures it answers for what it may lack: %+v", failed, v)
+		}
+	}
+	if failed != 1 || m.View().Record.Epoch != 2 {
+		t.Errorf("%d failures, epoch %d", failed, m.View().Record.Epoch)
 	}
 }
 
