@@ -319,7 +319,7 @@ func TestStrangeData(t *testing.T) {
 		}
 		w.rounds(3)
 		s, _ := w.members[2].State(context.Background())
-		if s.Committed != nil || !strings.Contains(s.Waits, "written outside the cluster") {
+		if s.Committed != nil || !strings.HasPrefix(s.Waits, "a, b: ") || strings.Count(s.Waits, "written outside the cluster") != 1 || strings.Contains(s.Waits, "can't be reached") {
 			t.Errorf("a strange folder waits for %q, and has the record %v", s.Waits, s.Committed)
 		}
 		r := w.members[0].View().Record.clone()
@@ -636,6 +636,10 @@ func TestMissing(t *testing.T) {
 	}
 	if got := m.missing(map[string]State{"b": {}, "c": {}}); got != "" {
 		t.Errorf("nobody is missing: %q", got)
+	}
+	m.others["b"] = other{}
+	if got, want := m.missing(nil), "c can't be reached; this node can't take the record of b"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	twice := MembershipConfig{Node: "a", Peers: []Peer{{"a", "h:1"}, {"b", "h:2"}, {"c", "h:1"}}}
 	if err := twice.Check(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "nodes a and c have one address") {
