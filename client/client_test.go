@@ -456,3 +456,12 @@ func TestRequestIDs(t *testing.T) {
 		last = latest
 	}
 }
+
+// TestTokenChangeUnread: after an answer that can't be read nobody may take the change of a token for one that was not made.
+func TestTokenChangeUnread(t *testing.T) {
+	c := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return []byte{1, 1, 9}, nil }))
+	_, err := c.ChangeAccessToken(t.Context(), client.AccessToken{})
+	if !errors.Is(err, client.ErrUnknown) || !errors.Is(err, client.ErrAnswer) {
+		t.Errorf("%v", err)
+	}
+}

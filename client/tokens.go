@@ -45,8 +45,8 @@ func (c *Client) ChangeAccessToken(ctx context.Context, e AccessToken) (away []s
 	case err != nil:
 		return nil, err
 	}
-	if away, err = api.DecodeAway(answer); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+	if away, err = api.DecodeAway(answer); err != nil { // the answer says that the change was made, but not where
+		return nil, &UnknownError{What: fmt.Sprintf("the change of token %v", e.ID), Err: fmt.Errorf("%w: %w", ErrAnswer, err)}
 	}
 	return away, nil
 }

@@ -167,10 +167,10 @@ func (a *app) clusterTable(s *cluster.Status, now time.Time) error {
 	for i := range s.Members {
 		m := &s.Members[i]
 		if m.Why != "" {
-			fmt.Fprintf(a.out, "%s: %s\n", m.ID, m.Why)
+			fmt.Fprintf(a.out, "%s: %s\n", m.ID, plainText(m.Why))
 		}
 		if m.Waits != "" {
-			fmt.Fprintf(a.out, "%s waits for %s\n", m.ID, m.Waits)
+			fmt.Fprintf(a.out, "%s waits for %s\n", m.ID, plainText(m.Waits))
 		}
 		if c := m.Copied; c != nil {
 			fmt.Fprintf(a.out, "%s is being filled: %.1f MB were copied, %.0f %% of its ranges\n", m.ID, float64(c.Bytes)/1e6, 100*c.Portion)

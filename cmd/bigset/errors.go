@@ -229,9 +229,12 @@ func advise(err error) advice {
 var packageNames = regexp.MustCompile(`(^|: |; |\n)(?:(?:engine|keyscheme|compaction|clock|fold|bench|demo|workloads|compare|spec|run|certs|server|bloomd|bloomslice|bloomdfiles|client|door|ring|wire|lab|load|sample|cluster|coord|peer|transfer|torture): )+`)
 
 // plain returns the text of an error for the user: without the names of packages, on one line, and each of several errors once.
-func plain(err error) string {
+func plain(err error) string { return plainText(err.Error()) }
+
+// plainText is plain for the text of an error, such as a node reports.
+func plainText(text string) string {
 	var lines []string
-	for line := range strings.SplitSeq(strings.TrimSpace(packageNames.ReplaceAllString(err.Error(), "$1")), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(packageNames.ReplaceAllString(text, "$1")), "\n") {
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

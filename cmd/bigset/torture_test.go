@@ -68,6 +68,18 @@ func TestBornFromOne(t *testing.T) {
 	}
 }
 
+// TestLostDisks loses two disks of three at once, and then all, and starts the cluster again by the command for that.
+func TestLostDisks(t *testing.T) {
+	if !tier.Full() {
+		t.Skip("fifteen processes")
+	}
+	r, err := torture.Restore(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(), Seed: 1, Progress: t.Logf}, 100_000, 20_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("whole %.1f s after the start with one disk of three, %.1f s with three backups", r.One.Seconds(), r.All.Seconds())
+}
+
 // TestRollingVersions rolls three processes from this version to the next one and back, under load.
 func TestRollingVersions(t *testing.T) {
 	if !tier.Full() {

@@ -172,7 +172,7 @@ func checkKeys(ctx context.Context, n *node, keys int) error {
 		present, err := f.Check(ctx, some...)
 		for i, yes := range present {
 			if !yes {
-				err = errors.Join(err, fmt.Errorf("torture: node %s denies key %s, which was marked before the cluster was born", n.id, some[i]))
+				err = errors.Join(err, fmt.Errorf("torture: node %s denies key %s, which was marked", n.id, some[i]))
 			}
 		}
 		return err

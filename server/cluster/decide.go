@@ -130,6 +130,9 @@ func (f *Filters) undecided(do, first string, err error) error {
 
 // takesAll is the error of a change while members are away.
 func (f *Filters) takesAll(do string, away ...string) error {
+	if len(away) == 0 {
+		return fmt.Errorf("%w: to %s a filter takes all members", door.ErrMembersAway, do)
+	}
 	return fmt.Errorf("%w: to %s a filter takes all members: %s can't be reached", door.ErrMembersAway, do, strings.Join(away, ", "))
 }
 
@@ -141,8 +144,11 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	if err := d.Entry.check(); err != nil {
 		return r, err
 	}
-	f.deciding.Lock()
-	defer f.deciding.Unlock()
+	end, err := f.begin(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer end()
 	all, differ, err := f.ready(ctx, d)
 	if err != nil {
 		return r, err
@@ -167,6 +173,19 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 		return r, err
 	}
 	return decided{Created: d.Do == doCreate}, nil
+}
+
+// begin waits until no other decision is in progress, or ctx has ended: nothing has happened then. The caller calls end after its decision.
+func (f *Filters) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case f.deciding <- struct{}{}:
+		if ctx.Err() == nil {
+			return func() { <-f.deciding }, nil
+		}
+		<-f.deciding
+	case <-ctx.Done():
+	}
+	return nil, fmt.Errorf("%w: node %s decides on other changes of filters, which take long: try again", door.ErrUnavailable, f.m.conf.Node)
 }
 
 // announce sends a decision to all other members.
@@ -233,8 +252,10 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	answers, errs := toAll[readiness](ctx, f.m, nil, verbReady, name)
 	if len(errs) > 0 {
 		var away []string
-		for id := range errs {
-			away = append(away, id)
+		for id, err := range errs {
+			if unreachable(err) {
+				away = append(away, id)
+			}
 		}
 		slices.Sort(away)
 		return all, false, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))

@@ -62,8 +62,8 @@ type Filters struct {
 	defaults bigset.FilterOptions // for options that create does not name
 	list     *catalogue
 
-	deciding sync.Mutex // held by the member that decides
-	taking   sync.Mutex // held while decisions take effect here
+	deciding chan struct{} // has room for one: full while a decision is in progress
+	taking   sync.Mutex    // held while decisions take effect here
 
 	mu     sync.RWMutex
 	served map[string]*Filter // the active filters
@@ -97,7 +97,7 @@ const slicedLeast = 4096
 
 // newFilters reads the filters from disk.
 func newFilters(m *Member) (*Filters, error) {
-	f := &Filters{m: m, local: m.conf.Filters, defaults: m.conf.FilterDefaults, served: map[string]*Filter{}}
+	f := &Filters{m: m, local: m.conf.Filters, defaults: m.conf.FilterDefaults, deciding: make(chan struct{}, 1), served: map[string]*Filter{}}
 	var err error
 	if f.list, err = openCatalogue(m.disk); err != nil {
 		return nil, err

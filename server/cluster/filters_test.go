@@ -290,6 +290,25 @@ func TestFiltersAtOnce(t *testing.T) {
 			t.Errorf("round %d: created %d times, dropped %d times", round, created, dropped)
 		}
 	}
+	f := w.procs[0].member.filters
+	end, err := f.begin(ctx1(t))
+	must(t, err)
+	defer end()
+	ended, cancel := context.WithCancel(ctx1(t))
+	cancel()
+	waited := make(chan error, 1)
+	go func() {
+		_, err := f.Create(ended, []byte("two"), door.FilterCreate{})
+		waited <- err
+	}()
+	select {
+	case err := <-waited:
+		if !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || errors.Is(err, door.ErrMembersAway) {
+			t.Errorf("behind another decision, out of time: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a decision waits for another one although nobody waits for it")
+	}
 }
 
 // TestFiltersPutBack: a disk that was put back from an old copy brings no dropped filter back, and learns which there are now.

@@ -26,6 +26,7 @@ type memDisk struct {
 	data          bool
 	slow          time.Duration // that Save takes
 	failed        error
+	refuses       func(value []byte) error // what Save fails with; nil means never
 }
 
 func newDisk(identity string) *memDisk {
@@ -47,6 +48,11 @@ func (d *memDisk) Save(_ context.Context, key string, value []byte) error {
 	time.Sleep(d.slow)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.refuses != nil {
+		if err := d.refuses(value); err != nil {
+			return err
+		}
+	}
 	d.kept[key] = value
 	return nil
 }
@@ -313,7 +319,7 @@ func TestStrangeData(t *testing.T) {
 		}
 		w.rounds(3)
 		s, _ := w.members[2].State(context.Background())
-		if s.Committed != nil || !strings.Contains(s.Waits, "written outside the cluster") {
+		if s.Committed != nil || !strings.HasPrefix(s.Waits, "a, b: ") || strings.Count(s.Waits, "written outside the cluster") != 1 || strings.Contains(s.Waits, "can't be reached") {
 			t.Errorf("a strange folder waits for %q, and has the record %v", s.Waits, s.Committed)
 		}
 		r := w.members[0].View().Record.clone()
@@ -406,6 +412,41 @@ func TestRejoin(t *testing.T) {
 	w.fills[1] = nil
 	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 || w.disks[1].filters {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
+	}
+}
+
+// A member whose disk did not take the record of the new epoch, to which all have agreed, still lacks what it may lack.
+func TestEpochUnsaved(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 2)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	w.stop(1)
+	d := w.disks[1]
+	d.sets = true // a crash
+	failed := 0
+	d.refuses = func(value []byte) error {
+		if l, err := decodeLedger(value); err == nil && l.epoch() == 2 && failed == 0 {
+			failed++
+			return errors.New("no")
+		}
+		return nil
+	}
+	m, err := w.start(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fills[1] = errors.New("not yet")
+	for range 3 {
+		m.Round(context.Background())
+		if v := m.View(); v.Serves && v.Record.Epoch == 1 || v.Sets {
+			t.Fatalf("after %d failures it answers for what it may lack: %+v", failed, v)
+		}
+	}
+	if failed != 1 || m.View().Record.Epoch != 2 {
+		t.Errorf("%d failures, epoch %d", failed, m.View().Record.Epoch)
 	}
 }
 
@@ -595,6 +636,10 @@ func TestMissing(t *testing.T) {
 	}
 	if got := m.missing(map[string]State{"b": {}, "c": {}}); got != "" {
 		t.Errorf("nobody is missing: %q", got)
+	}
+	m.others["b"] = other{}
+	if got, want := m.missing(nil), "c can't be reached; this node can't take the record of b"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	twice := MembershipConfig{Node: "a", Peers: []Peer{{"a", "h:1"}, {"b", "h:2"}, {"c", "h:1"}}}
 	if err := twice.Check(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "nodes a and c have one address") {

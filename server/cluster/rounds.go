@@ -121,20 +121,30 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 func (m *Membership) missing(states map[string]State) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var ids, reasons []string
+	var ids, bad, reasons []string
 	for _, p := range m.conf.Peers {
 		if _, ok := states[p.ID]; ok || p.ID == m.conf.Node {
 			continue
 		}
-		if err := m.others[p.ID].err; !passing(err) {
-			reasons = append(reasons, p.ID+": "+err.Error())
+		o, asked := m.others[p.ID]
+		if asked && o.err == nil { // it has answered, and step says why that does not count
+			bad = append(bad, p.ID)
+			continue
+		}
+		if !passing(o.err) {
+			reasons = append(reasons, p.ID+": "+o.err.Error())
 		}
 		ids = append(ids, p.ID)
 	}
-	if len(ids) == 0 {
-		return ""
+	var parts []string
+	if len(ids) > 0 {
+		parts = append(parts, strings.Join(ids, ", ")+" can't be reached")
 	}
-	return strings.Join(append([]string{strings.Join(ids, ", ") + " can't be reached"}, reasons...), "; ")
+	parts = append(parts, reasons...)
+	if len(bad) > 0 {
+		parts = append(parts, "this node can't take the record of "+strings.Join(bad, ", "))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // passing reports whether the error of a question for a member says only that the member is down, slow, or about to start or stop. Other
@@ -156,15 +166,22 @@ func passing(err error) bool {
 // that does not answer, and ends the step of no other.
 func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
 	var bad []error
+	by := map[string]string{}                             // members by the text of the error that their record has caused
 	for _, id := range slices.Sorted(maps.Keys(states)) { // a record committed on any member is valid on all
 		s := states[id]
 		if s.Committed == nil {
 			continue
 		}
 		if err := m.commit(ctx, s.Committed); err != nil {
-			bad = append(bad, fmt.Errorf("%s: %w", id, err))
+			if by[err.Error()] == "" {
+				bad = append(bad, err)
+			}
+			by[err.Error()] += ", " + id
 			delete(states, id)
 		}
+	}
+	for i, err := range bad {
+		bad[i] = fmt.Errorf("%s: %w", strings.TrimPrefix(by[err.Error()], ", "), err)
 	}
 	waits, err = m.act(ctx, states)
 	if len(bad) == 0 {
@@ -270,10 +287,13 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 		err = fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
 	default:
 		if l, err = l.commit(r); err == nil {
+			lacked := m.lacks
 			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
 				m.lacks.sets, m.lacks.filters = false, false
 			}
-			err = m.save(ctx, l) // here first: the others may still be asked under the former epoch, under which this member must not answer
+			if err = m.save(ctx, l); err != nil { // here first: the others may still be asked under the former epoch, under which this member must not answer
+				m.lacks = lacked
+			}
 		}
 	}
 	m.mu.Unlock()

@@ -93,7 +93,7 @@ func (e *FilterError) Unwrap() []error {
 
 // kinds are the errors that a caller may look for among those of many slices.
 var kinds = []error{
-	ErrUnknown, ErrNoQuorum, ErrRequest, ErrClosed, ErrBusy, peer.ErrUnavailable, peer.ErrJoining, peer.ErrFrame, bloomslice.ErrOptions,
+	ErrUnknown, ErrNoQuorum, ErrRequest, ErrClosed, ErrBusy, peer.ErrUnavailable, peer.ErrJoining, peer.ErrNotMine, peer.ErrFrame, bloomslice.ErrOptions,
 	bigset.ErrNoFilter, bigset.ErrCorrupt, bigset.ErrDiskFull, bigset.ErrFailed, bigset.ErrClosed, bigset.ErrLimit, bigset.ErrRequest,
 	context.Canceled, context.DeadlineExceeded,
 }

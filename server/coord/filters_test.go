@@ -286,3 +286,12 @@ func TestFilterErrorOfEachKind(t *testing.T) {
 		}
 	})
 }
+
+// TestFilterErrorOfAnEpoch: that one slice was asked for under an old epoch is found in the error of many, so that the request is made again.
+func TestFilterErrorOfAnEpoch(t *testing.T) {
+	joining := error(&coord.QuorumError{Of: 2, Err: peer.ErrJoining})
+	all := append(slices.Repeat([]error{joining}, 100), &coord.QuorumError{Of: 2, Err: &peer.EpochError{Epoch: 3}})
+	if err := coord.ErrorsOf(all...); !errors.Is(err, peer.ErrNotMine) {
+		t.Errorf("%v", err)
+	}
+}

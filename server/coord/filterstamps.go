@@ -56,7 +56,7 @@ const (
 	// stampRest is how long a filter must not have changed here to rest. If it has changed since the last comparison, and then stampUsed
 	// checks have asked for keys, the pause ends: by now a comparison would have paid, however few checks the earlier ones have served.
 	stampRest = time.Second
-	// stampShare bounds the share of time that comparisons take: the pause is at least so many times what the last one took.
+	// stampShare bounds the share of time that comparisons take: each pause is at least 20 times as long as the comparison before it.
 	stampShare = 20
 )
 

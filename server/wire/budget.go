@@ -60,6 +60,38 @@ func (u *use) little() bool {
 	return u.requests <= u.most.Requests/littleRequests && u.bytes <= u.most.Bytes/littleBytes
 }
 
+// unread counts the bytes of answers that wait to be written to a connection.
+type unread struct {
+	mu    sync.Mutex
+	bytes int
+	most  int
+	read  chan struct{} // closed when at most most bytes wait again; nil unless a goroutine waits for that
+}
+
+// add adds bytes that wait, or removes them.
+func (u *unread) add(bytes int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.bytes += bytes
+	if u.read != nil && u.bytes <= u.most {
+		close(u.read)
+		u.read = nil
+	}
+}
+
+// full returns nil if at most most bytes wait, and otherwise a channel that is closed when that is so again.
+func (u *unread) full(most int) <-chan struct{} {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.bytes <= most {
+		return nil
+	}
+	if u.read == nil {
+		u.read, u.most = make(chan struct{}), most
+	}
+	return u.read
+}
+
 func (u *use) give(bytes int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -134,6 +134,7 @@ func (s *Server) worker(w work) {
 // perform does some work, and returns the work whose turn comes next, if any.
 func (s *Server) perform(w work) work {
 	j := w.first()
+	j.unread()
 	if w.alone != nil {
 		j.run()
 	} else {
@@ -143,6 +144,23 @@ func (s *Server) perform(w work) work {
 		return work{}
 	}
 	return s.turns.end(&j.turn)
+}
+
+// unread waits, without a turn, until the client of a request has taken most of the answers that were made for it, or the request has ended.
+func (j *job) unread() {
+	if j.c.own == nil {
+		return
+	}
+	read := j.c.answers.full(j.c.s.opt.UnreadMax)
+	if read == nil {
+		return
+	}
+	again := j.rest()
+	select {
+	case <-read:
+	case <-j.ctx.Done():
+	}
+	again()
 }
 
 // errGone reports that no caller waits for a stream any more.
@@ -267,9 +285,13 @@ func (j *job) answer(last []byte, err error) {
 		m.kind, m.body = kindError, c.s.opt.errors(c.from.Role).Append(nil, err)
 	}
 	m.withLength()
-	m.gone = func() { c.give(j.bytes) }
-	if ok, _ := add(m, true); !ok {
+	c.answers.add(len(m.body))
+	m.gone = func() {
+		c.answers.add(-len(m.body))
 		c.give(j.bytes)
+	}
+	if ok, _ := add(m, true); !ok {
+		m.gone()
 	}
 }
 

@@ -43,6 +43,12 @@ type ServerOptions struct {
 	RunMax int
 	// Free has the verbs of clients' requests that run at once in any case: they wait most of the time, for something that many share.
 	Free map[Verb]bool
+	// ArriveTime is how long a client may send nothing more of a request that has arrived in part, before its connection is closed: such a
+	// request takes room from those of others. The default is 30 s.
+	ArriveTime time.Duration
+	// UnreadMax is how many bytes of answers, without parts of streams, may wait to be written to a connection of a client; default 64 MiB. As
+	// long as more wait, no request of the connection begins: a client that does not read its answers would fill the memory otherwise.
+	UnreadMax int
 	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and close those that have had
 	// their turn longest.
 	GreetingMax int
@@ -66,6 +72,12 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.Nodes = o.Nodes.or(Budget{16384, 1 << 30})
 	o.Clients = o.Clients.or(Budget{4096, 256 << 20})
 	o.PerClient = o.PerClient.or(Budget{1024, 128 << 20})
+	if o.ArriveTime == 0 {
+		o.ArriveTime = 30 * time.Second
+	}
+	if o.UnreadMax == 0 {
+		o.UnreadMax = 64 << 20
+	}
 	if o.GreetingMax == 0 {
 		o.GreetingMax = 256
 	}

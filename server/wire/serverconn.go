@@ -3,9 +3,12 @@ package wire
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
+	"time"
 )
 
 // serverConn is one connection of a server.
@@ -19,6 +22,7 @@ type serverConn struct {
 	use     *use // of all connections of its kind
 	own     *use // of this connection; nil for nodes
 	row     row  // of a client: its requests that wait for their turn
+	answers unread
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -27,7 +31,9 @@ type serverConn struct {
 	coming  map[uint64]*assembly // requests some of whose segments are still to come
 	drained bool
 
-	arrived []*Task // requests for one function of ServerOptions.Together that have not begun; only the reader uses it
+	// Only the reader uses these.
+	arrived []*Task // requests for one function of ServerOptions.Together that have not begun
+	expects bool    // reading has a deadline, because a request has arrived in part
 }
 
 // drain asks the other side to send no more requests.
@@ -40,6 +46,15 @@ func (c *serverConn) drain() {
 
 // read takes requests until the connection ends.
 func (c *serverConn) read(r *bufio.Reader) error {
+	err := c.readSegments(r)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w: a request that arrived in part, and nothing more of it within %v", ErrFrame, c.s.opt.ArriveTime)
+	}
+	return err
+}
+
+// readSegments is read with the errors of the connection.
+func (c *serverConn) readSegments(r *bufio.Reader) error {
 	defer c.letGo()
 	s := &segments{r: r}
 	for {
@@ -67,7 +82,9 @@ func (c *serverConn) read(r *bufio.Reader) error {
 			if j != nil {
 				j.cancel()
 			}
-			err = s.rest(h)
+			if err = c.expect(false); err == nil {
+				err = s.rest(h)
+			}
 		case kindPing:
 			c.out.push(&message{kind: kindPong, priority: PriorityQuorum}, true)
 			err = s.rest(h)
@@ -162,7 +179,13 @@ func (c *serverConn) request(s *segments, h head) error {
 		return s.rest(head{length: n})
 	}
 	last := h.flags&flagLast != 0
-	err := a.add(s, n, last)
+	var err error
+	if !last || s.r.Buffered() < n+sumBytes {
+		err = c.expect(true)
+	}
+	if err == nil {
+		err = a.add(s, n, last)
+	}
 	if err == nil {
 		err = s.end()
 	}
@@ -177,8 +200,30 @@ func (c *serverConn) request(s *segments, h head) error {
 		delete(c.coming, h.id)
 		c.mu.Unlock()
 		c.begin(h.id, a)
+		return c.expect(false)
 	}
 	return nil
+}
+
+// expect sets the deadline for reading from a client. partly says that a request has arrived in part, and has just gone on. Nodes have no
+// deadline.
+func (c *serverConn) expect(partly bool) error {
+	if c.own == nil || !partly && !c.expects {
+		return nil
+	}
+	var by time.Time // none
+	if partly {
+		by = time.Now().Add(c.s.opt.ArriveTime)
+	} else {
+		c.mu.Lock()
+		others := len(c.coming) > 0
+		c.mu.Unlock()
+		if others { // their deadline stays
+			return nil
+		}
+	}
+	c.expects = partly
+	return c.nc.SetReadDeadline(by)
 }
 
 // admit takes the budget of a request, or returns why it is refused.

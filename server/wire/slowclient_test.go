@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// watched is a connection of a server that shows its deadlines for reading, and holds its writes up.
+type watched struct {
+	net.Conn
+	hurry bool // each deadline for reading has passed when it is set
+
+	mu   sync.Mutex
+	last time.Time // the deadline for reading
+	held chan struct{}
+}
+
+func (w *watched) SetReadDeadline(t time.Time) error {
+	w.mu.Lock()
+	w.last = t
+	w.mu.Unlock()
+	if w.hurry && !t.IsZero() {
+		t = time.Unix(1, 0)
+	}
+	return w.Conn.SetReadDeadline(t)
+}
+
+func (w *watched) deadline() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// hold holds up writes until the returned function is called.
+func (w *watched) hold() (release func()) {
+	held := make(chan struct{})
+	w.mu.Lock()
+	w.held = held
+	w.mu.Unlock()
+	return sync.OnceFunc(func() { close(held) })
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+	return w.Conn.Write(b)
+}
+
+// watch connects a raw client to a server through a watched connection. ended receives what ServeConn returns.
+func (v *service) watch(t *testing.T, hurry bool) (nc net.Conn, w *watched, ended chan error) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	nc = raw(t, &service{ln: ln})
+	in, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, ended = &watched{Conn: in, hurry: hurry}, make(chan error, 1)
+	go func() { ended <- v.s.ServeConn(context.Background(), w) }()
+	return nc, w, ended
+}
+
+// greeted reads the Hello of a server.
+func greeted(t *testing.T, nc net.Conn) *segments {
+	t.Helper()
+	o := Options{}.withDefaults()
+	s := &segments{r: bufio.NewReader(nc)}
+	_, err := o.speaks(s.r)
+	if err == nil {
+		_, _, err = s.whole()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// answers reads n answers.
+func (s *segments) answers(t *testing.T, n int) {
+	t.Helper()
+	for last := 0; last < n; {
+		h, err := s.next()
+		if err == nil {
+			err = s.rest(h)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.kind == kindAnswer && h.flags&flagLast != 0 {
+			last++
+		}
+	}
+}
+
+// TestHalfRequest: a client that stops in the middle of a request takes room from others for some time only, wherever it stops. A client
+// whose requests have arrived may take its time for the next one.
+func TestHalfRequest(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	large := request(nil, 1, envelope{verb: verbEcho}, strings.Repeat("x", 1000))
+	segments := request(nil, 1, envelope{verb: verbEcho, length: 1}, strings.Repeat("x", 3*SegmentBytesMax))
+	for what, part := range map[string][]byte{"within a segment": large[:headBytes+envelopeBytes+10], "between two segments": segments} {
+		nc, _, ended := v.watch(t, true)
+		if _, err := nc.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			if !errors.Is(err, ErrFrame) || !strings.Contains(err.Error(), "arrived in part") {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: the connection stays", what)
+		}
+	}
+	v.free(t)
+
+	nc, w, _ := v.watch(t, false)
+	whole := requestWhole(nil, 1, envelope{verb: verbEcho}, strings.Repeat("x", 3*SegmentBytesMax))
+	if _, err := nc.Write(whole[:len(whole)-1]); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := inTime(t); w.deadline().IsZero(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("a request that arrives may take for ever")
+		}
+	}
+	if _, err := nc.Write(whole[len(whole)-1:]); err != nil {
+		t.Fatal(err)
+	}
+	greeted(t, nc).answers(t, 1)
+	for ctx := inTime(t); !w.deadline().IsZero(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("the next request has to come before %v", w.deadline())
+		}
+	}
+	n := v.dial(t, ClientOptions{Role: RoleNode, Name: "n"})
+	if _, err := n.Do(inTime(t), Call{Verb: verbPeer, Body: make([]byte, 3*SegmentBytesMax)}); err != nil {
+		t.Errorf("a node's: %v", err)
+	}
+}
+
+// requestWhole appends all segments of a request.
+func requestWhole(dst []byte, id uint64, e envelope, body string) []byte {
+	e.length = uint32(len(body))
+	w := &writer{q: newQueue(1 << 20)}
+	m := &message{kind: kindRequest, id: id, prefixed: envelopeBytes, body: []byte(body)}
+	e.append(m.prefix[:0])
+	for w.segment(m) {
+	}
+	return append(dst, w.buf...)
+}
+
+// TestUnreadAnswers: a client that sends requests and does not read fills the server with answers only up to a bound. What it has asked is
+// answered as soon as it reads.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	const requests, most, body = 40, 5, 40_000
+	const passed = 2 * bufferBytes / body // answers that count as written at most, though they are held
+	v := serve(t, ServerOptions{RunMax: 1, UnreadMax: most * body})
+	nc, w, _ := v.watch(t, false)
+	in := greeted(t, nc)
+	release := w.hold()
+	defer release()
+	var b []byte
+	for id := range uint64(requests) {
+		b = request(b, id+1, envelope{verb: verbEcho}, strings.Repeat("x", body))
+	}
+	if _, err := nc.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	ctx, other := inTime(t), v.dial(t, ClientOptions{})
+	for arrived := 0; arrived < requests-passed && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		v.s.clients.mu.Lock()
+		arrived = v.s.clients.requests
+		v.s.clients.mu.Unlock()
+	}
+	const others = 5 * requests // connections take turns: by then each of the first one's has had its own
+	for range others {
+		if _, err := other.Do(ctx, Call{Verb: verbEcho}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := v.served.Load() - others; n < most || n > requests/2 { // on a busy machine a few may begin at once
+		t.Errorf("%d of %d requests were done for a client that reads nothing, want about %d", n, requests, most+1)
+	}
+	release()
+	in.answers(t, requests)
+	v.free(t)
+}
