@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,13 +186,17 @@ func refuseConfig(name, why string) func(*conn, [][]byte) {
 
 var configCommands = []subcommand{
 	{"get", -3, func(c *conn, args [][]byte) {
+		for _, pattern := range args[2:] {
+			if err := checkPattern(pattern); err != nil {
+				c.failed("config", nil, err)
+				return
+			}
+		}
 		var found [][2]string
 		for _, set := range c.s.settings() {
-			for _, pattern := range args[2:] {
-				if matches(bytes.ToLower(pattern), []byte(set[0])) {
-					found = append(found, set)
-					break
-				}
+			named := func(pattern []byte) bool { return matches(bytes.ToLower(pattern), []byte(set[0])) }
+			if slices.ContainsFunc(args[2:], named) {
+				found = append(found, set)
 			}
 		}
 		c.header(typeMap, len(found))

@@ -225,3 +225,33 @@ func TestOwnWritesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestContextsCount: the contexts of a few elements may be long, and an element may be named again and again. They count among the memory of all, and are given back.
+func TestContextsCount(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 1 << 20})}})
+	p := dial()
+	p.do(t, "SADD", "k", "z")
+	none := words(p.do(t, "BS.FETCH", "k", "x"))[0]
+	for range 3 {
+		pairs := []string{"BS.ADD", "k", "PAIRS"}
+		for range 500 { // each adds a dot, between which are those of another element
+			pairs = append(pairs, "x", none, "y", "")
+		}
+		if got := p.do(t, pairs...); strings.HasPrefix(got, "-") {
+			t.Fatalf("%.200s", got)
+		}
+	}
+	if n := len(words(p.do(t, "BS.FETCH", "k", "x"))[0]); n < 2000 {
+		t.Fatalf("a context of %d bytes", n)
+	}
+	ask := append([]string{"BS.FETCH", "k"}, slices.Repeat([]string{"x"}, fetchMost)...)
+	for range 3 {
+		if got := p.do(t, ask...); !strings.HasPrefix(got, "-TRYAGAIN") {
+			t.Errorf("%.100s", got)
+		}
+		if got := p.do(t, ask[:300]...); strings.HasPrefix(got, "-") {
+			t.Errorf("%.100s", got)
+		}
+	}
+}
