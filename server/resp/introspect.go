@@ -68,7 +68,7 @@ var commandCommands = []subcommand{
 			c.text(cmd.about)
 		}
 	}},
-	{"getkeys", -3, (*conn).commandGetKeys},
+	{"getkeys", -4, (*conn).commandGetKeys},
 	{"getkeysandflags", -3, func(c *conn, _ [][]byte) {
 		c.fail(refusedText("command getkeysandflags", "what a command does with a key is the same for all keys; use COMMAND GETKEYS and COMMAND INFO"))
 	}},

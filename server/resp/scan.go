@@ -30,10 +30,13 @@ type scanOptions struct {
 // errCursorGone is the error for an unknown cursor. Redis accepts any number.
 const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
 
-// scanCursor reads a cursor as redis does.
+// scanCursor reads a cursor as redis does: an empty one is 0.
 func scanCursor(arg []byte) (uint64, error) {
+	if len(arg) == 0 {
+		return 0, nil
+	}
 	n, err := strconv.ParseUint(string(arg), 10, 64)
-	if err != nil || len(arg) > 0 && arg[0] == '+' {
+	if err != nil || arg[0] == '+' {
 		return 0, refusal(errCursor)
 	}
 	return n, nil

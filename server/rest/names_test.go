@@ -124,11 +124,16 @@ func TestSlowNames(t *testing.T) {
 	}
 }
 
-// listing is a backend, and filters, that say when they have listed a name.
+// listing is a backend that says when it has listed a name.
 type listing struct {
 	many
-	door.Filters
 	told func()
+}
+
+// listingFilters are filters that say so.
+type listingFilters struct {
+	door.Filters
+	l *listing
 }
 
 func (l *listing) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
@@ -142,8 +147,8 @@ func (l *listing) Names(ctx context.Context, all bool, after []byte) iter.Seq2[b
 	}
 }
 
-func (l *listing) List(context.Context, door.FilterListing) ([]door.FilterInfo, error) {
-	defer l.told()
+func (f listingFilters) List(context.Context, door.FilterListing) ([]door.FilterInfo, error) {
+	defer f.l.told()
 	return []door.FilterInfo{{Name: "secret"}}, nil
 }
 
@@ -151,7 +156,7 @@ func (l *listing) List(context.Context, door.FilterListing) ([]door.FilterInfo, 
 func TestListsAfterRemoval(t *testing.T) {
 	list := closedList(t)
 	l := &listing{many: many{n: 5}, told: func() {}}
-	s := serve(t, l, l, Options{Tokens: &tokens.Guard{List: list}})
+	s := serve(t, l, listingFilters{l: l}, Options{Tokens: &tokens.Guard{List: list}})
 	for _, path := range []string{"/sets", "/filters"} {
 		secret, id := token(t, list, tokens.Read, "s")
 		for _, want := range []int{200, 401} {
