@@ -163,7 +163,7 @@ func TestErrorsShowBytes(t *testing.T) {
 		"-ERR unknown command '" + shown + "', with args beginning with: '" + shown + "' ":           {long, long, "x"},
 		"-ERR unknown command 'a', with args beginning with: 'b' '" + strings.Repeat("é", 62) + "' ": {"a", "b", long, "x"},
 		"-ERR unknown subcommand '" + shown + "'. Try CLIENT HELP.":                                  {"CLIENT", long},
-		"-ERR unknown command 'ts', with args beginning with: 'x' ":                                 {"ts", "x"}, // no module's: these have a dot
+		"-ERR unknown command 'ts', with args beginning with: 'x' ":                                  {"ts", "x"}, // no module's: these have a dot
 	} {
 		if got := p.do(t, args...); got != want {
 			t.Errorf("%.50q: %s, want %s", args, got, want)
