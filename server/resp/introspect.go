@@ -139,6 +139,9 @@ func (c *conn) commandGetKeys(args [][]byte) {
 	case cmd == nil || cmd.about == "":
 		c.fail("ERR Invalid command specified")
 		return
+	case cmd.first == 0 && cmd.name != "sintercard":
+		c.fail("ERR The command has no key arguments")
+		return
 	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
 		c.fail("ERR Invalid number of arguments specified for command")
 		return
@@ -149,9 +152,6 @@ func (c *conn) commandGetKeys(args [][]byte) {
 			return
 		}
 		c.bulks(keys)
-		return
-	case cmd.first == 0:
-		c.fail("ERR The command has no key arguments")
 		return
 	}
 	c.bulks(cmd.keys(args))
