@@ -299,15 +299,23 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 	return err
 }
 
+// contextCopies is how often a context of a request is in memory beside the request: as bytes, and as a clock.
+const contextCopies = 3
+
 // act writes the changes of BS.ADD or BS.REM.
 func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Result, ok bool) {
 	c.MayWait()
 	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
 	err := writeArgs(&r, kind, args[2:])
+	size := len(r.Context)
 	for i := range r.Ops {
-		if err == nil {
+		if size += len(r.Ops[i].Context); err == nil {
 			err = checkElement(r.Ops[i].Element)
 		}
+	}
+	defer c.Give()
+	if err == nil && size > chunkBytes && !c.Take(contextCopies*size) {
+		err = refusal(errNoRoom)
 	}
 	if err == nil {
 		err = c.s.forSet(ctx, args[1])

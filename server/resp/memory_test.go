@@ -252,3 +252,19 @@ func TestContextsCount(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenContextsCount: contexts that a client gives count among the memory of all, and are given back.
+func TestGivenContextsCount(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: 1 << 20, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 2 << 20})}})
+	p := dial()
+	for range 3 {
+		for n, want := range map[int]string{800 << 10: "-TRYAGAIN", 100 << 10: "-ERR a context"} {
+			for _, args := range [][]string{{"CONTEXT", strings.Repeat("A", n), "ELEMENTS", "x"}, {"PAIRS", "x", strings.Repeat("A", n)}} {
+				if got := p.do(t, append([]string{"BS.ADD", "k"}, args...)...); !strings.HasPrefix(got, want) {
+					t.Errorf("%s of %d bytes: %.100s, want %s", args[0], n, got, want)
+				}
+			}
+		}
+	}
+}
