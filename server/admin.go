@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,7 +115,7 @@ func (n *Node) serveReady(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
 		return
 	}
-	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.Warnings()...), "\n"))
+	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.Warnings(true)...), "\n"))
 }
 
 // starting and stopping are reasons for a node not to be ready.
@@ -146,8 +147,9 @@ func (n *Node) NotReady() (reasons []string) {
 	return reasons
 }
 
-// Warnings returns what an operator should act on although the node is ready.
-func (n *Node) Warnings() (warnings []string) {
+// Warnings returns what an operator should act on although the node is ready. Without names it only counts damaged sets and filters: their names
+// are for those who may read them.
+func (n *Node) Warnings(names bool) (warnings []string) {
 	s := n.store.Load()
 	if s == nil {
 		return nil
@@ -156,8 +158,8 @@ func (n *Node) Warnings() (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("warning: the disk fills up: %d bytes are free, adds are refused at %d", space.Free, space.Reserve))
 	}
 	if known, err := s.Damage(); err == nil {
-		warnings = append(warnings, damaged("filters", known.Filters)...)
-		warnings = append(warnings, damaged("sets", known.Sets)...)
+		warnings = append(warnings, damaged("filters", known.Filters, names)...)
+		warnings = append(warnings, damaged("sets", known.Sets, names)...)
 	}
 	return warnings
 }
@@ -165,13 +167,15 @@ func (n *Node) Warnings() (warnings []string) {
 // damagedShown is how many damaged filters, or sets, a warning names.
 const damagedShown = 20
 
-func damaged(what string, names [][]byte) []string {
+func damaged(what string, names [][]byte, show bool) []string {
 	if len(names) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("warning: damaged %s: %.64q", what, names[:min(len(names), damagedShown)])
-	if more := len(names) - damagedShown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	text := fmt.Sprintf("warning: damaged %s: ", what)
+	if !show {
+		text += strconv.Itoa(len(names))
+	} else if text += fmt.Sprintf("%.64q", names[:min(len(names), damagedShown)]); len(names) > damagedShown {
+		text += fmt.Sprintf(" and %d more", len(names)-damagedShown)
 	}
 	return []string{text + ": run `bigset verify` on the stopped store or a copy, restore the folder from a backup"}
 }

@@ -356,7 +356,7 @@ func TestReadyOnDamage(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewDisk()
 	c := testConfig(t)
-	c.DataDir, c.Store = "data", &engine.Options{FS: disk}
+	c.DataDir, c.Store, c.HTTP = "data", &engine.Options{FS: disk}, "127.0.0.1:0"
 	n := startNode(t, c)
 	keys := ""
 	for i := range 2000 {
@@ -393,6 +393,8 @@ func TestReadyOnDamage(t *testing.T) {
 		wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_filters_damaged 1\n")
 		wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_ready 1\n")
 		wantAnswer(t, n, "GET", "/readyz", 200, "ready\nwarning: damaged filters: [\"big\"]: run `bigset verify`")
+		wantHTTP(t, n, "GET", "/readyz", "", 200, "ready\nwarning: damaged filters: 1: run `bigset verify`") // clients ask this one without a token
+		wantHTTP(t, n, "GET", "/node", "", 200, `damaged filters: [\"big\"]: run`)
 		talk(t, n, "check small a", "Yes")
 		stopNode(t, n)
 		n = startNode(t, c)

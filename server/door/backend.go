@@ -156,6 +156,10 @@ type Read struct {
 // BatchMax is the largest Read.Batch.
 const BatchMax = 1000
 
+// ContextsMax is for how many elements a door requests contexts at a time: what a backend returns is not counted before the door has it, and the
+// context of an element takes some 20 KiB if it has as many dots as it may have.
+const ContextsMax = 128
+
 // Check returns bigset.ErrRequest or bigset.ErrLimit for an invalid read.
 func (r *Read) Check() error {
 	if r.Limit < 0 || r.Batch < 0 || r.Batch > BatchMax {

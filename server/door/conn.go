@@ -280,6 +280,14 @@ func (c *Conn) Give() {
 // taken the memory itself.
 func (c *Conn) Sends(l *Loan) { c.sends = l.taken }
 
+// SendsMore says that an answer whose memory was taken is longer than that memory, because parts of it are repeated. It has time for so many more
+// bytes, until the next call of Conn.Give.
+func (c *Conn) SendsMore(bytes int) {
+	if c.loan.taken > 0 {
+		c.sends += int64(bytes)
+	}
+}
+
 // giveBack returns the room of a long request that was executed. It runs before the answers are written: a client that has read its answer
 // may begin another long request elsewhere and counts on that room.
 func (c *Conn) giveBack() {

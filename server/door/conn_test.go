@@ -162,6 +162,17 @@ func TestWriteBy(t *testing.T) {
 	if got := c.writeBy(now).Sub(now); got != limit+limit/8 {
 		t.Errorf("the answer after it has %v", got)
 	}
+	c.Give()
+	c.SendsMore(64 << 20) // of no memory: each write has its own time
+	if got := c.writeBy(now).Sub(now); got != limit+limit/8 {
+		t.Errorf("an answer without memory has %v", got)
+	}
+	c.Take(256 << 10)
+	c.SendsMore(256 << 10)
+	if got := c.writeBy(now).Sub(now); got != limit+16*time.Second {
+		t.Errorf("an answer that repeats what is in its memory has %v", got)
+	}
+	c.Give()
 	if c.s.opt.Limits.long.Load() != 256<<10 {
 		t.Error("shared memory is given back with the answer of one connection")
 	}

@@ -7,10 +7,13 @@ import (
 	"bigset/server/door"
 )
 
-// acking is a backend whose changes other replicas acknowledge: three in all, but two if it drops the set a.
+// acking is a backend whose changes other replicas acknowledge: three in all, but two if it drops the set a. Nobody knows what becomes of a change of the set lost.
 type acking struct{ door.Backend }
 
 func (b acking) Write(ctx context.Context, w door.Write) (door.Result, error) {
+	if string(w.Set) == "lost" {
+		return door.Result{}, &door.UnknownError{Acked: 1, W: 2}
+	}
 	r, err := b.Backend.Write(ctx, w)
 	r.Acked = 3
 	return r, err
@@ -48,6 +51,10 @@ func TestWait(t *testing.T) {
 		{[]string{"BF.ADD", "f", "x"}, ":0"},
 		{[]string{"SREM", "a", "x"}, ":2"},
 		{[]string{"DEL", "f"}, ":0"},
+		{[]string{"SADD", "b", "x"}, ":2"},
+		{[]string{"SADD", "lost", "x"}, ":0"},
+		{[]string{"SADD", "b", "x"}, ":2"},
+		{[]string{"BS.ADD", "lost", "ELEMENTS", "x"}, ":0"},
 	} {
 		p.do(t, c.args...)
 		if got := p.do(t, "WAIT", "0", "0"); got != c.want {

@@ -48,10 +48,10 @@ func (g *gathered) room(n int) ([]byte, error) {
 			return nil, g.refuse()
 		}
 		size := max(n, chunkBytes)
+		if (g.last != nil || size > 2*chunkBytes) && !g.memory.Take(size) {
+			return nil, refusal(errNoRoom)
+		}
 		if g.last != nil {
-			if !g.memory.Take(size) {
-				return nil, refusal(errNoRoom)
-			}
 			g.full = append(g.full, g.last)
 		}
 		if size == chunkBytes {
@@ -79,6 +79,14 @@ func (g *gathered) keep(b []byte) ([]byte, error) {
 	to = append(to, b...)
 	g.last = g.last[:len(g.last)+len(to)]
 	return to, nil
+}
+
+// keepIn is keep in the memory of a copy that is not needed any more, if that is long enough.
+func (g *gathered) keepIn(old, b []byte) ([]byte, error) {
+	if len(b) <= cap(old) {
+		return append(old[:0], b...), nil
+	}
+	return g.keep(b)
 }
 
 // bulk appends a byte string in the form of a reply.

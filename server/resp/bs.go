@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -109,7 +110,9 @@ func (c *conn) page(ctx context.Context, cmd string, r door.Read, key []byte, ar
 		c.failed(cmd, key, err)
 		return
 	}
-	r.Bare = true
+	if r.Bare = true; r.Contexts {
+		r.Batch = door.ContextsMax
+	}
 	g := c.gather(cmd)
 	defer g.release()
 	n, after, err := c.readPage(ctx, g, r)
@@ -195,39 +198,53 @@ func (c *conn) bsFetch(ctx context.Context, args [][]byte) {
 // fetchSet answers with the context of a set, or null if no replica has heard of the set.
 func (c *conn) fetchSet(ctx context.Context, key []byte) error {
 	t, err := c.s.sets.Context(ctx, nameOf(key), 0)
-	switch {
-	case isUnheard(err):
+	if isUnheard(err) {
 		c.null()
-	case err != nil:
-		return err
-	default:
-		c.token(t)
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	g := c.gather("bs.fetch")
+	defer g.release()
+	if err := g.bulk([]byte(t.Text())); err != nil {
+		return err
+	}
+	g.send(c)
 	return nil
 }
 
 // fetchMost bounds the elements of one BS.FETCH.
 const fetchMost = 1000
 
-// fetchElements answers for each element whether it is present, and its context.
+// fetchElements answers for each element whether it is present, and its context. Few contexts at a time are not counted: those of one element may
+// be long, and a client may name it again and again.
 func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte) error {
 	if len(elements) > fetchMost {
 		return refusal(fmt.Sprintf("ERR at most %d elements in one command", fetchMost))
 	}
-	found, err := c.s.sets.Subset(ctx, door.Subset{Set: nameOf(key), Elements: elements})
-	if isUnheard(err) {
-		found, err = make([]door.Presence, len(elements)), nil
+	g := c.gather("bs.fetch")
+	defer g.release()
+	for some := range slices.Chunk(elements, door.ContextsMax) {
+		found, err := c.s.sets.Subset(ctx, door.Subset{Set: nameOf(key), Elements: some})
+		if isUnheard(err) {
+			found, err = make([]door.Presence, len(some)), nil
+		}
+		for i := 0; i < len(found) && err == nil; i++ {
+			yes := 0
+			if found[i].Present {
+				yes = 1
+			}
+			if _, err = g.keep(fmt.Appendf(nil, "*2\r\n:%d\r\n", yes)); err == nil {
+				err = g.bulk([]byte(found[i].Context.Text()))
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	c.header(typeArray, len(found))
-	for i := range found {
-		c.header(typeArray, 2)
-		c.bit(found[i].Present)
-		c.token(found[i].Context)
-		c.WriteIfFull()
-	}
+	c.header(typeArray, len(elements))
+	g.send(c)
 	return nil
 }
 
@@ -282,15 +299,23 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 	return err
 }
 
+// contextCopies is how often a context of a request is in memory beside the request: as bytes, and as a clock.
+const contextCopies = 3
+
 // act writes the changes of BS.ADD or BS.REM.
 func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Result, ok bool) {
 	c.MayWait()
 	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
 	err := writeArgs(&r, kind, args[2:])
+	size := len(r.Context)
 	for i := range r.Ops {
-		if err == nil {
+		if size += len(r.Ops[i].Context); err == nil {
 			err = checkElement(r.Ops[i].Element)
 		}
+	}
+	defer c.Give()
+	if err == nil && size > chunkBytes && !c.Take(contextCopies*size) {
+		err = refusal(errNoRoom)
 	}
 	if err == nil {
 		err = c.s.forSet(ctx, args[1])

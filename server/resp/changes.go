@@ -79,6 +79,11 @@ type changed struct {
 func newChanged(c *conn) *changed {
 	a := &changed{c: c, added: c.gather("bs.changes"), removed: c.gather("bs.changes"), dead: c.gather("bs.changes")}
 	a.removed.bytes, a.dead.bytes = a.added.bytes, a.added.bytes
+	for _, g := range []*gathered{a.added, a.removed, a.dead} {
+		g.refuse = func() error {
+			return refusal(fmt.Sprintf("ERR the answer to BS.CHANGES has more than %d bytes; ask with a lower LIMIT", g.most))
+		}
+	}
 	return a
 }
 

@@ -95,7 +95,7 @@ func TestChangesLong(t *testing.T) {
 	since = next(t, p.do(t, "BS.CHANGES", "k", since, "LIMIT", "10000"))
 	some("SREM", "a")
 	some("SADD", "b")
-	if got := p.do(t, "BS.CHANGES", "k", since, "LIMIT", "10000"); !strings.HasPrefix(got, "-ERR the answer to BS.CHANGES has more than 350000 bytes") {
+	if got := p.do(t, "BS.CHANGES", "k", since, "LIMIT", "10000"); !strings.HasPrefix(got, "-ERR the answer to BS.CHANGES has more than 350000 bytes; ask with a lower LIMIT") {
 		t.Errorf("%.200s", got)
 	}
 	if got := p.do(t, "BS.CHANGES", "k", since, "LIMIT", "1000"); !strings.Contains(got, `$"more" :1`) {

@@ -198,24 +198,26 @@ func is(arg []byte, word string) bool {
 
 // unknown returns the error for an unknown command.
 func (c *conn) unknown(args [][]byte) string {
-	const shown = 128 // bytes
 	if text, ok := c.refusedOfModule(args[0]); ok {
 		return text
 	}
-	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", shownOf(args[0]))
+	text := fmt.Sprintf("ERR unknown command '%s', with args beginning with: ", shownOf(args[0], shownMost))
 	list := ""
 	for _, a := range args[1:] {
-		if len(list) >= shown {
+		if len(list) >= shownMost {
 			break
 		}
-		list += fmt.Sprintf("'%.*s' ", shown-len(list), shownOf(a))
+		list += fmt.Sprintf("'%s' ", shownOf(a, shownMost-len(list)))
 	}
 	return text + list
 }
 
-// shownOf returns the part of an argument that redis shows: what precedes a zero byte.
-func shownOf(arg []byte) []byte {
-	arg, _, _ = bytes.Cut(arg, []byte{0})
+// shownMost is how many bytes of an argument an error shows, as in redis.
+const shownMost = 128
+
+// shownOf returns the part of an argument that redis shows: at most so many bytes of what precedes a zero byte.
+func shownOf(arg []byte, most int) []byte {
+	arg, _, _ = bytes.Cut(arg[:min(len(arg), most)], []byte{0})
 	return arg
 }
 
@@ -241,6 +243,9 @@ func (c *conn) fail(text string) {
 // failed answers with an error of a backend.
 func (c *conn) failed(command string, key []byte, err error) {
 	text, fault := answerOf(err)
+	if errors.Is(err, door.ErrUnknown) {
+		c.acked = 0 // an earlier change says nothing of this one
+	}
 	if fault {
 		c.s.counters.failures.Add(1)
 		c.MayWait() // for the log
@@ -299,10 +304,21 @@ func answerOf(err error) (text string, fault bool) {
 
 func (c *conn) ok()                     { c.Out = append(c.Out, "+OK\r\n"...) }
 func (c *conn) int(n int64)             { c.Out = appendInt(c.Out, n) }
-func (c *conn) bulk(b []byte)           { c.Out = appendBulk(c.Out, b) }
 func (c *conn) text(s string)           { c.Out = appendBulk(c.Out, s) }
 func (c *conn) null()                   { c.Out = appendNull(c.Out, c.proto) }
 func (c *conn) header(kind byte, n int) { c.Out = appendHeader(c.Out, c.proto, kind, n) }
+
+// bulk appends a byte string. A long one of a request is sent without a copy: only its request's memory is counted.
+func (c *conn) bulk(b []byte) {
+	if len(b) <= chunkBytes {
+		c.Out = appendBulk(c.Out, b)
+		return
+	}
+	c.MayWait()
+	c.Out = appendLine(c.Out, '$', int64(len(b)))
+	c.Send(b)
+	c.Out = append(c.Out, '\r', '\n')
+}
 
 func (c *conn) bit(b bool) {
 	if b {

@@ -72,7 +72,7 @@ func (c *conn) hello(_ context.Context, args [][]byte) {
 			}
 			name = append([]byte(nil), args[i]...)
 		default:
-			c.fail(fmt.Sprintf("ERR Syntax error in HELLO option '%.128s'", shownOf(args[i])))
+			c.fail(fmt.Sprintf("ERR Syntax error in HELLO option '%s'", shownOf(args[i], shownMost)))
 			return
 		}
 	}
@@ -148,7 +148,7 @@ func (c *conn) runSub(command string, table []subcommand, args [][]byte) {
 		sub.run(c, args)
 		return
 	}
-	c.fail(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", shownOf(args[1]), upper(command)))
+	c.fail(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", shownOf(args[1], shownMost), upper(command)))
 }
 
 // refuseClient returns what runs a subcommand of CLIENT that is not supported: why tells the reason and what to use instead.
@@ -227,7 +227,7 @@ func (c *conn) clientSetInfo(args [][]byte) {
 	case is(args[2], "LIB-VER"):
 		c.ver = value
 	default:
-		c.fail(fmt.Sprintf("ERR Unrecognized option '%.128s'", shownOf(args[2])))
+		c.fail(fmt.Sprintf("ERR Unrecognized option '%s'", shownOf(args[2], shownMost)))
 		return
 	}
 	c.ok()

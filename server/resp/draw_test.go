@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
 	"bigset/engine"
@@ -62,5 +63,19 @@ func TestDrawsOfFew(t *testing.T) {
 		if c.key == "even" && c.n != "8" && elements >= size {
 			t.Errorf("SRANDMEMBER %s %s read %d elements of %d", c.key, c.n, elements, size)
 		}
+	}
+}
+
+// TestDrawsOfMany: what was drawn and then replaced by another element does not count toward the answer.
+func TestDrawsOfMany(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{AnswerBytesMax: 100_000})
+	p := dial()
+	fill(t, p, "k", "%0100d", 3000)
+	if got := p.do(t, "SRANDMEMBER", "k", "700"); len(words(got)) != 700 {
+		t.Errorf("%.200s", got)
+	}
+	if got := p.do(t, "SRANDMEMBER", "k", "1200"); !strings.HasPrefix(got, "-ERR the answer to SRANDMEMBER has more than 100000 bytes") {
+		t.Errorf("%.200s", got)
 	}
 }

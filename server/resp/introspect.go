@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ var commandCommands = []subcommand{
 			c.text(cmd.about)
 		}
 	}},
-	{"getkeys", -3, (*conn).commandGetKeys},
+	{"getkeys", -4, (*conn).commandGetKeys},
 	{"getkeysandflags", -3, func(c *conn, _ [][]byte) {
 		c.fail(refusedText("command getkeysandflags", "what a command does with a key is the same for all keys; use COMMAND GETKEYS and COMMAND INFO"))
 	}},
@@ -138,6 +139,9 @@ func (c *conn) commandGetKeys(args [][]byte) {
 	case cmd == nil || cmd.about == "":
 		c.fail("ERR Invalid command specified")
 		return
+	case cmd.first == 0 && cmd.name != "sintercard":
+		c.fail("ERR The command has no key arguments")
+		return
 	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
 		c.fail("ERR Invalid number of arguments specified for command")
 		return
@@ -148,9 +152,6 @@ func (c *conn) commandGetKeys(args [][]byte) {
 			return
 		}
 		c.bulks(keys)
-		return
-	case cmd.first == 0:
-		c.fail("ERR The command has no key arguments")
 		return
 	}
 	c.bulks(cmd.keys(args))
@@ -185,13 +186,17 @@ func refuseConfig(name, why string) func(*conn, [][]byte) {
 
 var configCommands = []subcommand{
 	{"get", -3, func(c *conn, args [][]byte) {
+		for _, pattern := range args[2:] {
+			if err := checkPattern(pattern); err != nil {
+				c.failed("config", nil, err)
+				return
+			}
+		}
 		var found [][2]string
 		for _, set := range c.s.settings() {
-			for _, pattern := range args[2:] {
-				if matches(bytes.ToLower(pattern), []byte(set[0])) {
-					found = append(found, set)
-					break
-				}
+			named := func(pattern []byte) bool { return matches(bytes.ToLower(pattern), []byte(set[0])) }
+			if slices.ContainsFunc(args[2:], named) {
+				found = append(found, set)
 			}
 		}
 		c.header(typeMap, len(found))

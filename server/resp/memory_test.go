@@ -225,3 +225,46 @@ func TestOwnWritesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// dotted is a backend whose elements have contexts of 4,000 bytes, as elements with many dots have.
+type dotted struct{ door.Backend }
+
+func (dotted) Subset(_ context.Context, s door.Subset) ([]door.Presence, error) {
+	if len(s.Elements) > door.ContextsMax {
+		return nil, fmt.Errorf("the contexts of %d elements at once", len(s.Elements))
+	}
+	return slices.Repeat([]door.Presence{{Present: true, Context: make(door.Token, 4000)}}, len(s.Elements)), nil
+}
+
+// TestContextsCount: contexts of elements count among the memory of all, and are given back.
+func TestContextsCount(t *testing.T) {
+	t.Parallel()
+	_, inner := start(t, Options{})
+	dial, _ := serve(t, dotted{inner.sets}, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 1 << 20})}})
+	p := dial()
+	ask := append([]string{"BS.FETCH", "k"}, slices.Repeat([]string{"x"}, fetchMost)...)
+	for range 3 {
+		if got := p.do(t, ask...); !strings.HasPrefix(got, "-TRYAGAIN") {
+			t.Errorf("%.100s", got)
+		}
+		if got := p.do(t, ask[:152]...); strings.Count(got, "*[:1 $") != 150 {
+			t.Errorf("%.100s", got)
+		}
+	}
+}
+
+// TestGivenContextsCount: contexts that a client gives count among the memory of all, and are given back.
+func TestGivenContextsCount(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: 1 << 20, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 2 << 20})}})
+	p := dial()
+	for range 3 {
+		for n, want := range map[int]string{800 << 10: "-TRYAGAIN", 100 << 10: "-ERR a context"} {
+			for _, args := range [][]string{{"CONTEXT", strings.Repeat("A", n), "ELEMENTS", "x"}, {"PAIRS", "x", strings.Repeat("A", n)}} {
+				if got := p.do(t, append([]string{"BS.ADD", "k"}, args...)...); !strings.HasPrefix(got, want) {
+					t.Errorf("%s of %d bytes: %.100s, want %s", args[0], n, got, want)
+				}
+			}
+		}
+	}
+}

@@ -3,8 +3,11 @@ package resp
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"bigset/server/door"
 )
 
 // parsed returns what a parser makes of bytes that come in pieces of a size: requests, then what is wrong or how much is left.
@@ -123,7 +126,7 @@ func TestGlob(t *testing.T) {
 	p := dial()
 	for _, n := range []int{patternBytesMax, patternBytesMax + 1} {
 		class := "[" + strings.Repeat("a", n-2) + "]"
-		for _, args := range [][]string{{"KEYS", class}, {"SCAN", "0", "MATCH", class}, {"SSCAN", "k", "0", "MATCH", class}} {
+		for _, args := range [][]string{{"KEYS", class}, {"SCAN", "0", "MATCH", class}, {"SSCAN", "k", "0", "MATCH", class}, {"CONFIG", "GET", "save", class}} {
 			p.do(t, "SADD", "k", "x")
 			if got := p.do(t, args...); strings.HasPrefix(got, "-ERR pattern is ") != (n > patternBytesMax) {
 				t.Errorf("%s with a pattern of %d bytes: %.100s", args[0], n, got)
@@ -147,5 +150,41 @@ func TestNames(t *testing.T) {
 	}
 	if _, ok := keyOf([]byte("\x00a")); ok {
 		t.Error("a name that no key has")
+	}
+}
+
+// TestErrorsShowBytes: an error shows as many bytes of an argument as redis does, whatever characters they are.
+func TestErrorsShowBytes(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{})
+	p := dial()
+	long, shown := strings.Repeat("é", 100), strings.Repeat("é", 64)
+	for want, args := range map[string][]string{
+		"-ERR unknown command '" + shown + "', with args beginning with: '" + shown + "' ":           {long, long, "x"},
+		"-ERR unknown command 'a', with args beginning with: 'b' '" + strings.Repeat("é", 62) + "' ": {"a", "b", long, "x"},
+		"-ERR unknown subcommand '" + shown + "'. Try CLIENT HELP.":                                  {"CLIENT", long},
+		"-ERR unknown command 'ts', with args beginning with: 'x' ":                                  {"ts", "x"}, // no module's: these have a dot
+	} {
+		if got := p.do(t, args...); got != want {
+			t.Errorf("%.50q: %s, want %s", args, got, want)
+		}
+	}
+}
+
+// TestLongEcho: a long string that comes back has its place among other answers.
+func TestLongEcho(t *testing.T) {
+	t.Parallel()
+	for _, loops := range []int{1, -1} {
+		dial, _ := start(t, Options{Options: door.Options{Loops: loops}})
+		p := dial()
+		for _, n := range []int{chunkBytes, chunkBytes + 1, 5 * chunkBytes} {
+			long := strings.Repeat("x", n)
+			go p.Write(slices.Concat(request("PING", "a"), request("ECHO", long), request("PING", "b")))
+			for _, want := range []string{"a", long, "b"} {
+				if got := p.read(t); got != `$"`+want+`"` {
+					t.Fatalf("%.50s of %d bytes, want %.20q", got, len(got), want)
+				}
+			}
+		}
 	}
 }

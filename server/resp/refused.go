@@ -81,8 +81,8 @@ func refusedModules() map[string]string {
 
 // refusedOfModule returns the error for a command of a module that is not supported; ok is false for any other word.
 func (c *conn) refusedOfModule(word []byte) (text string, ok bool) {
-	name := string(c.lower(shownOf(word)))
-	module, _, _ := strings.Cut(name, ".")
-	why, ok := c.s.modules[module+"."]
-	return refusedText(name, why), ok
+	name := string(c.lower(shownOf(word, shownMost)))
+	module, _, ok := strings.Cut(name, ".")
+	why, known := c.s.modules[module+"."]
+	return refusedText(name, why), ok && known
 }

@@ -30,10 +30,13 @@ type scanOptions struct {
 // errCursorGone is the error for an unknown cursor. Redis accepts any number.
 const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
 
-// scanCursor reads a cursor as redis does.
+// scanCursor reads a cursor as redis does: an empty one is 0.
 func scanCursor(arg []byte) (uint64, error) {
+	if len(arg) == 0 {
+		return 0, nil
+	}
 	n, err := strconv.ParseUint(string(arg), 10, 64)
-	if err != nil || len(arg) > 0 && arg[0] == '+' {
+	if err != nil || arg[0] == '+' {
 		return 0, refusal(errCursor)
 	}
 	return n, nil
@@ -240,8 +243,17 @@ func lowerKind(kind string) string {
 }
 
 // eachKey calls f for the keys from a position on, until f returns false or an error. For each name that is no key on its own, such as one of
-// another bucket, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end.
+// another bucket, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end. If the client's token
+// is removed meanwhile, eachKey returns an error: f has left out keys since, and the answer must not look complete.
 func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
+	if next, err = c.walkKeys(ctx, p, f); err == nil {
+		err = c.grant.Valid()
+	}
+	return next, err
+}
+
+// walkKeys is eachKey for a client whose token is not removed.
+func (c *conn) walkKeys(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
 	if p.stage == stageSets {
 		after := p.after
 		for name, err := range c.s.sets.Names(ctx, false, p.after) {

@@ -218,13 +218,15 @@ func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
 	default:
 		drawn, err = c.repeat(ctx, g, key, -n)
 	}
+	size := 0
 	if err == nil {
-		err = c.checkAnswer(g, drawn)
+		size, err = sizeOfAnswer(g, drawn)
 	}
 	if err != nil {
 		c.failed("srandmember", key, err)
 		return
 	}
+	c.SendsMore(size)
 	rand.Shuffle(len(drawn), func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
 	c.header(typeArray, len(drawn))
 	for _, e := range drawn {
@@ -233,15 +235,14 @@ func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
 	}
 }
 
-// checkAnswer refuses an answer that is too long because elements are repeated.
-func (c *conn) checkAnswer(g *gathered, list [][]byte) error {
-	size := 0
+// sizeOfAnswer returns how many bytes an answer has. It refuses one that is too long because elements are repeated.
+func sizeOfAnswer(g *gathered, list [][]byte) (size int, err error) {
 	for _, e := range list {
 		if size += len(e); size > g.most {
-			return g.refuse()
+			return size, g.refuse()
 		}
 	}
-	return nil
+	return size, nil
 }
 
 // drawFew draws n distinct elements, or -n elements with repetition, one by one. It returns nil if the set is too small for that, or if the same
@@ -302,7 +303,7 @@ func (c *conn) sample(ctx context.Context, g *gathered, key []byte, n int64) (dr
 			}
 			drawn = append(drawn, nil)
 		}
-		if drawn[at], err = g.keep(e); err != nil {
+		if drawn[at], err = g.keepIn(drawn[at], e); err != nil {
 			return nil, err
 		}
 	}

@@ -3,11 +3,14 @@ package resp
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"bigset"
+	"bigset/server/door"
 	"bigset/server/tokens"
 )
 
@@ -333,5 +336,49 @@ func TestStrangers(t *testing.T) {
 	p.Write(request(append(many, "x")...))
 	if got := p.read(t); got != "-ERR Protocol error: unauthenticated multibulk length" {
 		t.Errorf("with a token that was removed: %s", got)
+	}
+}
+
+// telling is a backend that says when it has listed a name.
+type telling struct {
+	door.Backend
+	told func()
+}
+
+func (b telling) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
+		for name, err := range b.Backend.Names(ctx, all, after) {
+			if !yield(name, err) {
+				return
+			}
+			b.told()
+		}
+	}
+}
+
+// TestKeysAfterRemoval: a list of keys that a token may see is an error if the token is removed meanwhile: it must not look complete.
+func TestKeysAfterRemoval(t *testing.T) {
+	t.Parallel()
+	g, add := guard(t)
+	_, inner := start(t, Options{})
+	told := func() {}
+	dial, _ := serve(t, telling{inner.sets, func() { told() }}, Options{Tokens: g})
+	p := dial()
+	for i := range 5 {
+		p.do(t, "SADD", fmt.Sprint("u/", i), "x")
+	}
+	for _, args := range []string{"KEYS *", "SCAN 0", "DBSIZE", "INFO keyspace"} {
+		told = func() {}
+		secret := add("reader", tokens.Read, "u/")
+		if got := p.do(t, "AUTH", secret); got != "+OK" {
+			t.Fatal(got)
+		}
+		if got := p.do(t, strings.Fields(args)...); strings.HasPrefix(got, "-") {
+			t.Errorf("%s: %s", args, got)
+		}
+		told = func() { remove(t, g, "reader") }
+		if got := p.do(t, strings.Fields(args)...); !strings.HasPrefix(got, "-NOAUTH") {
+			t.Errorf("%s, with a token that was removed meanwhile: %s", args, got)
+		}
 	}
 }

@@ -58,7 +58,7 @@ type whole struct {
 func (a *whole) room(n int) error {
 	need := len(a.b) + n
 	if most := a.q.s.opt.AnswerBytesMax; need > most {
-		return faultf(http.StatusRequestEntityTooLarge, "too_large", "the answer has more than %d bytes; read the elements in parts, by /elements with a lower limit or by /stream", most)
+		return tooLarge(most)
 	}
 	if need <= cap(a.b) {
 		return nil
@@ -72,6 +72,10 @@ func (a *whole) room(n int) error {
 	}
 	a.b = append(make([]byte, 0, size), a.b...)
 	return nil
+}
+
+func tooLarge(most int) error {
+	return faultf(http.StatusRequestEntityTooLarge, "too_large", "the answer has more than %d bytes; read the elements in parts, by /elements with a lower limit or by /stream", most)
 }
 
 // raw appends JSON.

@@ -1,12 +1,17 @@
 package rest
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
 )
 
@@ -55,5 +60,29 @@ func TestSlowClients(t *testing.T) {
 				t.Errorf("%d bytes a second: it took %v", c.pace, d)
 			}
 		})
+	}
+}
+
+// dotted is a backend whose elements have contexts of 4,000 bytes, as elements with many dots have.
+type dotted struct{ broken }
+
+func (*dotted) Subset(_ context.Context, s door.Subset) ([]door.Presence, error) {
+	if !s.Bare && len(s.Elements) > door.ContextsMax {
+		return nil, fmt.Errorf("the contexts of %d elements at once", len(s.Elements))
+	}
+	return slices.Repeat([]door.Presence{{Present: true, Context: make(door.Token, 4000)}}, len(s.Elements)), nil
+}
+
+// TestContextsCount: contexts of elements count among the memory of all, and are given back.
+func TestContextsCount(t *testing.T) {
+	o := Options{}
+	o.RequestBytesMax = 1 << 20
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: 2 << 20})
+	s := serve(t, &dotted{}, bloomdtest.NewMemory(), o)
+	x := func(n int) string { return `{"elements":[` + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + `]}` }
+	for range 3 {
+		s.want("POST", friends+"/contains?contexts=true", x(1000), 503, "memory")
+		s.want("POST", friends+"/contains?contexts=true", x(150), 200, `"contexts"`)
+		s.want("POST", friends+"/contains", x(1000), 200, `"present"`)
 	}
 }

@@ -136,6 +136,9 @@ func (q *request) streamElements() error {
 	if r.Contexts, err = q.flag("contexts", false); err != nil {
 		return err
 	}
+	if r.Contexts {
+		r.Batch = door.ContextsMax
+	}
 	l, n := &lines{q: q}, uint64(0)
 	for part, err := range q.s.sets.Read(q.ctx, r) {
 		if err != nil {
@@ -218,9 +221,12 @@ func (q *request) present(elements [][]byte) error {
 	}
 	a := &whole{q: q}
 	err = a.raw(`{"type":"set","present":[`)
-	var contexts []door.Token
-	for first := true; len(elements) > 0; {
-		some := elements[:min(len(elements), door.BatchMax)]
+	contexts, most := contexts{q: q}, door.BatchMax
+	if with {
+		most = door.ContextsMax
+	}
+	for first := true; len(elements) > 0 && err == nil; {
+		some := elements[:min(len(elements), most)]
 		elements = elements[len(some):]
 		found, e := q.s.sets.Subset(q.ctx, door.Subset{Set: q.set, Elements: some, R: r, Bare: !with})
 		if e != nil {
@@ -234,8 +240,8 @@ func (q *request) present(elements [][]byte) error {
 			if err == nil {
 				err = a.raw(strconv.FormatBool(found[i].Present))
 			}
-			if with {
-				contexts = append(contexts, found[i].Context)
+			if with && err == nil {
+				err = contexts.add(found[i].Context)
 			}
 		}
 	}
@@ -243,7 +249,7 @@ func (q *request) present(elements [][]byte) error {
 		err = a.raw("]")
 	}
 	if err == nil && with {
-		err = a.contexts(contexts)
+		err = a.contexts(contexts.list)
 	}
 	if err == nil {
 		err = a.raw("}")

@@ -99,6 +99,9 @@ func answerOf(err error, changes bool) (status int, f failure, isFault bool) {
 			}
 		}
 	}
+	if status == http.StatusBadRequest && errors.Is(err, keyscheme.ErrToken) {
+		f.Message = "a context or position of the request is not one that a node gave for this set: " + f.Message
+	}
 	if !changes {
 		return status, f, isFault
 	}

@@ -74,6 +74,9 @@ func (q *request) listSets() error {
 		}
 	}
 	if err == nil {
+		err = q.grant.Valid() // if the token was removed meanwhile, sets are missing
+	}
+	if err == nil {
 		err = a.raw("]")
 	}
 	if err == nil && more {
@@ -180,6 +183,9 @@ func (q *request) listFilters() error {
 		if err == nil {
 			err = a.raw(string(appendFilter(nil, f)))
 		}
+	}
+	if err == nil {
+		err = q.grant.Valid() // if the token was removed meanwhile, filters are missing
 	}
 	if err == nil {
 		err = a.raw("]")

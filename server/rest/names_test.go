@@ -11,6 +11,7 @@ import (
 
 	"bigset"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 	"bigset/server/tokens"
 )
 
@@ -120,5 +121,55 @@ func TestSlowNames(t *testing.T) {
 		} else if status != 503 || tries == 5 {
 			t.Fatalf("%d %s", status, page)
 		}
+	}
+}
+
+// listing is a backend that says when it has listed a name.
+type listing struct {
+	many
+	told func()
+}
+
+// listingFilters are filters that say so.
+type listingFilters struct {
+	door.Filters
+	l *listing
+}
+
+func (l *listing) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
+		for name, err := range l.many.Names(ctx, all, after) {
+			if !yield(name, err) {
+				return
+			}
+			l.told()
+		}
+	}
+}
+
+func (f listingFilters) List(context.Context, door.FilterListing) ([]door.FilterInfo, error) {
+	defer f.l.told()
+	return []door.FilterInfo{{Name: "secret"}}, nil
+}
+
+// TestListsAfterRemoval: a list of what a token may see is an error if the token is removed meanwhile: it must not look complete.
+func TestListsAfterRemoval(t *testing.T) {
+	list := closedList(t)
+	l := &listing{many: many{n: 5}, told: func() {}}
+	s := serve(t, l, listingFilters{l: l}, Options{Tokens: &tokens.Guard{List: list}})
+	for _, path := range []string{"/sets", "/filters"} {
+		secret, id := token(t, list, tokens.Read, "s")
+		for _, want := range []int{200, 401} {
+			status, answer, _ := s.ask(call{method: "GET", path: path, header: map[string]string{"Authorization": "Bearer " + secret}})
+			if status != want || (status == 200) != strings.Contains(answer, "secret") {
+				t.Errorf("%s: %d %s, want %d", path, status, answer, want)
+			}
+			l.told = func() {
+				if err := list.Remove(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		l.told = func() {}
 	}
 }

@@ -24,19 +24,19 @@ func (q *request) ping() error {
 
 // ready answers whether clients should be sent to this node and, if not, the reasons, one a line.
 func (q *request) ready() error {
-	reasons, warnings := q.s.opt.About.state()
+	reasons, warnings := q.s.opt.About.state(false) // a client needs no token to ask
 	if len(reasons) > 0 {
 		return q.send(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte(strings.Join(reasons, "\n")+"\n"))
 	}
 	return q.send(http.StatusOK, "text/plain; charset=utf-8", []byte(strings.Join(append([]string{"ready"}, warnings...), "\n")+"\n"))
 }
 
-func (a *About) state() (reasons, warnings []string) {
+func (a *About) state(names bool) (reasons, warnings []string) {
 	if a.NotReady != nil {
 		reasons = a.NotReady()
 	}
 	if a.Warnings != nil {
-		warnings = a.Warnings()
+		warnings = a.Warnings(names)
 	}
 	return reasons, warnings
 }
@@ -66,7 +66,7 @@ func (q *request) node() error {
 		Requests map[string]door.Latency `json:"requests"` // of this door, by kind
 		Figures  []figure                `json:"figures"`
 	}{Version: q.s.opt.Version, Node: q.s.opt.Node, Seconds: int64(time.Since(q.s.started) / time.Second), Requests: q.s.Metrics().Requests, Figures: []figure{}}
-	out.Reasons, out.Warnings = about.state()
+	out.Reasons, out.Warnings = about.state(true)
 	out.Ready = len(out.Reasons) == 0
 	if about.Members != nil {
 		out.Cluster = about.Members()

@@ -180,3 +180,24 @@ func TestConsoleAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovedMeanwhile: a token that is removed while the body of a request comes permits nothing.
+func TestRemovedMeanwhile(t *testing.T) {
+	list := closedList(t)
+	secret, id := token(t, list, tokens.Write, "")
+	s := start(t, Options{Tokens: &tokens.Guard{List: list}})
+	nc := s.dial("POST " + friends + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 14\r\nAuthorization: Bearer " + secret + "\r\n\r\n")
+	begun := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
+	if _, err := io.ReadFull(nc, begun); err != nil || !strings.HasPrefix(string(begun), "HTTP/1.1 100") { // the body is awaited
+		t.Fatalf("%q %v", begun, err)
+	}
+	if err := list.Remove(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.Write([]byte(`{"add":"late"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(nc); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401") {
+		t.Errorf("%.300q %v", answer, err)
+	}
+}

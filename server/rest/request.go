@@ -73,14 +73,20 @@ func (q *request) admit() (err error) {
 			return badRequest("parameter %s is given twice", name)
 		}
 	}
+	if err := q.identify(); err != nil {
+		return err
+	}
 	if err := q.permit(); err != nil {
 		return err
 	}
-	return q.readBody()
+	if err := q.readBody(); err != nil || len(q.body) == 0 {
+		return err
+	}
+	return q.permit() // the token may have been removed while the body came
 }
 
-// permit returns an error unless the client's token permits the request.
-func (q *request) permit() (err error) {
+// identify takes the client's token from the request.
+func (q *request) identify() error {
 	if learned := q.s.opt.Learned; q.route.verb != 0 && learned != nil && !learned(q.ctx) {
 		return tokens.ErrUnlearned
 	}
@@ -97,6 +103,11 @@ func (q *request) permit() (err error) {
 			return err
 		}
 	}
+	return nil
+}
+
+// permit returns an error unless the client's token permits the request.
+func (q *request) permit() error {
 	key, isSet := q.path["key"]
 	_, inBucket := q.path["bucket"]
 	filter, isFilter := q.path["filter"]

@@ -64,7 +64,7 @@ func (a *whole) set(r door.Read) error {
 // after is where the next page begins.
 func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err error) {
 	first, n := true, 0
-	var contexts []door.Token
+	contexts := contexts{q: a.q}
 	begin := func(t door.Token) error {
 		if first = false; withContext && !r.Bare {
 			if err := a.raw(`,"context":`); err != nil {
@@ -75,6 +75,9 @@ func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err e
 			}
 		}
 		return a.raw(`,"value":[`)
+	}
+	if r.Contexts {
+		r.Batch = door.ContextsMax
 	}
 	for part, err := range a.q.s.sets.Read(a.q.ctx, r) {
 		if err == nil && first {
@@ -94,7 +97,9 @@ func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err e
 				return nil, err
 			}
 			if n++; r.Contexts {
-				contexts = append(contexts, append(door.Token{}, part.Elements[i].Context...))
+				if err := contexts.add(append(door.Token{}, part.Elements[i].Context...)); err != nil {
+					return nil, err
+				}
 			}
 		}
 		after = append(after, part.After...)
@@ -107,7 +112,32 @@ func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err e
 	if err := a.raw("]"); err != nil || !r.Contexts {
 		return after, err
 	}
-	return after, a.contexts(contexts)
+	return after, a.contexts(contexts.list)
+}
+
+// contexts are the contexts of elements, which follow all elements in an answer. Above 64 KiB they take from the memory of all long answers.
+type contexts struct {
+	q            *request
+	list         []door.Token
+	bytes, taken int64
+}
+
+// contextBytes is the memory of a context besides its bytes.
+const contextBytes = 48
+
+func (c *contexts) add(t door.Token) error {
+	c.list = append(c.list, t)
+	c.bytes += int64(len(t)) + contextBytes
+	more := c.bytes - c.taken - bodyBytesKept
+	if more <= 0 {
+		return nil
+	}
+	if most := c.q.s.opt.AnswerBytesMax; c.bytes > int64(most) {
+		return tooLarge(most)
+	}
+	more = max(more, bodyBytesKept)
+	c.taken += more
+	return c.q.take(more)
 }
 
 // contexts appends the contexts of elements; null for an element without one.

@@ -55,8 +55,10 @@ type Options struct {
 
 // About is information about a node other than its sets. Each function may be nil.
 type About struct {
-	// NotReady returns why clients should not be sent to the node, and Warnings what an operator should act on.
-	NotReady, Warnings func() []string
+	// NotReady returns why clients should not be sent to the node.
+	NotReady func() []string
+	// Warnings returns what an operator should act on. Without names it names no set and no filter.
+	Warnings func(names bool) []string
 	// Figures calls f for each figure of the node. The label and its value are empty for a figure without a label; two labels, and their
 	// values, are separated by a comma.
 	Figures func(f func(name, label, of string, value float64)) error
