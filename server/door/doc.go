@@ -25,7 +25,7 @@
 // Conn.MayWait, or Conn.Settle if every request of the connection waits. Connections with TLS, and all on other systems, have a goroutine
 // each, for which these calls do nothing.
 //
-// Files: server.go (listeners and their end), conn.go (a connection), loop_linux.go and sock_linux.go (event loops), together.go, rounds_linux.go, queues_linux.go and lend_linux.go (work of many connections), places.go (long work), gone.go and gone_linux.go (clients that have gone), limits.go and
+// Files: server.go (listeners and their end), conn.go (a connection), loop_linux.go and sock_linux.go (event loops), together.go, rounds_linux.go, queues_linux.go and lend_linux.go (work of many connections), places.go (long work), unsent_linux.go (what the system takes of answers), gone.go and gone_linux.go (clients that have gone), limits.go and
 // descriptors.go (how many connections), link.go (protocols that serve themselves), counts.go, timing.go, failures.go (the log); backend.go, page.go, moment.go, changes.go, followed.go and filters.go
 // (what every protocol asks of sets and filters: Backend, Filters, and the types of requests and answers); texts.go (what clients read of errors).
 package door

@@ -7,8 +7,8 @@ import (
 
 // Connections whose answers take long from memory are served by goroutines of their own. If as many of them work as there are processors, the
 // goroutine of a loop gets a processor only when one of them is interrupted, which takes ten milliseconds, and then waits for all that came before
-// it. So while loops have requests, long work is done by fewer at a time: see placesOf. They take turns after each part. Places are of
-// one door: long reads of other protocols have none.
+// it. So while loops have requests, long work is done by fewer at a time: see placesOf. They take turns after each part: of a read, and of an answer
+// that is written. Places are of one door: long reads of other protocols have none.
 
 const (
 	// askedTime is how long loops count as busy after a request. It is longer than a loop waits for a processor of a busy machine.

@@ -250,15 +250,26 @@ func (k *sock) Read(p []byte) (int, error) {
 	}
 }
 
-// Write implements net.Conn.
+// longWrite is how many bytes are a part of long work.
+const longWrite = 16 << 10
+
+// Write implements net.Conn. Outside the loop, each part of a long answer takes a place, which is free while the client takes nothing.
 func (k *sock) Write(p []byte) (done int, err error) {
+	long := len(p) >= longWrite && k.state != sockTurn
+	if long {
+		defer k.c.EndParts()
+	}
 	for done < len(p) {
+		if long {
+			k.c.NextPart()
+		}
 		n, err := syscall.Write(k.fd, p[done:])
 		switch err {
 		case nil:
 			done += n
 		case syscall.EINTR:
 		case syscall.EAGAIN:
+			k.c.EndParts()
 			if err := k.wait(syscall.EPOLLOUT, &k.writeUntil); err != nil {
 				return done, err
 			}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package door
+
+import "net"
+
+func limitUnsent(*net.TCPConn) {}
