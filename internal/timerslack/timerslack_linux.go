@@ -120,7 +120,10 @@ func program() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("timerslack: %w", err)
 	}
-	path, _ := exec.LookPath(os.Args[0]) // an error leaves a path that is none, or is in the current folder
+	path := os.Args[0]
+	if !strings.Contains(path, "/") {
+		path, _ = exec.LookPath(path) // with an error, the path is none, or is in the current folder
+	}
 	if is, err := os.Stat(path); err == nil && os.SameFile(self, is) {
 		return path, nil
 	}
