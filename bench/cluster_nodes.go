@@ -22,6 +22,7 @@ import (
 	"bigset/bench/system"
 
 	"bigset/client"
+	"bigset/internal/timerslack"
 	"bigset/server/api"
 	"bigset/server/certs"
 	"bigset/server/cluster"
@@ -155,7 +156,11 @@ func (ps *processes) run(p *process) error {
 	defer log.Close()
 	cmd := ps.l.c.Command(append(args, ps.extra...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	slack := time.Duration(0)
+	if ps.peers != "" {
+		slack = timerslack.Node // so that the node need not set it
+	}
+	if err := timerslack.Start(cmd, slack); err != nil {
 		return err
 	}
 	ended := make(chan struct{})

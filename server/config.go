@@ -18,6 +18,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/engine/filters"
+	"bigset/internal/timerslack"
 )
 
 // ErrConfig is in the chain of every error about a configuration.
@@ -78,6 +79,10 @@ type Config struct {
 	// Peers is the port for nodes and clients, and the cluster.
 	Peers Peers
 
+	// TimerSlack is how late timers may be at least, on Linux; see Slack. Start does not set it: a program that wants it calls package timerslack
+	// before it does anything else.
+	TimerSlack time.Duration
+
 	// Store are the options of the store that the fields above do not set; nil means the defaults.
 	Store *engine.Options
 }
@@ -107,7 +112,7 @@ func Defaults() Config {
 		Filters:       bloomslice.DefaultOptions(),
 		FlushInterval: time.Minute, ColdInterval: time.Hour, Workers: 1, FilterCache: 256 << 20,
 		MaxCapacity: 1 << 30, MaxFilters: 100_000, MaxFilterBytes: 8 << 30, MaxTotalBytes: 128 << 30, MaxInMemoryBytes: 1 << 30,
-		MaxConnections: 10_000, MaxLine: 64 << 20,
+		MaxConnections: 10_000, MaxLine: 64 << 20, TimerSlack: slackOfNode,
 	}
 }
 
@@ -132,6 +137,21 @@ func (c *Config) durability() bigset.FilterDurability {
 		return bigset.FilterLog
 	}
 	return bigset.FilterInterval
+}
+
+// slackOfNode is the TimerSlack of a node whose configuration does not choose one.
+const slackOfNode = -1
+
+// Slack returns the least timer slack of the process. 0 leaves it as the system has it, which is the default of a node without peers. The default of a
+// member of a cluster is timerslack.Node.
+func (c *Config) Slack() time.Duration {
+	switch {
+	case c.TimerSlack != slackOfNode:
+		return c.TimerSlack
+	case c.Peers.Peers != "":
+		return timerslack.Node
+	}
+	return 0
 }
 
 // Load applies the file, if path is not empty, and then the environment (BIGSET_ and the key in capitals). It returns sentences about what

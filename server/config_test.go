@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -241,5 +242,26 @@ func TestPresentAdds(t *testing.T) {
 	c.Peers.Node, c.Peers.Peers, c.Peers.Insecure = "a", "a=127.0.0.1:7", true
 	if err := c.Validate(); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "present_adds") {
 		t.Errorf("with peers: %v", err)
+	}
+}
+
+// TestSlack: a member of a cluster has a timer slack, and a node alone has none, unless the configuration chooses one.
+func TestSlack(t *testing.T) {
+	for _, c := range []struct {
+		peers, set string
+		want       time.Duration
+	}{
+		{"", "", 0}, {"", "2ms", 2 * time.Millisecond}, {"a=10.0.0.1:8690", "", time.Millisecond}, {"a=10.0.0.1:8690", "0", 0}, {"a=10.0.0.1:8690", "50us", 50 * time.Microsecond},
+	} {
+		conf := Defaults()
+		conf.Peers.Peers = c.peers
+		if c.set != "" {
+			if err := conf.Set("timer_slack", c.set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := conf.Slack(); got != c.want {
+			t.Errorf("peers %q, timer_slack %q: a slack of %v, not %v", c.peers, c.set, got, c.want)
+		}
 	}
 }

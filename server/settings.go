@@ -90,6 +90,7 @@ var settings = []setting{
 	number("cluster_buckets", 0, ring.BucketsMax, func(c *Config) *int { return &c.Peers.Settings.Buckets }),
 	number("cluster_slices", 0, ring.SlicesMax, func(c *Config) *int { return &c.Peers.Settings.Slices }),
 	number("cluster_copy_bytes_per_second", 0, math.MaxInt64, func(c *Config) *int64 { return &c.Peers.CopyBytesPerSecond }),
+	text("timer_slack", setTimerSlack, func(c *Config) string { return c.Slack().String() }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),
 	number("max_line", 1<<10, 1<<30, func(c *Config) *int { return &c.MaxLine }),
@@ -322,6 +323,18 @@ func setIdle(c *Config, value string) error {
 		return errors.New("it is a time such as 90s or 5m, 0 for never")
 	}
 	c.Idle = d
+	return nil
+}
+
+// timerSlackMax bounds timer_slack: pings and hedged reads wait for tens of milliseconds.
+const timerSlackMax = 10 * time.Millisecond
+
+func setTimerSlack(c *Config, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 || d > timerSlackMax {
+		return fmt.Errorf("it is a time from 0 to %v, such as 1ms; 0 leaves it as the system has it", timerSlackMax)
+	}
+	c.TimerSlack = d
 	return nil
 }
 

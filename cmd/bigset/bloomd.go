@@ -61,7 +61,7 @@ func (a *app) bloomd(ctx context.Context, args []string) error {
 	if c.Store, err = a.options(making); err != nil {
 		return err
 	}
-	return a.serveNode(ctx, c, "bloomd", ignored)
+	return a.serveNode(ctx, c, path, "bloomd", ignored)
 }
 
 // bloomdFlags parses arguments as getopt does: flags may be combined, with their values in the same word or the next; other words are

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset/client"
+	"bigset/internal/timerslack"
 	"bigset/server/api"
 	"bigset/server/certs"
 	"bigset/server/cluster"
@@ -329,8 +330,8 @@ func (t *trial) start(n *trialNode, ended chan<- error) error {
 	defer log.Close()
 	n.cmd = exec.Command(program, "serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure", "--bloomd", n.bloomd, "--admin", n.admin)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.SysProcAttr = apart() // this process handles Ctrl-C, and ends the nodes in order
-	if err := n.cmd.Start(); err != nil {
+	n.cmd.SysProcAttr = apart()                                      // this process handles Ctrl-C, and ends the nodes in order
+	if err := timerslack.Start(n.cmd, timerslack.Node); err != nil { // so that the node need not set it
 		return err
 	}
 	n.ended = make(chan error, 1)

@@ -16,20 +16,14 @@ import (
 
 func main() {
 	signal.Ignore(syscall.SIGPIPE) // writes then fail, and the store is closed properly
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-ctx.Done()
-		time.Sleep(signalTime)
-		stop() // another signal ends the process at once
-	}()
+	ctx, s := watchStops()
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a.restart = s.restart
 	if calledBloomd(os.Args[0]) {
-		os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).runBloomd(ctx, os.Args[1:]))
+		os.Exit(a.runBloomd(ctx, os.Args[1:]))
 	}
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(a.run(ctx, os.Args[1:]))
 }
-
-// signalTime is how long a repeated signal counts as the same one: timeout and terminals send it to the process and to its group.
-const signalTime = time.Second
 
 // run runs the program with the arguments and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
@@ -63,6 +57,7 @@ type app struct {
 	errs       io.Writer     // standard error; note writes to it
 	progress   *progress
 	adjust     func(*engine.Options)                  // changes a test's store options; nil means no changes
+	restart    func(slack time.Duration) error        // gives the process a timer slack; nil in a test, which is not executed again
 	dbDamage   atomic.Pointer[engine.CorruptionError] // met by a command of db
 
 	dir          string

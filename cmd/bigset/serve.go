@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/internal/timerslack"
 	"bigset/server"
 )
 
@@ -42,6 +44,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"dw", "cluster_dw", "replicas that have the write on disk when it is acknowledged (default W)"},
 	{"buckets", "cluster_buckets", "ranges that are placed on nodes, a power of two, chosen when the cluster is created (default 256)"},
 	{"slices", "cluster_slices", "most slices of a filter, a power of two, chosen when the cluster is created (default 256)"},
+	{"timer-slack", "timer_slack", "how late timers may be, at least, on Linux: a larger slack costs less CPU; 0 leaves it as the system has it (default 1ms with --peers, otherwise 0)"},
 	{"copy-bytes-per-second", "cluster_copy_bytes_per_second", "most `bytes` a second of copies from other nodes into this one, while it is filled; 0 is no limit (default 0)"},
 	{"log", "log", "text or json on standard error, or syslog (default text)"},
 	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
@@ -114,7 +117,7 @@ called bloomd, by a link, takes bloomd's own flags and defaults.`,
 			}
 			return c.Print(a.out)
 		}
-		return a.serveNode(cmd.Context(), c, "bigset", ignored)
+		return a.serveNode(cmd.Context(), c, path, "bigset", ignored)
 	}
 	return cmd
 }
@@ -149,10 +152,11 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 // drainTime is how long a stopping node waits for clients.
 const drainTime = 10 * time.Second
 
-// serveNode runs a node until ctx ends. ignored lists the parts of the configuration that have no effect.
-func (a *app) serveNode(ctx context.Context, c server.Config, tag string, ignored []string) error {
+// serveNode runs a node until ctx ends. path is the file of the configuration, and ignored lists the parts of it that have no effect.
+func (a *app) serveNode(ctx context.Context, c server.Config, path, tag string, ignored []string) error {
 	signal.Ignore(syscall.SIGHUP) // as bloomd does
 	log := c.Logger(tag, a.errs, a.toTerminal)
+	a.slacken(c.Slack(), path, log)
 	for _, text := range ignored {
 		log.Warn("bigset: configuration", "ignored", text)
 	}
@@ -164,4 +168,30 @@ func (a *app) serveNode(ctx context.Context, c server.Config, tag string, ignore
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	return errors.Join(err, n.Stop(stopping))
+}
+
+// slacken gives the process a timer slack. For that the program may be executed again, and then slacken does not return: nothing must have been opened that
+// would be lost, and the file of the configuration must be one that can be read again. Without the slack a node takes more CPU, but serves as well.
+func (a *app) slacken(least time.Duration, path string, log *slog.Logger) {
+	switch {
+	case least == 0 || a.restart == nil:
+	case !readsAgain(path):
+		log.Debug("bigset: timer slack", "unchanged", path+" can be read only once")
+	default:
+		if err := a.restart(least); err != nil {
+			log.Debug("bigset: timer slack", "unchanged", err)
+		}
+	}
+	if slack, err := timerslack.Get(); err == nil {
+		log.Debug("bigset: timer slack", "slack", slack)
+	}
+}
+
+// readsAgain reports whether a file that was read, if any, can be read a second time. A pipe can't.
+func readsAgain(path string) bool {
+	if path == "" {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

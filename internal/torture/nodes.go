@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bigset/internal/netfault"
+	"bigset/internal/timerslack"
 	"bigset/server/api"
 	"bigset/server/cluster"
 	"bigset/server/wire"
@@ -112,7 +113,7 @@ func (ns *nodes) start(n *node) error {
 	}
 	cmd := command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--bloomd", n.bloomd, "--insecure")
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	if err := timerslack.Start(cmd, timerslack.Node); err != nil { // so that the node need not set it
 		return err
 	}
 	n.mu.Lock()
