@@ -39,7 +39,11 @@ func (g *gen) restore() {
 	g.doSome(r)
 	g.spread(r)
 	g.add(Step{Kind: "restore", A: r, Ref: n})
-	g.fill(r)
+	if g.can.copying {
+		g.fill(r)
+	} else if g.percent(50) {
+		g.catchUp(r)
+	}
 	g.doSome(r)
 }
 

@@ -21,6 +21,8 @@ func (s *System) check() error {
 		return fmt.Errorf("convergence: system %q has a pace of %v; it is at most %v", s.Name, s.Pace, paceMost)
 	case s.CausalNet && (s.Buffers || s.BestEffort):
 		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
+	case s.CausalNet && s.Restored:
+		return fmt.Errorf("convergence: system %q declares CausalNet beside Restored, but such a net does not deliver again what was acknowledged", s.Name)
 	case s.CausalNet && s.Parallel:
 		return fmt.Errorf("convergence: system %q declares CausalNet beside Parallel, but only the replica knows which of two clients at once was first: "+
 			"leave one of them out", s.Name)
@@ -33,6 +35,13 @@ const paceMost = time.Hour
 
 // fits reports what is declared that the replicas can't do.
 func (s *System) fits(can abilities) error {
+	switch {
+	case s.Restored && !(can.durable && can.backup):
+		return fmt.Errorf("convergence: system %q declares Restored, so its replicas have to implement Durable and Backuper", s.Name)
+	case s.Restored && s.Merge != nil && !can.copying:
+		return fmt.Errorf("convergence: system %q declares Restored beside Merge: a replica that has lost what it acknowledged must not answer reads "+
+			"of several replicas until it was filled (Copier)", s.Name)
+	}
 	if s.BestEffort && !can.repair {
 		return fmt.Errorf("convergence: system %q declares BestEffort, so something must bring what messages do not: "+
 			"its replicas have to implement Repairer", s.Name)

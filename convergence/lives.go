@@ -17,7 +17,7 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	switch {
 	case s.Kind == "restore" && from == nil:
 		return nil, fmt.Errorf("%w: no backup", errSkip)
-	case gone && !w.expendable(n):
+	case gone && !w.expendable(n) && !(s.Kind == "restore" && w.catchesUp(n)):
 		return nil, fmt.Errorf("%w: others need it", errSkip)
 	}
 	disk, err := w.end(n, d, s)
@@ -31,6 +31,8 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	case "restore":
 		disk = from.disk
 		n.lose(&from.durable, &from.maybe)
+		_, copies := n.rep.(Copier)
+		n.joining, n.refill = copies, copies
 	default:
 		n.sure, n.ids, n.had = n.durable.clone(), n.idsKept.clone(), n.hadKept.clone()
 		n.joining = n.joining || n.refill
@@ -104,7 +106,13 @@ func (w *world) forgetCopies(n *node) {
 // expendable reports whether a replica may lose its data: the others can fill it, all of them are whole, and everything that any
 // replica ever acknowledged is durable at one of them.
 func (w *world) expendable(n *node) bool {
-	if _, ok := n.rep.(Copier); !ok || len(w.living()) < 3 {
+	_, ok := n.rep.(Copier)
+	return ok && w.elsewhere(n)
+}
+
+// elsewhere reports whether everything that any replica ever acknowledged is durable at replicas other than n, and these are whole.
+func (w *world) elsewhere(n *node) bool {
+	if len(w.living()) < 3 {
 		return false
 	}
 	for _, m := range w.nodes {

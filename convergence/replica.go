@@ -54,6 +54,10 @@ type System struct {
 	// messages of the first try. The kit then lets clients ask again, at any replica, whatever was answered, and counts all tries
 	// as one operation. A replica that received it in another way, or not at all, may do it once more.
 	Retries bool
+	// Restored says that a replica may come back with an older Backuper.Backup although it is no Copier: what it has lost, it receives
+	// again by anti-entropy or messages, and it does not reuse the numbers of its lost operations. Replicas that are Copiers are always
+	// restored.
+	Restored bool
 	// Pace is how far the clocks of replicas advance from one step to the next; 0 is a microsecond, so that a schedule ends before
 	// anything expires. Set it to an hour for a set that forgets tombstones after a day, if the set promises something for messages
 	// that come later, and to a millisecond for a set that orders operations by a clock of milliseconds.
@@ -89,9 +93,9 @@ type Env struct {
 	// Moved says that Disk is a backup: newer writes are lost, including acknowledged ones.
 	Moved bool
 	// Base is the number from which a replica that numbers its operations may start to count, as if it had done that many before:
-	// 0, or a number a little below 2^8, 2^16 or 2^32. It is the same for all replicas of a schedule.
+	// 0, or a number a little below 2^8, 2^16, 2^32 or 2^53. It is the same for all replicas of a schedule.
 	Base uint64
-	// Now is the replica's clock, in nanoseconds. It stands still within a step, and advances by System.Pace, or a microsecond,
+	// Now is the replica's clock, in nanoseconds since 1970; it begins in 2023. It stands still within a step, and advances by System.Pace, or a microsecond,
 	// from step to step. A schedule makes clocks jump, by up to 20 steps forward or back.
 	Now func() int64
 	// Rand is seeded again for each step, so that removing other steps from a script does not change what a step draws. All
@@ -209,7 +213,8 @@ type Durable interface {
 	Stop() (disk any, err error)
 }
 
-// A Backuper returns a copy of its disk as it is now, without disturbing the replica. The kit calls Sync before.
+// A Backuper returns a copy of its disk as it is now, without disturbing the replica. The kit calls Sync before. If the replica is a
+// Copier as well, or System.Restored is set, the kit sometimes brings it back with an older copy.
 type Backuper interface {
 	Backup() (disk any, err error)
 }

@@ -80,6 +80,8 @@ func TestShrinks(t *testing.T) {
 		{"an argument is half as long, and again", func(_ *shrunk, op convergence.Op) bool { return len(op.Arg) > 1 }, "replicas 1|1 do A inc a value=98765432", "replicas 1|1 do A inc a value=98"},
 		{"a fill has no more than is needed", func(s *shrunk, _ convergence.Op) bool { return s.ops == 7 }, "replicas 1|1 fill A 300", "replicas 1|1 fill A 7"},
 		{"a strip has no more than is needed", func(s *shrunk, _ convergence.Op) bool { return s.ops == 7 }, "replicas 1|1 strip A 300", "replicas 1|1 strip A 7"},
+		{"a bulk has no more than is needed", func(s *shrunk, _ convergence.Op) bool { return s.ops == 7 }, "replicas 1|1 bulk A 300", "replicas 1|1 bulk A 7"},
+		{"a churn has no more than is needed", func(s *shrunk, _ convergence.Op) bool { return s.ops == 7 }, "replicas 1|1 churn A 300 long-name", "replicas 1|1 churn A 7 a"},
 		{"counters start at 0", second, "replicas 1|base 253|1 do A add a|2 do A add a", "replicas 1|1 do A add a|2 do A add a"},
 		{"counters do not start at 0 where that matters", func(s *shrunk, _ convergence.Op) bool { return s.ops == 2 && s.env.Base > 0 },
 			"replicas 1|base 253|1 do~ A add a|2 do~ A add a", "replicas 1|base 253|1 do A add a|2 do A add a"},

@@ -1,0 +1,20 @@
+package convergence
+
+// catchesUp reports whether a replica may come back with an older backup without copies from others, see System.Restored.
+func (w *world) catchesUp(n *node) bool {
+	_, copies := n.rep.(Copier)
+	return w.sys.Restored && !copies && w.elsewhere(n)
+}
+
+// catchUp lets a replica ask others for what it is missing.
+func (g *gen) catchUp(r int) {
+	if !g.can.repair {
+		return
+	}
+	for from := range g.s.Replicas {
+		if from != r && from != g.away && g.percent(60) {
+			ask := g.on("ask", r)
+			g.deliver(g.add(Step{Kind: "answer", Ref: ask, B: from}), r)
+		}
+	}
+}
