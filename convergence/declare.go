@@ -176,7 +176,7 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 func otherSpecs(spec Spec) (list []Spec) {
 	all := []Spec{AddWins{}, GrowOnly{}, TwoPhase{}, RemoveWins{}}
 	var maps []Spec
-	for _, time := range []Time{TimeWall, TimeLamport, TimeMonotonic, TimeHybrid} {
+	for _, time := range []Time{TimeWall, TimeMonotonic, TimeLamport, TimeHybrid} { // what accepts less first
 		for _, tie := range []Tie{TieReplica, TieAdd, TieRemove, TieAny} {
 			all, maps = append(all, LastWriterWins{tie, time}), append(maps, LWWMap{tie, time})
 		}

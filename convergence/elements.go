@@ -75,7 +75,8 @@ func pickElems(r *rand.Rand, own []string, nth int) []string {
 // unread chooses, in a part of the schedules, steps before and after which no replica is read. Steps whose view is used later are
 // still read.
 func (g *gen) unread() {
-	if !g.shape.many && g.IntN(4) > 0 {
+	many := g.shape.many && g.nth%manyEvery != churnAt // whose views are long
+	if !many && g.IntN(4) > 0 {
 		return
 	}
 	used := map[int]bool{}
@@ -86,6 +87,9 @@ func (g *gen) unread() {
 	}
 	for i := range g.s.Steps[:len(g.s.Steps)-1] {
 		s := &g.s.Steps[i]
-		s.Unread = s.Unread || g.shape.many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
+		if i > 0 && g.s.Steps[i-1].Kind == "bulk" {
+			continue
+		}
+		s.Unread = s.Unread || many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
 	}
 }

@@ -260,7 +260,7 @@ func (g *gen) able(a action) bool {
 	case aLeave:
 		return g.can.leave && g.can.durable && three
 	case aRestore:
-		return g.can.backup && (g.can.copying || g.can.restored) && g.can.durable && three
+		return g.can.backup && g.can.durable && (g.can.copying && three || g.can.restored)
 	case aOvertake, aChain:
 		return g.can.removes && three
 	case aUndurable:

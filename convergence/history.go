@@ -115,8 +115,11 @@ func (h *history) related(op Op, do func(i int) bool) {
 // an add undoes a remove.
 func (h *history) observedBy(i int, set *bitset) bool {
 	test := func(j int) bool { return h.guess[j].has(i) && (h.events[i].Op.Kind != "remove" || h.adds.has(j)) }
-	return among(h.on(h.events[i].Op.Elem), set, test) || among(&h.clears, set, test)
+	return amongFrom(first(i), h.on(h.events[i].Op.Elem), set, test) || amongFrom(first(i), &h.clears, set, test)
 }
+
+// first returns the first event that may have observed event i: of two clients at once, it is the one before it.
+func first(i int) int { return max(0, i-1) }
 
 var noEvents bitset
 

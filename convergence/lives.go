@@ -106,13 +106,7 @@ func (w *world) forgetCopies(n *node) {
 // expendable reports whether a replica may lose its data: the others can fill it, all of them are whole, and everything that any
 // replica ever acknowledged is durable at one of them.
 func (w *world) expendable(n *node) bool {
-	_, ok := n.rep.(Copier)
-	return ok && w.elsewhere(n)
-}
-
-// elsewhere reports whether everything that any replica ever acknowledged is durable at replicas other than n, and these are whole.
-func (w *world) elsewhere(n *node) bool {
-	if len(w.living()) < 3 {
+	if _, ok := n.rep.(Copier); !ok || len(w.living()) < 3 {
 		return false
 	}
 	for _, m := range w.nodes {

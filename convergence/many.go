@@ -16,15 +16,15 @@ func (g *gen) churn() {
 	g.views = append(g.views, g.add(Step{Kind: "spread", Ref: n, B: g.other(r)}))
 }
 
-// fillSome does an operation on each of many elements at a replica. If the replica does batches, it may be in one batch, which a crash
-// often follows.
+// fillSome does an operation on each of many elements at a replica. If the replica does batches, it may be in one batch. A crash
+// follows, of which a part survives.
 func (g *gen) fillSome(r, count int, batch bool) (step int) {
 	if !batch || !g.can.batch {
 		return g.add(Step{Kind: "fill", A: r, Arg: count})
 	}
 	step = g.add(Step{Kind: "bulk", A: r, Arg: count + 1}) // one more than whole parts
-	if g.can.durable && g.percent(60) {
-		g.crashAt(r)
+	if g.can.durable {
+		g.views = append(g.views, g.speak(g.add(Step{Kind: "crash", A: r, Arg: 1 + g.IntN(3)})))
 	}
 	return step
 }

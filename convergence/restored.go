@@ -1,9 +1,10 @@
 package convergence
 
-// catchesUp reports whether a replica may come back with an older backup without copies from others, see System.Restored.
+// catchesUp reports whether a replica may come back with an older backup without copies from others, see System.Restored. What only
+// that replica had done since is lost, except messages in transit.
 func (w *world) catchesUp(n *node) bool {
 	_, copies := n.rep.(Copier)
-	return w.sys.Restored && !copies && w.elsewhere(n)
+	return w.sys.Restored && !copies
 }
 
 // catchUp lets a replica ask others for what it is missing.

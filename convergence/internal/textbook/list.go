@@ -99,7 +99,7 @@ func phaseSets(name string, spec convergence.Spec, o phases) convergence.System 
 
 var (
 	logGossip   = setOptions{gapless: true, repair: true}
-	logRestored = setOptions{repair: true, restored: true}
+	logRestored = setOptions{gapless: true, repair: true, restored: true}
 )
 
 func sets(name string, o setOptions, sys convergence.System) convergence.System {
