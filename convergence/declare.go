@@ -155,7 +155,7 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
 	}
 	switch s.spec().(type) {
-	case LastWriterWins, LWWMap:
+	case LastWriterWins, LWWMap, ORMap:
 		for _, unit := range []struct {
 			time.Duration
 			name string
@@ -175,12 +175,13 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 // otherSpecs returns the specifications of the same kind of value, sets or maps by time, other than the given one.
 func otherSpecs(spec Spec) (list []Spec) {
 	all := []Spec{AddWins{}, GrowOnly{}, TwoPhase{}, RemoveWins{}}
-	var maps []Spec
+	var maps, observed []Spec
 	for _, time := range []Time{TimeWall, TimeMonotonic, TimeLamport, TimeHybrid} { // what accepts less first
 		for _, tie := range []Tie{TieReplica, TieAdd, TieRemove, TieAny} {
-			all, maps = append(all, LastWriterWins{tie, time}), append(maps, LWWMap{tie, time})
+			all, maps, observed = append(all, LastWriterWins{tie, time}), append(maps, LWWMap{tie, time}), append(observed, ORMap{tie, time})
 		}
 	}
+	all, maps, observed = append(all, LastWriterWins{TieAny, TimeAny}), append(maps, LWWMap{TieAny, TimeAny}), append(observed, ORMap{TieAny, TimeAny})
 	switch s := spec.(type) {
 	case AddWins:
 		all[0] = AddWins{ReplaceOwn: true, Clear: s.Clear}
@@ -190,7 +191,9 @@ func otherSpecs(spec Spec) (list []Spec) {
 	case LastWriterWins: // these first
 		all = append(append([]Spec(nil), all[4:]...), all[:4]...)
 	case LWWMap:
-		all = maps
+		all = append(maps, observed...)
+	case ORMap:
+		all = append(observed, maps...)
 	case GrowOnly, TwoPhase, RemoveWins:
 	default:
 		return nil
@@ -229,6 +232,8 @@ func zeroTime(spec Spec) string {
 	case LastWriterWins:
 		by, at = s.Tie, s.Time
 	case LWWMap:
+		by, at = s.Tie, s.Time
+	case ORMap:
 		by, at = s.Tie, s.Time
 	default:
 		return ""

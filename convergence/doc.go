@@ -102,6 +102,6 @@
 //
 // TestBroken breaks a reference replica in 61 ways in which real systems have been broken, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 1,000
-// schedules, from outside. TestFindsAll does so with 59 sets, counters, registers and maps that are broken as those of public
-// libraries were. TestAccusesNone runs 56 correct ones, each with what it declares.
+// schedules, from outside. TestFindsAll does so with 64 sets, counters, registers and maps that are broken as those of public
+// libraries were. TestAccusesNone runs 60 correct ones, each with what it declares.
 package convergence

@@ -16,6 +16,7 @@ type Event struct {
 	Failed  bool   // it was answered by an error: it may have happened or not
 	batch   int    // events of one batch share it; 0 when it was done alone
 	life    int    // of the replica
+	fresh   bool   // with ORMap: its replica may have forgotten the times of the operations on the element
 	early   int64  // the earliest and the latest time that a correct clock can have given it, by LastWriterWins.Time
 	late    int64
 }

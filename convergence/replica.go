@@ -127,7 +127,7 @@ type Replica interface {
 type Op struct {
 	Kind string // "add", "remove" or "clear"; others depend on the system's Spec, such as "inc" of a Counter
 	Elem string // empty for "clear"
-	Arg  []byte // depends on the Spec: for Counter, Register and LWWMap; nil for sets
+	Arg  []byte // depends on the Spec: for Counter, Register, LWWMap and ORMap; nil for sets
 	// Context is what a view gave for this element (for "clear" its Whole), at any replica and at any time. If it is nil, the
 	// client gives no context, and the operation has seen what its replica shows at that moment, including earlier operations of
 	// its batch.
@@ -155,7 +155,7 @@ type Item struct {
 	// with what must and what may have been seen.
 	Tags []string
 	// Values are what it holds, in ascending order, for types that are not sets: the number of a Counter, the values of a Register
-	// or an LWWMap.
+	// or a map.
 	Values []string
 	// Context is what a client passes to a later operation on this element; nil if the system has no contexts.
 	Context []byte
@@ -227,7 +227,8 @@ type DiskFaulter interface {
 
 // A Repairer does anti-entropy. Both halves travel over the lossy net: the question goes to any other replica at any later time,
 // and each message of its answer reaches Receive, or does not. If all replicas ask each other and nothing is lost, they are equal
-// after two rounds more than there are replicas.
+// after two rounds more than there are replicas. If one question and its answer are not enough, as with Merkle trees, the replica is
+// also a Sender, and sends the messages that follow: in each round as many of them, one after the other, as there are rounds.
 type Repairer interface {
 	Ask() ([]byte, error)
 	Answer(ask []byte) ([][]byte, error)
@@ -281,8 +282,10 @@ type Quieter interface {
 
 // A Sender sends messages to all other replicas that do not belong to an operation, for example to pass on what it received, or to
 // ask for what it is missing. The kit collects what it has sent after each of its calls. Such a message may carry anything that the
-// replica knew. Nothing is required of its delivery, only of what is shown when everything was delivered. What a replica would send
-// only when Sync or Maintain is called again has then not been sent; a Repairer can send it in Ask.
+// replica knew. Nothing is required of its delivery, only of what is shown when everything was delivered. What waits for the
+// disk is sent in Sync, and what waits for a timer in Maintain, or in Ask: before an exchange delivers messages, the kit calls Sync,
+// Maintain with 0 to 3, and Ask, if they are implemented. An exchange by anti-entropy also delivers what replicas send during the
+// exchange, and what they send in response.
 type Sender interface {
 	// Sent returns what was sent since the last call.
 	Sent() [][]byte

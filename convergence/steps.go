@@ -246,6 +246,7 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 			}
 		}
 		w.countConcurrent(n, op)
+		ev.fresh = w.forgets(n, op)
 		w.lww.times(w.h, n, &ev)
 		o := w.observed(op, from[i], ops[i].Context == nil, &group)
 		if w.own && op.Kind == "add" {

@@ -101,7 +101,7 @@ type node struct {
 	durable bitset          // those that it acknowledged for good
 	maybe   bitset          // events that can have reached it in any way
 	since   bitset          // those that it did, or received by their messages, since it was opened
-	partly  bitset          // with System.CausalNet: events of which it has received at least one message
+	partly  bitset          // with System.CausalNet: events that it has received at least one message of
 	had     bitset          // with System.CausalNet: the messages (message.own) that it sent or received, and has not lost
 	hadKept bitset          // the same after a crash
 	hadEver bitset          // the same in all its lives
@@ -196,7 +196,10 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, progress: at, made: make([]made, len(s.Steps))}
 	w.want()
 	w.lww, _ = w.spec.(LastWriterWins)
-	if m, ok := w.spec.(LWWMap); ok {
+	switch m := w.spec.(type) {
+	case LWWMap:
+		w.lww = LastWriterWins(m)
+	case ORMap:
 		w.lww = LastWriterWins(m)
 	}
 	if a, ok := w.spec.(AddWins); ok {

@@ -64,7 +64,7 @@ func Correct() (list []convergence.System) {
 		return &sends{orset: openSet(env, setOptions{split: true})}
 	})
 	split.CausalNet = false
-	list = append(list, split)
+	list = append(list, split, treeSets(""), sortedLogs(""), orMap(""), registerMaps())
 	for _, sys := range slices.Clone(list) {
 		if sys.Name == "or-set-causal-net" || sys.Name == "orswot" {
 			list = append(list, oneByOne(sys))
@@ -263,6 +263,11 @@ func Bugs() (list []Bug) {
 	add("version-of-8-bits", "the version of an element wraps at 256", clock(lww{byKey: true, spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
 	add("counter-as-float", "messages carry counters as floating-point numbers", set(setOptions{}))
 	add("time-as-float", "messages carry times as floating-point numbers", clock(lww{}))
+	add("hash-counts", "a hash tree compares how many operations its leaves have", treeSets)
+	add("log-by-arrival", "a log that has to be sorted is read in the order of arrival", sortedLogs)
+	add("deletes-take-all", "a delete removes puts that its author had not observed", orMap)
+	add("early-deletes-forgotten", "a delete that comes before its put is forgotten", orMap)
+	add("earliest-shown", "of concurrent puts the earliest is shown", orMap)
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
 	return list
 }

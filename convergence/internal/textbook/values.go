@@ -29,8 +29,10 @@ type cells struct {
 	dead  map[dot]bool
 	now   map[string][]value
 	bug   string
-	rule  func(s *cells, v value)
-	show  func(s *cells, list []value) []string
+	// observes says that each operation replaces the values that its replica has; otherwise only "set" does.
+	observes bool
+	rule     func(s *cells, v value)
+	show     func(s *cells, list []value) []string
 }
 
 func openCells(env convergence.Env, bug string, rule func(s *cells, v value), show func(s *cells, list []value) []string) *cells {
@@ -41,7 +43,7 @@ func openCells(env convergence.Env, bug string, rule func(s *cells, v value), sh
 func (s *cells) Do(op convergence.Op) (convergence.Effect, error) {
 	s.n++
 	v := value{name: dot{s.env.ID, s.n}, elem: op.Elem, kind: op.Kind, arg: string(op.Arg), time: s.env.Now(), author: s.env.ID}
-	if op.Kind == "set" {
+	if op.Kind == "set" || s.observes {
 		for _, o := range s.now[op.Elem] {
 			v.over = append(v.over, o.name)
 		}
