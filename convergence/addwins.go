@@ -62,7 +62,7 @@ func (s AddWins) mayBeKilled(r *Reading, i int, set *bitset, adds bool) bool {
 
 func (s AddWins) ends(r *Reading, i int, set *bitset, adds bool, observed []bitset) bool {
 	test := func(j int) bool { return (adds || r.h.kills.has(j)) && observed[j].has(i) }
-	return among(r.h.on(r.h.events[i].Op.Elem), set, test) || among(&r.h.clears, set, test)
+	return amongFrom(first(i), r.h.on(r.h.events[i].Op.Elem), set, test) || amongFrom(first(i), &r.h.clears, set, test)
 }
 
 // replaced reports whether a later add of its own replica is in the set. That add surely replaced add i; with maybe, it is enough

@@ -36,10 +36,17 @@ func (g *gen) fill(r int) {
 func (g *gen) restore() {
 	r := g.replica()
 	n := g.on("backup", r)
+	if !g.can.copying && g.percent(50) { // the lost life is then another one than that of the backup
+		g.on("restart", r)
+	}
 	g.doSome(r)
 	g.spread(r)
 	g.add(Step{Kind: "restore", A: r, Ref: n})
-	g.fill(r)
+	if g.can.copying {
+		g.fill(r)
+	} else if g.percent(50) {
+		g.catchUp(r)
+	}
 	g.doSome(r)
 }
 

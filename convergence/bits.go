@@ -107,9 +107,16 @@ func commonWithin(a, b, c *bitset) bool {
 }
 
 // among reports whether a common member of two sets passes the test.
-func among(a, b *bitset, test func(i int) bool) bool {
-	for n := range min(a.words(), b.words()) {
-		for w := a.word(n) & b.word(n); w != 0; w &= w - 1 {
+func among(a, b *bitset, test func(i int) bool) bool { return amongFrom(0, a, b, test) }
+
+// amongFrom is among for the members from a number on.
+func amongFrom(from int, a, b *bitset, test func(i int) bool) bool {
+	for n := from >> 6; n < min(a.words(), b.words()); n++ {
+		w := a.word(n) & b.word(n)
+		if n == from>>6 {
+			w &^= 1<<(from&63) - 1
+		}
+		for ; w != 0; w &= w - 1 {
 			if test(n<<6 + bits.TrailingZeros64(w)) {
 				return true
 			}

@@ -21,6 +21,8 @@ func (s *System) check() error {
 		return fmt.Errorf("convergence: system %q has a pace of %v; it is at most %v", s.Name, s.Pace, paceMost)
 	case s.CausalNet && (s.Buffers || s.BestEffort):
 		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
+	case s.CausalNet && s.Restored:
+		return fmt.Errorf("convergence: system %q declares CausalNet beside Restored, but such a net does not deliver again what was acknowledged", s.Name)
 	case s.CausalNet && s.Parallel:
 		return fmt.Errorf("convergence: system %q declares CausalNet beside Parallel, but only the replica knows which of two clients at once was first: "+
 			"leave one of them out", s.Name)
@@ -33,6 +35,13 @@ const paceMost = time.Hour
 
 // fits reports what is declared that the replicas can't do.
 func (s *System) fits(can abilities) error {
+	switch {
+	case s.Restored && !(can.durable && can.backup):
+		return fmt.Errorf("convergence: system %q declares Restored, so its replicas have to implement Durable and Backuper", s.Name)
+	case s.Restored && s.Merge != nil && !can.copying:
+		return fmt.Errorf("convergence: system %q declares Restored beside Merge: a replica that has lost what it acknowledged must not answer reads "+
+			"of several replicas until it was filled (Copier)", s.Name)
+	}
 	if s.BestEffort && !can.repair {
 		return fmt.Errorf("convergence: system %q declares BestEffort, so something must bring what messages do not: "+
 			"its replicas have to implement Repairer", s.Name)
@@ -146,7 +155,7 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
 	}
 	switch s.spec().(type) {
-	case LastWriterWins, LWWMap:
+	case LastWriterWins, LWWMap, ORMap:
 		for _, unit := range []struct {
 			time.Duration
 			name string
@@ -166,12 +175,13 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 // otherSpecs returns the specifications of the same kind of value, sets or maps by time, other than the given one.
 func otherSpecs(spec Spec) (list []Spec) {
 	all := []Spec{AddWins{}, GrowOnly{}, TwoPhase{}, RemoveWins{}}
-	var maps []Spec
-	for _, time := range []Time{TimeWall, TimeLamport, TimeMonotonic, TimeHybrid} {
+	var maps, observed []Spec
+	for _, time := range []Time{TimeWall, TimeMonotonic, TimeLamport, TimeHybrid} { // what accepts less first
 		for _, tie := range []Tie{TieReplica, TieAdd, TieRemove, TieAny} {
-			all, maps = append(all, LastWriterWins{tie, time}), append(maps, LWWMap{tie, time})
+			all, maps, observed = append(all, LastWriterWins{tie, time}), append(maps, LWWMap{tie, time}), append(observed, ORMap{tie, time})
 		}
 	}
+	all, maps, observed = append(all, LastWriterWins{TieAny, TimeAny}), append(maps, LWWMap{TieAny, TimeAny}), append(observed, ORMap{TieAny, TimeAny})
 	switch s := spec.(type) {
 	case AddWins:
 		all[0] = AddWins{ReplaceOwn: true, Clear: s.Clear}
@@ -181,7 +191,9 @@ func otherSpecs(spec Spec) (list []Spec) {
 	case LastWriterWins: // these first
 		all = append(append([]Spec(nil), all[4:]...), all[:4]...)
 	case LWWMap:
-		all = maps
+		all = append(maps, observed...)
+	case ORMap:
+		all = append(observed, maps...)
 	case GrowOnly, TwoPhase, RemoveWins:
 	default:
 		return nil
@@ -220,6 +232,8 @@ func zeroTime(spec Spec) string {
 	case LastWriterWins:
 		by, at = s.Tie, s.Time
 	case LWWMap:
+		by, at = s.Tie, s.Time
+	case ORMap:
 		by, at = s.Tie, s.Time
 	default:
 		return ""

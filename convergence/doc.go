@@ -21,7 +21,7 @@
 //
 // Two to eight replicas do concurrent operations, with contexts of any age. The elements are plain, prefixes of each other, empty,
 // not UTF-8, or longer than 2^16 bytes; Options.Elements restricts them. Some schedules begin with an operation on each of a
-// thousand elements. An operation that can't be done returns ErrRefused. Messages are lost, duplicated, delayed and reordered. The
+// thousand elements, or with hundreds on one. An operation that can't be done returns ErrRefused. Messages are lost, duplicated, delayed and reordered. The
 // net is partitioned and healed. Replicas leave for good, and others join in the middle. In some schedules nothing is read for a
 // while. What else happens depends on what your replicas can do; they declare it by implementing more interfaces:
 //
@@ -29,7 +29,7 @@
 //	Durable        Sync, crashes with and without loss of unsynced writes, clean restarts
 //	Sender         messages that replicas send by themselves
 //	Resender       with Durable: crashes before a message leaves; anti-entropy allows the same
-//	Backuper       a restored backup
+//	Backuper       a restored backup, with Copier or System.Restored
 //	DiskFaulter    I/O errors, a full disk
 //	Repairer       anti-entropy, whose questions and answers travel by the lossy net too
 //	Copier         copies, chunk by chunk, cut and resumed; then also replicas that lose their disk
@@ -102,6 +102,6 @@
 //
 // TestBroken breaks a reference replica in 61 ways in which real systems have been broken, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 1,000
-// schedules, from outside. TestFindsAll does so with 49 sets, counters, registers and maps that are broken as those of public
-// libraries were. TestAccusesNone runs 55 correct ones, each with what it declares.
+// schedules, from outside. TestFindsAll does so with 64 sets, counters, registers and maps that are broken as those of public
+// libraries were. TestAccusesNone runs 60 correct ones, each with what it declares.
 package convergence

@@ -14,6 +14,22 @@ var pools = [][]string{
 	{"1", "10", "2", "-1", "0x1"},
 }
 
+// alike are elements that are easily taken for the first of their list: by keys that are joined from parts, by paths that are cleaned,
+// by comparisons that ignore case, blanks or accents, by numbers.
+var alike = [][]string{
+	{"a", "A", "a ", " a", "a\n", "a\x00", "a/", "/a", "a/b", "a:b", "a.b", "a|b", "a,b", "a-b", "a_b", "a#b"},
+	{"\u00e9", "e\u0301", "\u00c9", "e"},
+	{"1", "01", "1.0", "+1", "1 "},
+}
+
+// pickAlike draws a list, and of the list its first element and some others.
+func pickAlike(r *rand.Rand) []string {
+	list := slices.Clone(alike[max(0, r.IntN(len(alike)+2)-2)])
+	others := list[1:]
+	r.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	return list[:min(len(list), elemsMost)]
+}
+
 // Schedules with many elements, or with very long ones, cost as much as a hundred others, so only one in manyEvery or longEvery has
 // them.
 const (
@@ -35,7 +51,8 @@ func pickElems(r *rand.Rand, own []string, nth int) []string {
 	pool := own
 	if len(own) == 0 {
 		pool = pools[0]
-		switch k := r.IntN(200); {
+		k := r.IntN(200)
+		switch {
 		case k < 60:
 			pool = pools[1+k%(len(pools)-1)]
 		case k < 70:
@@ -43,6 +60,8 @@ func pickElems(r *rand.Rand, own []string, nth int) []string {
 		}
 		if nth%longEvery == longEvery/2 {
 			pool = long(66_000)
+		} else if k >= 70 && k < 90 {
+			return pickAlike(r)
 		}
 	}
 	most := min(len(pool), elemsMost)
@@ -56,7 +75,8 @@ func pickElems(r *rand.Rand, own []string, nth int) []string {
 // unread chooses, in a part of the schedules, steps before and after which no replica is read. Steps whose view is used later are
 // still read.
 func (g *gen) unread() {
-	if !g.shape.many && g.IntN(4) > 0 {
+	many := g.shape.many && g.nth%manyEvery != churnAt // whose views are long
+	if !many && g.IntN(4) > 0 {
 		return
 	}
 	used := map[int]bool{}
@@ -67,6 +87,9 @@ func (g *gen) unread() {
 	}
 	for i := range g.s.Steps[:len(g.s.Steps)-1] {
 		s := &g.s.Steps[i]
-		s.Unread = s.Unread || g.shape.many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
+		if i > 0 && g.s.Steps[i-1].Kind == "bulk" {
+			continue
+		}
+		s.Unread = s.Unread || many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
 	}
 }

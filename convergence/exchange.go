@@ -171,6 +171,7 @@ func (w *world) deliverAll() error {
 		w.say("newest message first at %s", everyOther(w.living()))
 	}
 	for range len(w.nodes) + 2 {
+		w.timers(true)
 		all := w.broadcasts()[given:]
 		if len(all) == 0 {
 			break
@@ -228,9 +229,58 @@ func (w *world) deliverList(all []*message, n *node) error {
 	return nil
 }
 
-// repairRounds lets every replica ask every other, and loses nothing.
-func (w *world) repairRounds() error {
+// timerKinds is how many kinds of background work the kit asks a Sender for, when it lets timers expire.
+const timerKinds = 4
+
+// timers lets replicas that send by themselves send what waits for their disk or for a timer. With asks they may also do so in Ask; what
+// they ask is lost.
+func (w *world) timers(asks bool) {
+	for _, n := range w.living() {
+		if n.sender == nil || n.joining {
+			continue
+		}
+		w.call(n)
+		if d, ok := n.rep.(Durable); ok {
+			d.Sync()
+		}
+		if m, ok := n.rep.(Maintainer); ok {
+			for i := range timerKinds {
+				m.Maintain(i)
+			}
+		}
+		if r, ok := n.rep.(Repairer); ok && asks {
+			r.Ask()
+		}
+		w.collect(n)
+	}
+}
+
+// deliverOwn delivers what replicas have sent by themselves in this exchange, from a number on, and what they send in response. It
+// returns how many messages there are.
+func (w *world) deliverOwn(given int) (int, error) {
 	for range len(w.nodes) + 2 {
+		for _, n := range w.living() {
+			w.collect(n)
+		}
+		all := w.made[w.pos].msgs[given:]
+		if len(all) == 0 {
+			break
+		}
+		given += len(all)
+		for _, n := range w.living() {
+			if err := w.deliverList(all, n); err != nil {
+				return given, err
+			}
+		}
+	}
+	return given, nil
+}
+
+// repairRounds lets every replica ask every other, and loses nothing, also of what replicas then send by themselves.
+func (w *world) repairRounds() error {
+	given := len(w.made[w.pos].msgs)
+	for range len(w.nodes) + 2 {
+		w.timers(false)
 		for _, a := range w.living() {
 			for _, b := range w.living() {
 				if a == b {
@@ -240,6 +290,10 @@ func (w *world) repairRounds() error {
 					return err
 				}
 			}
+		}
+		var err error
+		if given, err = w.deliverOwn(given); err != nil {
+			return err
 		}
 	}
 	return nil

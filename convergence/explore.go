@@ -296,6 +296,7 @@ func (a abilities) expect(sys System, o *Options, s *Stats) {
 	states(a.copying && three, "two copies into one replica")
 	faults(a.copying && a.durable, "copy-crash")
 	faults(a.copying && a.durable && three, "wipe")
+	faults(a.restored && !a.copying, "restore")
 	faults(a.merge && three, "stream-failover")
 	states(a.merge, "read of several replicas")
 	states(a.merge && three, "replica replaced in the middle of a read")

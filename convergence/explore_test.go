@@ -181,6 +181,13 @@ func TestZeroCounters(t *testing.T) {
 	if v, s := replay(t, correct(t, "pn-counter-sparse"), script); v != nil || !strings.Contains(s, "B shows {a=0 b=2}") || !strings.Contains(s, "A shows {b=2}") {
 		t.Errorf("got %v\n%s", v, s)
 	}
+	// One that a refused operation named is shown as 0, and as nothing else.
+	for shown, want := range map[string]string{"0": "", "1": convergence.Phantom} {
+		sys := convergence.System{Name: "constant", Spec: convergence.Counter{}, Open: func(convergence.Env) (convergence.Replica, error) { return constant(shown), nil }}
+		if v, s := replay(t, sys, "1 read A\n"); (v == nil) != (want == "") || v != nil && v.Kind != want {
+			t.Errorf("got %v\n%s", v, s)
+		}
+	}
 	same := convergence.Counter{}.Same
 	view := func(elem, value string) convergence.View {
 		return convergence.View{Items: []convergence.Item{{Elem: elem, Values: []string{value}}}}

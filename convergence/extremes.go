@@ -149,8 +149,13 @@ func (w *world) populate(n *node, count int, fill *filler) (*Violation, error) {
 		return nil, fmt.Errorf("%w: the Spec has no second kind of operation", errSkip)
 	}
 	here := w.here(n)
+	return w.operateMany(n, count, func(i int) (Op, *seenView) { return fill.op(fillElem(i)), here })
+}
+
+// operateMany does operations at a replica, one by one. next returns the i-th, and what its client sees.
+func (w *world) operateMany(n *node, count int, next func(i int) (Op, *seenView)) (*Violation, error) {
 	for i := range count {
-		op := fill.op(fillElem(i))
+		op, here := next(i)
 		op.ID = opID(w.step.N, i)
 		w.lww.tick(w.h, n)
 		w.call(n)
@@ -159,6 +164,9 @@ func (w *world) populate(n *node, count int, fill *filler) (*Violation, error) {
 		switch {
 		case errors.Is(err, ErrRefused) || errors.Is(err, ErrNotReady):
 			w.stats.Sometimes["operation refused"]++
+			if w.step.Kind == "churn" { // the others would pile up
+				return nil, nil
+			}
 			continue
 		case err != nil:
 			w.failed, e = true, Effect{}

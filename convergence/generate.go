@@ -13,6 +13,8 @@ import (
 type abilities struct {
 	batch, durable, backup, fault, repair, resend, send, copying, leave, maintain, damage, merge, retries, parallel bool
 
+	restored bool // System.Restored
+
 	quiet   bool // Quieter
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
@@ -80,6 +82,7 @@ func openInside(sys System) (a abilities, err error) {
 	_, a.damage = r.(Damager)
 	a.merge = sys.Merge != nil
 	_, a.resend = r.(Resender)
+	a.restored = sys.Restored
 	_, a.send = r.(Sender)
 	a.retries, a.parallel = sys.Retries, sys.Parallel
 	kinds := map[string]bool{}
@@ -146,7 +149,7 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 	}
 	g.nth = nth
 	g.shape = pickShape(g.Rand, o, can, n, p)
-	if nth%manyEvery == manyEvery-1 && len(o.Elements) == 0 {
+	if k := nth % manyEvery; k == manyEvery-1 && len(o.Elements) == 0 || k == churnAt {
 		if s := manyShape(o); s != nil {
 			g.shape, n = s, min(n, 3)
 		}
@@ -181,7 +184,7 @@ func (s *Script) nextN() int { return len(s.Steps) + 1 }
 func (g *gen) setup(o *Options, nth int, p *plan) {
 	g.elems = pickElems(g.Rand, o.Elements, nth)
 	if g.IntN(16) == 0 {
-		g.s.Base = []uint64{1<<8 - 3, 1<<16 - 3, 1<<32 - 3}[g.IntN(3)]
+		g.s.Base = []uint64{1<<8 - 3, 1<<16 - 3, 1<<32 - 3, 1<<53 - 3}[g.IntN(4)]
 	}
 	if g.IntN(2) == 0 {
 		for range 4 {
@@ -257,7 +260,7 @@ func (g *gen) able(a action) bool {
 	case aLeave:
 		return g.can.leave && g.can.durable && three
 	case aRestore:
-		return g.can.backup && g.can.copying && g.can.durable && three
+		return g.can.backup && g.can.durable && (g.can.copying && three || g.can.restored)
 	case aOvertake, aChain:
 		return g.can.removes && three
 	case aUndurable:

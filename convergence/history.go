@@ -16,6 +16,7 @@ type Event struct {
 	Failed  bool   // it was answered by an error: it may have happened or not
 	batch   int    // events of one batch share it; 0 when it was done alone
 	life    int    // of the replica
+	fresh   bool   // with ORMap: its replica may have forgotten the times of the operations on the element
 	early   int64  // the earliest and the latest time that a correct clock can have given it, by LastWriterWins.Time
 	late    int64
 }
@@ -115,8 +116,11 @@ func (h *history) related(op Op, do func(i int) bool) {
 // an add undoes a remove.
 func (h *history) observedBy(i int, set *bitset) bool {
 	test := func(j int) bool { return h.guess[j].has(i) && (h.events[i].Op.Kind != "remove" || h.adds.has(j)) }
-	return among(h.on(h.events[i].Op.Elem), set, test) || among(&h.clears, set, test)
+	return amongFrom(first(i), h.on(h.events[i].Op.Elem), set, test) || amongFrom(first(i), &h.clears, set, test)
 }
+
+// first returns the first event that may have observed event i: of two clients at once, it is the one before it.
+func first(i int) int { return max(0, i-1) }
 
 var noEvents bitset
 

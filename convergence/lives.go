@@ -17,7 +17,7 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	switch {
 	case s.Kind == "restore" && from == nil:
 		return nil, fmt.Errorf("%w: no backup", errSkip)
-	case gone && !w.expendable(n):
+	case gone && !w.expendable(n) && !(s.Kind == "restore" && w.catchesUp(n)):
 		return nil, fmt.Errorf("%w: others need it", errSkip)
 	}
 	disk, err := w.end(n, d, s)
@@ -31,6 +31,8 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	case "restore":
 		disk = from.disk
 		n.lose(&from.durable, &from.maybe)
+		_, copies := n.rep.(Copier)
+		n.joining, n.refill = copies, copies
 	default:
 		n.sure, n.ids, n.had = n.durable.clone(), n.idsKept.clone(), n.hadKept.clone()
 		n.joining = n.joining || n.refill

@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"math"
 	"math/rand/v2"
 	"strconv"
 )
@@ -39,6 +40,10 @@ const (
 	// TimeHybrid: what Env.Now returns, or a time above those of all operations on the element that the replica has, including those
 	// that its disk has brought back, if that is later. All elements may share one clock.
 	TimeHybrid
+	// TimeAny: any time above those of all operations that the replica has. The operations of all replicas are in some order, the same
+	// at each replica, in which what a replica had comes before what it did: a log that is sorted topologically, or by a primary.
+	// Tie is of no account.
+	TimeAny
 )
 
 // String returns the constant's name.
@@ -46,7 +51,7 @@ func (t Tie) String() string { return name(int(t), "TieReplica", "TieAdd", "TieR
 
 // String returns the constant's name.
 func (t Time) String() string {
-	return name(int(t), "TimeWall", "TimeLamport", "TimeMonotonic", "TimeHybrid")
+	return name(int(t), "TimeWall", "TimeLamport", "TimeMonotonic", "TimeHybrid", "TimeAny")
 }
 
 func name(i int, names ...string) string {
@@ -77,7 +82,7 @@ func (s LastWriterWins) Judge(r *Reading) *Violation {
 // after reports whether operation i surely wins over j.
 func (s LastWriterWins) after(h *history, i, j int) bool {
 	a, b := &h.events[i], &h.events[j]
-	if s.counts() && h.heard[i].has(j) {
+	if s.counts() && !a.fresh && h.heard[i].has(j) {
 		return true
 	}
 	return a.early > b.late || a.early == b.late && s.favours(a, b)
@@ -99,10 +104,16 @@ func (s LastWriterWins) favours(a, b *Event) bool {
 }
 
 // counts reports whether the times of replicas depend on the messages that they receive.
-func (s LastWriterWins) counts() bool { return s.Time == TimeLamport || s.Time == TimeHybrid }
+func (s LastWriterWins) counts() bool {
+	return s.Time == TimeLamport || s.Time == TimeHybrid || s.Time == TimeAny
+}
 
 // times sets the earliest and the latest time of an operation of replica n.
 func (s LastWriterWins) times(h *history, n *node, e *Event) {
+	if s.Time == TimeAny { // only what the replica had is surely before it
+		e.late = math.MaxInt64
+		return
+	}
 	base := e.Stamp
 	if s.Time == TimeLamport {
 		base = 1
@@ -119,7 +130,7 @@ func (s LastWriterWins) times(h *history, n *node, e *Event) {
 		o := &h.events[i]
 		switch {
 		case s.counts(): // a clock of each element is a correct one, too
-			if o.Op.Elem == e.Op.Elem && n.sure.has(i) {
+			if !e.fresh && o.Op.Elem == e.Op.Elem && n.sure.has(i) {
 				e.early = max(e.early, o.early+1)
 			}
 		case o.Replica == n.id:
@@ -133,7 +144,7 @@ func (s LastWriterWins) times(h *history, n *node, e *Event) {
 
 // tick records that a replica received a message: it may count that, in addition to the times in the message.
 func (s LastWriterWins) tick(h *history, n *node) {
-	if !s.counts() {
+	if !s.counts() || s.Time == TimeAny {
 		return
 	}
 	n.maybe.each(func(i int) bool {

@@ -33,7 +33,7 @@ func wantLines(t *testing.T, script string, lines ...string) {
 func TestJoins(t *testing.T) {
 	var opened []string
 	sys := convergence.System{Name: "joins", Open: func(env convergence.Env) (convergence.Replica, error) {
-		opened = append(opened, fmt.Sprintf("%c at %d", 'A'+env.ID, (env.Now()-1_000_000_000)/1000))
+		opened = append(opened, fmt.Sprintf("%c at %d", 'A'+env.ID, (env.Now()-clockBegins)/1000))
 		return OpenORSet(env)
 	}}
 	v, script := replay(t, sys, `1 do A add a

@@ -54,6 +54,10 @@ type System struct {
 	// messages of the first try. The kit then lets clients ask again, at any replica, whatever was answered, and counts all tries
 	// as one operation. A replica that received it in another way, or not at all, may do it once more.
 	Retries bool
+	// Restored says that a replica may come back with an older Backuper.Backup although it is no Copier: what it has lost, it receives
+	// again by anti-entropy or messages, and it does not reuse the numbers of its lost operations. Replicas that are Copiers are always
+	// restored.
+	Restored bool
 	// Pace is how far the clocks of replicas advance from one step to the next; 0 is a microsecond, so that a schedule ends before
 	// anything expires. Set it to an hour for a set that forgets tombstones after a day, if the set promises something for messages
 	// that come later, and to a millisecond for a set that orders operations by a clock of milliseconds.
@@ -89,9 +93,9 @@ type Env struct {
 	// Moved says that Disk is a backup: newer writes are lost, including acknowledged ones.
 	Moved bool
 	// Base is the number from which a replica that numbers its operations may start to count, as if it had done that many before:
-	// 0, or a number a little below 2^8, 2^16 or 2^32. It is the same for all replicas of a schedule.
+	// 0, or a number a little below 2^8, 2^16, 2^32 or 2^53. It is the same for all replicas of a schedule.
 	Base uint64
-	// Now is the replica's clock, in nanoseconds. It stands still within a step, and advances by System.Pace, or a microsecond,
+	// Now is the replica's clock, in nanoseconds since 1970; it begins in 2023. It stands still within a step, and advances by System.Pace, or a microsecond,
 	// from step to step. A schedule makes clocks jump, by up to 20 steps forward or back.
 	Now func() int64
 	// Rand is seeded again for each step, so that removing other steps from a script does not change what a step draws. All
@@ -123,7 +127,7 @@ type Replica interface {
 type Op struct {
 	Kind string // "add", "remove" or "clear"; others depend on the system's Spec, such as "inc" of a Counter
 	Elem string // empty for "clear"
-	Arg  []byte // depends on the Spec: for Counter, Register and LWWMap; nil for sets
+	Arg  []byte // depends on the Spec: for Counter, Register, LWWMap and ORMap; nil for sets
 	// Context is what a view gave for this element (for "clear" its Whole), at any replica and at any time. If it is nil, the
 	// client gives no context, and the operation has seen what its replica shows at that moment, including earlier operations of
 	// its batch.
@@ -151,7 +155,7 @@ type Item struct {
 	// with what must and what may have been seen.
 	Tags []string
 	// Values are what it holds, in ascending order, for types that are not sets: the number of a Counter, the values of a Register
-	// or an LWWMap.
+	// or a map.
 	Values []string
 	// Context is what a client passes to a later operation on this element; nil if the system has no contexts.
 	Context []byte
@@ -209,7 +213,8 @@ type Durable interface {
 	Stop() (disk any, err error)
 }
 
-// A Backuper returns a copy of its disk as it is now, without disturbing the replica. The kit calls Sync before.
+// A Backuper returns a copy of its disk as it is now, without disturbing the replica. The kit calls Sync before. If the replica is a
+// Copier as well, or System.Restored is set, the kit sometimes brings it back with an older copy.
 type Backuper interface {
 	Backup() (disk any, err error)
 }
@@ -222,7 +227,8 @@ type DiskFaulter interface {
 
 // A Repairer does anti-entropy. Both halves travel over the lossy net: the question goes to any other replica at any later time,
 // and each message of its answer reaches Receive, or does not. If all replicas ask each other and nothing is lost, they are equal
-// after two rounds more than there are replicas.
+// after two rounds more than there are replicas. If one question and its answer are not enough, as with Merkle trees, the replica is
+// also a Sender, and sends the messages that follow: in each round as many of them, one after the other, as there are rounds.
 type Repairer interface {
 	Ask() ([]byte, error)
 	Answer(ask []byte) ([][]byte, error)
@@ -276,8 +282,10 @@ type Quieter interface {
 
 // A Sender sends messages to all other replicas that do not belong to an operation, for example to pass on what it received, or to
 // ask for what it is missing. The kit collects what it has sent after each of its calls. Such a message may carry anything that the
-// replica knew. Nothing is required of its delivery, only of what is shown when everything was delivered. What a replica would send
-// only when Sync or Maintain is called again has then not been sent; a Repairer can send it in Ask.
+// replica knew. Nothing is required of its delivery, only of what is shown when everything was delivered. What waits for the
+// disk is sent in Sync, and what waits for a timer in Maintain, or in Ask: before an exchange delivers messages, the kit calls Sync,
+// Maintain with 0 to 3, and Ask, if they are implemented. An exchange by anti-entropy also delivers what replicas send during the
+// exchange, and what they send in response.
 type Sender interface {
 	// Sent returns what was sent since the last call.
 	Sent() [][]byte

@@ -79,6 +79,8 @@ var kinds = map[string]string{
 	"dies":      "Ano", // operations at a replica that loses power before anything leaves it; n quarters of what was not synced survive
 	"fill":      "An",  // an operation on each of n elements at a replica, one by one
 	"strip":     "An",  // the same with another kind of operation: the one that the Spec proposes second most often
+	"churn":     "Anw", // n operations on one element at a replica, in turns of these two kinds
+	"bulk":      "An",  // an operation on each of n elements at a replica, in one batch
 	"spread":    "#B",  // deliver all messages of a step to a replica
 	"gone":      "A",   // the replica leaves for good
 	"join":      "A",   // the replica is opened now: before, it did not exist
@@ -353,7 +355,7 @@ func (p *parser) arg(s *Step, c rune, text string) (err error) {
 		switch s.Kind {
 		case "crash", "dies": // quarters
 			low, high = 0, 4
-		case "fill", "strip":
+		case "fill", "strip", "churn", "bulk":
 			low, high = 0, fillMax
 		}
 		s.Arg, err = number(text, low, high)

@@ -161,16 +161,21 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int, p *plan) *
 }
 
 // many adds hundreds of elements at a replica, more than fit a byte or a page, and delivers them to others. In every other schedule
-// it then removes most of them.
+// it then removes most of them. In others it does as many operations on one element.
 func (g *gen) many() {
+	if g.nth%manyEvery == churnAt {
+		g.churn()
+		return
+	}
 	r := g.replica()
 	turn := g.nth / manyEvery
 	count := []int{1100, 300}[turn%2]
-	n := g.add(Step{Kind: "fill", A: r, Arg: count})
+	strips := turn/2%2 != turn%2 && newFiller(g.spec, g.s.Seed, true).kind != ""
+	n := g.fillSome(r, count, !strips)
 	g.elems = []string{fillElem(0), fillElem(1), fillElem(count / 2), fillElem(count - 1), "z"}
 	to := g.other(r)
 	g.views = append(g.views, g.add(Step{Kind: "spread", Ref: n, B: to}))
-	if turn/2%2 == turn%2 || newFiller(g.spec, g.s.Seed, true).kind == "" {
+	if !strips {
 		return
 	}
 	if g.percent(50) {

@@ -63,7 +63,7 @@ func (s *Script) size() (n int) {
 		if s.Steps[i].Unread {
 			n++
 		}
-		if k := s.Steps[i].Kind; k == "fill" || k == "strip" {
+		if s.Steps[i].many() {
 			n += 100 * bits.Len(uint(s.Steps[i].Arg))
 		}
 		for _, o := range s.Steps[i].Ops {

@@ -36,7 +36,7 @@ func (h *shrinker) reads() {
 // numbers reduces fills, the bytes of arguments and jumps of clocks, and merges two jumps into one.
 func (h *shrinker) numbers() {
 	for i := 0; i < len(h.best.Steps); i++ {
-		if s := h.best.Steps[i]; s.Kind == "fill" || s.Kind == "strip" {
+		if s := h.best.Steps[i]; s.many() {
 			h.least(i, s.Arg)
 		}
 		for k := range h.best.Steps[i].Ops {
@@ -166,7 +166,7 @@ func (h *shrinker) renameElem(elem, to string) {
 		}
 	}
 	for i := range c.Steps {
-		if c.Steps[i].Kind == "damage" && c.Steps[i].Word == elem {
+		if k := c.Steps[i].Kind; (k == "damage" || k == "churn") && c.Steps[i].Word == elem {
 			c.Steps[i].Word = to
 		}
 	}
@@ -176,6 +176,9 @@ func (h *shrinker) renameElem(elem, to string) {
 // elements returns the elements that operations name, in order.
 func (s *Script) elements() (elems []string) {
 	for _, t := range s.Steps {
+		if t.Kind == "churn" && !slices.Contains(elems, t.Word) {
+			elems = append(elems, t.Word)
+		}
 		for _, o := range t.Ops {
 			if o.Op.Kind != "clear" && !slices.Contains(elems, o.Op.Elem) {
 				elems = append(elems, o.Op.Elem)

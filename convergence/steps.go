@@ -23,6 +23,10 @@ func (w *world) run(s *Step) (*Violation, error) {
 		return w.dies(a, s)
 	case "fill", "strip":
 		return w.populate(a, s.Arg, newFiller(w.spec, w.s.Seed, s.Kind == "strip"))
+	case "churn":
+		return w.churn(a, s.Arg, s.Word)
+	case "bulk":
+		return w.batchOf(a, s.Arg)
 	case "spread":
 		return nil, w.spread(s.Ref, b)
 	case "gone":
@@ -237,11 +241,12 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 					w.h.events[old].Op.Kind, w.h.events[old].Op.Elem, w.h.events[old].Step)
 			}
 			w.h.owner[ev.Tag] = len(w.h.events)
-			if w.step.Kind != "fill" && w.step.Kind != "strip" {
+			if !w.step.many() {
 				w.say("%s is %s", show(op.Elem), ev.Tag)
 			}
 		}
 		w.countConcurrent(n, op)
+		ev.fresh = w.forgets(n, op)
 		w.lww.times(w.h, n, &ev)
 		o := w.observed(op, from[i], ops[i].Context == nil, &group)
 		if w.own && op.Kind == "add" {

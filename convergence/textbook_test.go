@@ -61,6 +61,10 @@ func TestNamesDeclarations(t *testing.T) {
 		{"lww-TimeWall-TieAdd", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Tie: TieAdd}"},
 		{"lww-TimeWall-TieReplica", func(s *convergence.System) { s.Spec = convergence.TwoPhase{} }, "Spec LastWriterWins{}"},
 		{"lww-map", func(s *convergence.System) { s.Spec = convergence.LWWMap{Time: convergence.TimeLamport} }, "Spec LWWMap{}"},
+		{"or-map", func(s *convergence.System) { s.Spec = convergence.LWWMap{} }, "Spec ORMap{}"},
+		{"lww-sorted-log", func(s *convergence.System) {
+			s.Spec = convergence.LastWriterWins{Tie: convergence.TieAny, Time: convergence.TimeLamport}
+		}, "Spec LastWriterWins{Tie: TieAny, Time: TimeAny}"},
 		{"lww-TimeMonotonic-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeMonotonic}"},
 		{"lww-TimeLamport-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeLamport}"},
 	} {

@@ -5,25 +5,51 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Counter is the PN-counter: Elem names a counter, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with
 // its number in Values; a counter that is not shown is 0.
-type Counter struct{}
+type Counter struct {
+	// Most is the largest number in an Arg; 0 is 70,000, which is more than fits 16 bits. Most numbers are below 10.
+	Most int64
+	// Signed: the number in an Arg may be negative, so that "inc" lowers the counter and "dec" raises it.
+	Signed bool
+}
 
 // Gen implements Spec.
-func (Counter) Gen(r *rand.Rand, elems []string) Op {
+func (c Counter) Gen(r *rand.Rand, elems []string) Op {
 	kind := "inc"
 	if r.IntN(3) == 0 {
 		kind = "dec"
 	}
-	return Op{Kind: kind, Elem: elems[r.IntN(len(elems))], Arg: strconv.AppendInt(nil, int64(1+r.IntN(9)), 10)}
+	elem := elems[r.IntN(len(elems))]
+	most := c.Most
+	if most <= 0 {
+		most = 70_000
+	}
+	n := 1 + r.Int64N(min(most, 9))
+	switch k := r.IntN(512); { // large ones are rare: a type that can only count by one does so
+	case k < 2:
+		n = max(1, most>>r.IntN(4))
+	case k < 32:
+		n = 1 + r.Int64N(min(most, 300))
+	}
+	if c.Signed && r.IntN(4) == 0 {
+		n = -n
+	}
+	return Op{Kind: kind, Elem: elem, Arg: strconv.AppendInt(nil, n, 10)}
 }
+
+// zero is what a counter shows that no operation has changed. One that a refused operation named may be shown.
+var zero = []string{"0"}
 
 // Judge implements Spec.
 func (Counter) Judge(r *Reading) *Violation {
-	if v := r.unknown(); v != nil {
-		return v
+	for _, it := range r.View.Items {
+		if _, named := r.h.elems[it.Elem]; !named && !slices.Equal(it.Values, zero) {
+			return bad(Phantom, "%q shows %q, but no operation named it", it.Elem, it.Values)
+		}
 	}
 	for _, elem := range r.h.order {
 		low, high := int64(0), int64(0)
@@ -82,23 +108,28 @@ func lossOr(less bool) string {
 	return Phantom
 }
 
-// unknown checks that every element shown was named by an operation.
-func (r *Reading) unknown() *Violation {
-	for _, it := range r.View.Items {
-		if _, ok := r.h.elems[it.Elem]; !ok {
-			return bad(Phantom, "%q is shown, but no operation named it", it.Elem)
-		}
-	}
-	return nil
-}
-
 // Register is the multi-value register: Elem names a register, "set" gives it the value in Arg and replaces the values that its
 // author had observed. A view shows the values that were not replaced, in Values.
 type Register struct{}
 
 // Gen implements Spec.
 func (Register) Gen(r *rand.Rand, elems []string) Op {
-	return Op{Kind: "set", Elem: elems[r.IntN(len(elems))], Arg: strconv.AppendInt(nil, int64(r.IntN(1000)), 10)}
+	return Op{Kind: "set", Elem: elems[r.IntN(len(elems))], Arg: someValue(r)}
+}
+
+// oddValues are easily taken for no value, or changed by a codec.
+var oddValues = []string{"", "\x00", " ", "\u00e9", "\xff", "null", strings.Repeat("x", 300)}
+
+// someValue draws a value: mostly a number, often one that others draw, too, and sometimes an odd one.
+func someValue(r *rand.Rand) []byte {
+	n := r.IntN(1000)
+	switch k := r.IntN(16); {
+	case k == 0:
+		return []byte(oddValues[n%len(oddValues)])
+	case k < 6:
+		n %= 3
+	}
+	return strconv.AppendInt(nil, int64(n), 10)
 }
 
 // Judge implements Spec.
@@ -148,7 +179,7 @@ type LWWMap struct {
 func (LWWMap) Gen(r *rand.Rand, elems []string) Op {
 	op := Op{Kind: "delete", Elem: elems[r.IntN(len(elems))]}
 	if r.IntN(100) < 65 {
-		op.Kind, op.Arg = "put", strconv.AppendInt(nil, int64(r.IntN(1000)), 10)
+		op.Kind, op.Arg = "put", someValue(r)
 	}
 	return op
 }

@@ -101,7 +101,7 @@ type node struct {
 	durable bitset          // those that it acknowledged for good
 	maybe   bitset          // events that can have reached it in any way
 	since   bitset          // those that it did, or received by their messages, since it was opened
-	partly  bitset          // with System.CausalNet: events of which it has received at least one message
+	partly  bitset          // with System.CausalNet: events that it has received at least one message of
 	had     bitset          // with System.CausalNet: the messages (message.own) that it sent or received, and has not lost
 	hadKept bitset          // the same after a crash
 	hadEver bitset          // the same in all its lives
@@ -196,7 +196,10 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, progress: at, made: make([]made, len(s.Steps))}
 	w.want()
 	w.lww, _ = w.spec.(LastWriterWins)
-	if m, ok := w.spec.(LWWMap); ok {
+	switch m := w.spec.(type) {
+	case LWWMap:
+		w.lww = LastWriterWins(m)
+	case ORMap:
 		w.lww = LastWriterWins(m)
 	}
 	if a, ok := w.spec.(AddWins); ok {
@@ -310,8 +313,13 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 	return w.resend(n)
 }
 
-// epoch is what clocks show before the first step: far enough from 0 that no clock goes below it.
-const epoch = 1_000_000 // steps
+// Clocks show the origin and an epoch before the first step. The epoch is long enough that no clock goes below the origin. The origin
+// is a usual time, in 2023, so that a clock that is kept in a float64 loses digits. With the default pace the lower 32 bits of
+// clocks become 0 at step 35.
+const (
+	epoch  = 1_000_000 // steps
+	origin = 395_812_000<<32 - (epoch+35)*int64(time.Microsecond)
+)
 
 // now returns what a replica's clock shows. Jumps are in thousandths of a step.
 func (w *world) now(n *node) int64 {
@@ -319,7 +327,7 @@ func (w *world) now(n *node) int64 {
 	if step == 0 {
 		step = int64(time.Microsecond)
 	}
-	return (epoch+w.clock)*step + n.skew*step/1000
+	return origin + (epoch+w.clock)*step + n.skew*step/1000
 }
 
 // close closes everything, and returns the first thing that went wrong. After a panic it leaves the replicas of that call, and

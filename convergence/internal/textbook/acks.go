@@ -13,7 +13,7 @@ type stable struct {
 	*orset
 	acks map[int]clock // by replica: what it has on its disk
 	disk savedStable
-	out  [][]byte
+	mail
 }
 
 func openStable(env convergence.Env, o setOptions) *stable {
@@ -120,13 +120,6 @@ func (s *stable) cut() {
 		}
 		return count >= need
 	})
-}
-
-// Sent implements convergence.Sender.
-func (s *stable) Sent() [][]byte {
-	out := s.out
-	s.out = nil
-	return out
 }
 
 // Sync implements convergence.Durable.

@@ -12,5 +12,8 @@
 //	others.go   2P-set, grow-only set, remove-wins sets
 //	removewins.go  a remove-wins set of deltas
 //	values.go   a PN-counter, a multi-value register and a last-writer-wins map
+//	ormap.go    maps whose deletes remove what their authors had observed
+//	sorted.go   a last-writer-wins set over a log in topological order
+//	tree.go     an observed-remove set with anti-entropy by a hash tree
 //	list.go     the lists of what is correct and what is broken
 package textbook

@@ -20,7 +20,7 @@ func Correct() (list []convergence.System) {
 	set("or-set-members", setOptions{members: true}, convergence.System{Share: newMembers})
 	set("or-set-gaps-dropped", setOptions{gapless: true, repair: true}, convergence.System{BestEffort: true})
 	set("or-set-gossip", setOptions{gapless: true, gossip: true, repair: true}, convergence.System{BestEffort: true})
-	list = append(list, batched("or-set-batches", setOptions{contexts: true}), onLog("or-set-log", setOptions{}), onLog("or-set-log-gossip", logGossip))
+	list = append(list, batched("or-set-batches", setOptions{contexts: true}), onLog("or-set-log", setOptions{}), onLog("or-set-log-gossip", logGossip), onLog("or-set-log-restored", logRestored))
 	add := convergence.AddWins{Replace: true}
 	for _, o := range []stateOptions{{}, {untagged: true}, {gossip: true}, {repair: true}} {
 		list = append(list, stateSets(o, add))
@@ -64,7 +64,7 @@ func Correct() (list []convergence.System) {
 		return &sends{orset: openSet(env, setOptions{split: true})}
 	})
 	split.CausalNet = false
-	list = append(list, split)
+	list = append(list, split, treeSets(""), sortedLogs(""), orMap(""), registerMaps())
 	for _, sys := range slices.Clone(list) {
 		if sys.Name == "or-set-causal-net" || sys.Name == "orswot" {
 			list = append(list, oneByOne(sys))
@@ -97,7 +97,10 @@ func phaseSets(name string, spec convergence.Spec, o phases) convergence.System 
 	}}
 }
 
-var logGossip = setOptions{gapless: true, repair: true}
+var (
+	logGossip   = setOptions{gapless: true, repair: true}
+	logRestored = setOptions{gapless: true, repair: true, restored: true}
+)
 
 func sets(name string, o setOptions, sys convergence.System) convergence.System {
 	sys.Name = name
@@ -115,7 +118,7 @@ func batched(name string, o setOptions) convergence.System {
 }
 
 func onLog(name string, o setOptions) convergence.System {
-	return convergence.System{Name: name, BestEffort: o.gapless, Open: func(env convergence.Env) (convergence.Replica, error) { return openLog(env, o) }}
+	return convergence.System{Name: name, BestEffort: o.gapless, Restored: o.restored, Open: func(env convergence.Env) (convergence.Replica, error) { return openLog(env, o) }}
 }
 
 func stateSets(o stateOptions, spec convergence.Spec) convergence.System {
@@ -233,6 +236,7 @@ func Bugs() (list []Bug) {
 	add("actor-by-place", "a member's actor is how many were there before it", cluster)
 	add("gone-ignored", "messages of a member that has left are ignored", cluster)
 	add("clock-not-joined", "a Lamport clock does not join what it receives", clock(lww{spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
+	add("batches-of-100", "a batch of more than 100 operations is written in parts", storedCounters)
 	add("batch-half-kept", "a crash keeps a half of a batch", storedCounters)
 	for _, c := range []struct {
 		name string
@@ -250,6 +254,20 @@ func Bugs() (list []Bug) {
 	}
 	add("cut-off-by-majority", "a log is cut off when a majority has acknowledged it", stableSets)
 	add("acknowledged-before-durable", "what is not on the disk is acknowledged, and others cut it off their logs", stableSets)
+	add("lives-counted-on-disk", "a replica counts its lives on its disk, and a backup brings back an older count", log(logRestored))
+	add("below-a-path", "a remove of an element takes those that begin with it and a slash", set(setOptions{}))
+	add("ignores-case", "elements that differ in case are one", set(setOptions{}))
+	add("value-of-16-bits", "the number of a counter wraps at 65,536", counters)
+	add("equal-values-are-one", "of concurrent equal values one is kept", registers)
+	add("empty-is-none", "an empty value is taken for none", lwwMap)
+	add("version-of-8-bits", "the version of an element wraps at 256", clock(lww{byKey: true, spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
+	add("counter-as-float", "messages carry counters as floating-point numbers", set(setOptions{}))
+	add("time-as-float", "messages carry times as floating-point numbers", clock(lww{}))
+	add("hash-counts", "a hash tree compares how many operations its leaves have", treeSets)
+	add("log-by-arrival", "a log that has to be sorted is read in the order of arrival", sortedLogs)
+	add("deletes-take-all", "a delete removes puts that its author had not observed", orMap)
+	add("early-deletes-forgotten", "a delete that comes before its put is forgotten", orMap)
+	add("earliest-shown", "of concurrent puts the earliest is shown", orMap)
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
 	return list
 }

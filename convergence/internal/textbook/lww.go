@@ -43,6 +43,9 @@ func (s *lww) time(elem string) int64 {
 		return wall
 	case convergence.TimeLamport:
 		s.now++
+		if s.bug == "version-of-8-bits" {
+			s.now %= 256
+		}
 	case convergence.TimeHybrid:
 		s.now = max(wall, s.now+1)
 	default:
@@ -76,6 +79,9 @@ func (s *lww) Receive(msg []byte) (durable bool, err error) {
 	elem, time, author, add := src.str(), int64(src.num()), int(src.num()), src.num() == 1
 	if err := src.end(); err != nil {
 		return false, err
+	}
+	if s.bug == "time-as-float" {
+		time = int64(float64(time))
 	}
 	if s.bug == "drops-what-is-ahead" && time > s.env.Now() {
 		return false, nil

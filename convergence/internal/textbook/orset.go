@@ -18,6 +18,7 @@ type setOptions struct {
 	split    bool // a replacing add sends the deaths in a message of their own
 	relies   bool // removes kill what is present, and are not remembered: the net must deliver in causal order
 	members  bool // actors are assigned by a list of members
+	restored bool // a replica may come back with a backup
 	bug      string
 }
 
@@ -118,6 +119,9 @@ func (s *orset) do(ops []convergence.Op) (e convergence.Effect, err error) {
 
 // item turns a client's operation into what is sent.
 func (s *orset) item(op convergence.Op) (it item, err error) {
+	if s.o.bug == "ignores-case" {
+		op.Elem = strings.ToLower(op.Elem)
+	}
 	it = item{elem: op.Elem, dead: slices.Clone(s.live[op.Elem])}
 	if s.cache != nil && op.Kind == "remove" {
 		it.dead = s.cache[op.Elem]
@@ -179,9 +183,9 @@ func (s *orset) apply(it item) {
 		}
 		s.drop(it.elem, d)
 	}
-	if s.o.bug == "prefix" && it.add.n == 0 {
+	if prefix, ok := map[string]string{"prefix": it.elem, "below-a-path": it.elem + "/"}[s.o.bug]; ok && it.add.n == 0 {
 		for elem, dots := range s.live {
-			if strings.HasPrefix(elem, it.elem) {
+			if strings.HasPrefix(elem, prefix) {
 				for _, d := range dots {
 					s.dead[d] = true
 				}
@@ -251,8 +255,13 @@ func (s *orset) Receive(msg []byte) (durable bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if s.o.bug == "decodes-in-place" {
+	switch s.o.bug {
+	case "decodes-in-place":
 		msg[0] = 100
+	case "counter-as-float":
+		for i := range c.items {
+			c.items[i].add.n = uint64(float64(c.items[i].add.n))
+		}
 	}
 	return false, s.take(c)
 }

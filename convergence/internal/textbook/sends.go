@@ -60,10 +60,20 @@ func oneByOne(sys convergence.System) convergence.System {
 	return sys
 }
 
+// mail has the messages that a replica sends by itself.
+type mail struct{ out [][]byte }
+
+// Sent implements convergence.Sender.
+func (m *mail) Sent() [][]byte {
+	out := m.out
+	m.out = nil
+	return out
+}
+
 // sends is a set that sends its operations by itself.
 type sends struct {
 	*orset
-	out [][]byte
+	mail
 }
 
 // Do implements convergence.Replica.
@@ -71,13 +81,6 @@ func (s *sends) Do(op convergence.Op) (convergence.Effect, error) {
 	e, err := s.orset.Do(op)
 	s.out, e.Out = append(s.out, e.Out...), nil
 	return e, err
-}
-
-// Sent implements convergence.Sender.
-func (s *sends) Sent() [][]byte {
-	out := s.out
-	s.out = nil
-	return out
 }
 
 // outbox is a set that writes everything to its disk with each of its operations, and sends its operations again when it is opened again.

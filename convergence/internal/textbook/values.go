@@ -29,8 +29,10 @@ type cells struct {
 	dead  map[dot]bool
 	now   map[string][]value
 	bug   string
-	rule  func(s *cells, v value)
-	show  func(s *cells, list []value) []string
+	// observes says that each operation replaces the values that its replica has; otherwise only "set" does.
+	observes bool
+	rule     func(s *cells, v value)
+	show     func(s *cells, list []value) []string
 }
 
 func openCells(env convergence.Env, bug string, rule func(s *cells, v value), show func(s *cells, list []value) []string) *cells {
@@ -41,7 +43,7 @@ func openCells(env convergence.Env, bug string, rule func(s *cells, v value), sh
 func (s *cells) Do(op convergence.Op) (convergence.Effect, error) {
 	s.n++
 	v := value{name: dot{s.env.ID, s.n}, elem: op.Elem, kind: op.Kind, arg: string(op.Arg), time: s.env.Now(), author: s.env.ID}
-	if op.Kind == "set" {
+	if op.Kind == "set" || s.observes {
 		for _, o := range s.now[op.Elem] {
 			v.over = append(v.over, o.name)
 		}
@@ -77,7 +79,7 @@ func (s *cells) Receive(msg []byte) (durable bool, err error) {
 // count keeps all operations on a counter.
 func count(s *cells, v value) { s.now[v.elem] = append(s.now[v.elem], v) }
 
-func total(_ *cells, list []value) []string {
+func total(s *cells, list []value) []string {
 	sum := 0
 	for _, v := range list {
 		n, _ := strconv.Atoi(v.arg) // made by the kit: a number
@@ -85,6 +87,9 @@ func total(_ *cells, list []value) []string {
 			n = -n
 		}
 		sum += n
+	}
+	if s.bug == "value-of-16-bits" {
+		sum = int(int16(sum))
 	}
 	return []string{strconv.Itoa(sum)}
 }
@@ -94,7 +99,8 @@ func replace(s *cells, v value) {
 	for _, d := range v.over {
 		s.dead[d] = true
 	}
-	if !s.dead[v.name] {
+	known := s.bug == "equal-values-are-one" && slices.ContainsFunc(s.now[v.elem], func(o value) bool { return o.arg == v.arg && !s.dead[o.name] })
+	if !s.dead[v.name] && !known {
 		s.now[v.elem] = append(s.now[v.elem], v)
 	}
 	s.now[v.elem] = slices.DeleteFunc(slices.Clone(s.now[v.elem]), func(o value) bool { return s.dead[o.name] })
@@ -122,8 +128,8 @@ func newest(s *cells, v value) {
 	}
 }
 
-func put(_ *cells, list []value) []string {
-	if list[0].kind == "delete" {
+func put(s *cells, list []value) []string {
+	if list[0].kind == "delete" || s.bug == "empty-is-none" && list[0].arg == "" {
 		return nil
 	}
 	return []string{list[0].arg}
@@ -158,7 +164,7 @@ type sparse struct{ *cells }
 
 // Maintain implements convergence.Maintainer.
 func (s sparse) Maintain(int) (string, error) {
-	maps.DeleteFunc(s.now, func(_ string, list []value) bool { return total(nil, list)[0] == "0" })
+	maps.DeleteFunc(s.now, func(_ string, list []value) bool { return total(s.cells, list)[0] == "0" })
 	return "compaction", nil
 }
 
@@ -205,7 +211,11 @@ func (s *stored) DoBatch(ops []convergence.Op) (convergence.Effect, error) {
 		}
 		entry = append(entry, e.Out...)
 	}
-	s.disk = append(s.disk, entry)
+	most := len(entry)
+	if s.bug == "batches-of-100" {
+		most = 100
+	}
+	s.disk = slices.AppendSeq(s.disk, slices.Chunk(entry, most))
 	var b buffer
 	b.num(uint64(len(entry)))
 	for _, msg := range entry {
