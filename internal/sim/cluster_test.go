@@ -35,10 +35,10 @@ func TestClusters(t *testing.T) {
 	r.met(t)
 }
 
-// TestClusterRepeats: a seed does the same again, and prints the same script. Steps that break a disk are left out, because the
-// engine's own goroutines determine which writes fail, and when a store notices that.
+// TestClusterRepeats: a seed does the same again, and prints the same script. Steps that end a process or break its disk are left
+// out, because the engine's own goroutines determine which writes they hit.
 func TestClusterRepeats(t *testing.T) {
-	timed := []string{"io-error", "disk-full"}
+	timed := []string{"power", "crash", "wipe", "restart", "put-back", "io-error", "disk-full", "outage"}
 	for seed := uint64(1); seed <= tier.Pick[uint64](10, 10, 200); seed++ {
 		var did [2]string
 		for i := range did {
