@@ -1,10 +1,13 @@
 package convergence_test
 
 import (
+	"math/rand/v2"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"bigset/convergence"
 )
@@ -79,5 +82,56 @@ func TestLogHasNever(t *testing.T) {
 	f := runFake(t, alter(altered{}), convergence.Options{Schedules: 1, Replicas: 2, Shapes: []string{"deltas"}})
 	if f.fatal != "" || !strings.Contains(f.log, "never [") || strings.Contains(f.log, "never []") {
 		t.Errorf("it says %s%s", f.fatal, f.log)
+	}
+}
+
+// TestBeginsWithMany: schedules of certain numbers begin with hundreds of operations.
+func TestBeginsWithMany(t *testing.T) {
+	batches := convergence.System{Name: "batches", Open: func(env convergence.Env) (convergence.Replica, error) {
+		r, err := OpenORSet(env)
+		return &shrunk{ORSet: r.(*ORSet)}, err
+	}}
+	for _, c := range []struct {
+		n    int
+		sys  convergence.System
+		want string
+	}{
+		{124, alter(altered{}), "churn"}, {249, alter(altered{}), "fill"}, {249, batches, "bulk"}, {499, alter(altered{}), "strip"},
+		{499, batches, "strip"}, {749, batches, "strip"}, {999, batches, "bulk"},
+	} {
+		s, err := convergence.Generate(c.sys, convergence.Options{Shapes: []string{"many"}}, c.n)
+		if err != nil || !strings.Contains(s.String(), " "+c.want+"~ ") && !strings.Contains(s.String(), " "+c.want+" ") {
+			t.Errorf("schedule %d of %s has no %s: %v", c.n, c.sys.Name, c.want, err)
+		}
+	}
+}
+
+func numberOf(op convergence.Op) int64 {
+	n, _ := strconv.ParseInt(string(op.Arg), 10, 64)
+	return n
+}
+
+// TestValues: values of registers are often equal, and sometimes empty or not UTF-8. Numbers of counters are mostly small.
+func TestValues(t *testing.T) {
+	r, drawn := rand.New(rand.NewPCG(1, 1)), map[string]int{}
+	binary, large, negative := 0, 0, 0
+	for range 2000 {
+		value := string(convergence.Register{}.Gen(r, []string{"a"}).Arg)
+		drawn[value]++
+		if !utf8.ValidString(value) {
+			binary++
+		}
+		if n := numberOf(convergence.Counter{}.Gen(r, []string{"a"})); n > 65_535 {
+			large++
+		}
+		if n := numberOf(convergence.Counter{Signed: true, Most: 5}.Gen(r, []string{"a"})); n < 0 && n >= -5 {
+			negative++
+		}
+	}
+	if drawn["1"] < 100 || drawn[""] == 0 || binary == 0 {
+		t.Errorf("of 2,000 values %d are 1, %d are empty, %d are not UTF-8", drawn["1"], drawn[""], binary)
+	}
+	if large == 0 || large > 20 || negative < 200 {
+		t.Errorf("of 2,000 numbers %d are large, %d are negative", large, negative)
 	}
 }

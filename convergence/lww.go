@@ -42,7 +42,7 @@ const (
 	TimeHybrid
 	// TimeAny: any time above those of all operations that the replica has. The operations of all replicas are in some order, the same
 	// at each replica, in which what a replica had comes before what it did: a log that is sorted topologically, or by a primary.
-	// Tie is of no account.
+	// Tie does not matter.
 	TimeAny
 )
 
