@@ -26,10 +26,6 @@ func main() {
 }
 
 // run runs the program with the arguments and returns the exit status.
-func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	return newApp(in, out, errs).run(ctx, args)
-}
-
 func (a *app) run(ctx context.Context, args []string) int {
 	a.args = args
 	cmd := a.root()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,11 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	return cmd
+}
+
+// run runs the program in this process with the arguments and returns the exit status.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	return newApp(in, out, errs).run(ctx, args)
 }
 
 // result is what one run of the program came to.

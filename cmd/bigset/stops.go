@@ -33,9 +33,16 @@ func watchStops() (context.Context, *stops) {
 	return ctx, s
 }
 
+// resume takes the signals. What is in first is in seen as well, also if it comes between the two calls: the first call takes long.
 func (s *stops) resume() {
-	signal.Notify(s.first, os.Interrupt, syscall.SIGTERM)
 	signal.Notify(s.seen, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(s.first, os.Interrupt, syscall.SIGTERM)
+	if len(s.seen) > 0 {
+		select {
+		case s.first <- os.Interrupt:
+		default: // it is there already
+		}
+	}
 }
 
 // leave leaves the signals to the system, which ends the process by them.
