@@ -77,6 +77,7 @@ func (v *service) watch(t *testing.T, hurry bool) (nc net.Conn, w *watched, ende
 // greeted reads the Hello of a server.
 func greeted(t *testing.T, nc net.Conn) *segments {
 	t.Helper()
+	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 	o := Options{}.withDefaults()
 	s := &segments{r: bufio.NewReader(nc)}
 	_, err := o.speaks(s.r)
