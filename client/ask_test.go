@@ -385,6 +385,7 @@ func TestStreams(t *testing.T) {
 		{"lost before it began", &scripted{errs: []error{wire.ErrLost}}, "abc", nil},
 		{"broken off", &scripted{parts: [][]byte{part(false, "a")}, errs: []error{at(wire.ErrLost, "x")}}, "a", client.ErrUnavailable},
 		{"the node can't go on", &scripted{parts: [][]byte{part(false, "a")}, errs: []error{at(door.ErrUnavailable, "x")}}, "a", client.ErrUnavailable},
+		{"left alone too long", &scripted{parts: [][]byte{part(false, "a")}, errs: []error{at(wire.ErrIdle, "x")}}, "a", client.ErrUnavailable},
 		{"damaged", &scripted{parts: [][]byte{part(false, "a")}, errs: []error{bigset.ErrCorrupt}}, "a", bigset.ErrCorrupt},
 		{"refused", &scripted{errs: []error{bigset.ErrRequest}}, "", bigset.ErrRequest},
 		{"no last part", &scripted{parts: [][]byte{part(false, "a")}}, "a", client.ErrAnswer},

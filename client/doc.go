@@ -34,8 +34,9 @@
 // # Reads
 //
 // Read and Elements stream a set of any size in little memory. They switch to another node only before the first part. If the node fails
-// later, the stream ends with an error, and a read with From set to the last element continues it. Page returns some elements and the token
-// at which the next page begins; any node of the cluster accepts that token.
+// later, the stream ends with an error, and a read with From set to the last element continues it. A node ends a stream in the same way if
+// the caller takes more than ten minutes for a part. Page returns some elements and the token at which the next page begins; any node of the
+// cluster accepts that token.
 //
 // # Filters
 //

@@ -116,7 +116,7 @@ func fateOf(err error) fate {
 	switch {
 	case errors.Is(err, wire.ErrLost), errors.Is(err, ErrUnknown):
 		return unsure
-	case errors.Is(err, wire.ErrNotSent), errors.Is(err, ErrUnavailable):
+	case errors.Is(err, wire.ErrNotSent), errors.Is(err, wire.ErrIdle), errors.Is(err, ErrUnavailable):
 		return untouched
 	}
 	return final

@@ -10,6 +10,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/door"
 	"bigset/server/tokens"
+	"bigset/server/wire"
 )
 
 // kinds are the errors that keep their meaning over the wire. Their positions, from 1 on, are on the wire: append new ones at the end.
@@ -20,7 +21,7 @@ var kinds = []error{
 	keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion, keyscheme.ErrTokenForm, keyscheme.ErrTokenDomain, keyscheme.ErrTokenSet,
 	keyscheme.ErrTokenElement, keyscheme.ErrTokenSeal, keyscheme.ErrTokenTooLarge,
 	context.Canceled, context.DeadlineExceeded, bigset.ErrNoFilter, bigset.ErrFilterOpen, bloomslice.ErrOptions,
-	tokens.ErrNotFound, tokens.ErrFull, tokens.ErrEntry, tokens.ErrUnlearned, door.ErrMembersAway,
+	tokens.ErrNotFound, tokens.ErrFull, tokens.ErrEntry, tokens.ErrUnlearned, door.ErrMembersAway, wire.ErrIdle,
 }
 
 // textBytesMax bounds the text of an error on the wire.

@@ -199,10 +199,14 @@ func (p *parts) send(part []byte) error {
 		return fmt.Errorf("%w: verb %d answers with a stream, which was not asked for", ErrFrame, j.req.Verb)
 	}
 	resume := j.rest()
+	idle, stop := j.idle()
+	defer stop()
 	select {
 	case <-j.credit:
 	case <-j.ctx.Done():
 		return errGone
+	case <-idle:
+		return fmt.Errorf("%w, which is %v: ask again for what comes after the last part", ErrIdle, j.c.s.opt.StreamTime)
 	}
 	if !p.wait() || !resume() {
 		return errGone
@@ -215,6 +219,16 @@ func (p *parts) send(part []byte) error {
 		return errGone
 	}
 	return nil
+}
+
+// idle returns a channel that receives when a client has not asked for the next part of a stream for too long, unless it has asked already.
+// Nodes may take their time, as their own clients do.
+func (j *job) idle() (idle <-chan time.Time, stop func()) {
+	if j.c.own == nil || len(j.credit) > 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(j.c.s.opt.StreamTime)
+	return t.C, func() { t.Stop() }
 }
 
 // rest ends the turn of a request that waits. resume waits for another one, and reports false if the request has ended before.

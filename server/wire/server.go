@@ -46,6 +46,9 @@ type ServerOptions struct {
 	// ArriveTime is how long a client may send nothing more of a request that has arrived in part, before its connection is closed: such a
 	// request takes room from those of others. The default is 30 s.
 	ArriveTime time.Duration
+	// StreamTime is how long a client may ask for no further part of a stream before the stream ends with an error: it keeps its room, and
+	// what it reads from. The default is 10 minutes.
+	StreamTime time.Duration
 	// UnreadMax is how many bytes of answers, without parts of streams, may wait to be written to a connection of a client; default 64 MiB. As
 	// long as more wait, no request of the connection begins: a client that does not read its answers would fill the memory otherwise.
 	UnreadMax int
@@ -74,6 +77,9 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.PerClient = o.PerClient.or(Budget{1024, 128 << 20})
 	if o.ArriveTime == 0 {
 		o.ArriveTime = 30 * time.Second
+	}
+	if o.StreamTime == 0 {
+		o.StreamTime = 10 * time.Minute
 	}
 	if o.UnreadMax == 0 {
 		o.UnreadMax = 64 << 20

@@ -77,6 +77,7 @@ func (v *service) watch(t *testing.T, hurry bool) (nc net.Conn, w *watched, ende
 // greeted reads the Hello of a server.
 func greeted(t *testing.T, nc net.Conn) *segments {
 	t.Helper()
+	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
 	o := Options{}.withDefaults()
 	s := &segments{r: bufio.NewReader(nc)}
 	_, err := o.speaks(s.r)
@@ -201,4 +202,42 @@ func TestUnreadAnswers(t *testing.T) {
 	release()
 	in.answers(t, requests)
 	v.free(t)
+}
+
+// TestIdleStream: a client that asks for no further part of a stream keeps it for some time only. A node may take its time.
+func TestIdleStream(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{StreamTime: time.Millisecond})
+	nc := raw(t, v)
+	in := greeted(t, nc)
+	if _, err := nc.Write(request(nil, 1, envelope{verb: verbCount, credit: 1}, "xxx")); err != nil {
+		t.Fatal(err)
+	}
+	for ended := false; !ended; {
+		h, err := in.next()
+		if err == nil {
+			_, err = in.small(h.length)
+		}
+		if err == nil {
+			ended = h.kind == kindError && strings.Contains(string(in.pay[:h.length]), "asked for in time")
+			err = in.end()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-v.gone; !errors.Is(err, ErrIdle) {
+		t.Error(err)
+	}
+	v.free(t)
+	n, parts := v.dial(t, ClientOptions{Role: RoleNode, Name: "n", Credit: 1}), 0
+	for _, err := range n.Stream(inTime(t), Call{Verb: verbCount, Body: make([]byte, 5)}) {
+		if parts++; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	if parts != 6 {
+		t.Errorf("a node got %d parts", parts)
+	}
 }

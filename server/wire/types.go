@@ -167,6 +167,8 @@ var (
 	ErrRefused = fmt.Errorf("%w: refused", ErrNotSent)
 	// ErrForeign: the process that listens at the address does not speak this protocol. It wraps ErrNotSent.
 	ErrForeign = fmt.Errorf("%w: not a bigset node", ErrNotSent)
+	// ErrIdle ends a stream whose caller has not asked for its next part for too long.
+	ErrIdle = errors.New("wire: nothing more of the answer was asked for in time")
 	// ErrFrame is returned for bytes that violate the protocol. It ends the connection.
 	ErrFrame = errors.New("wire: bad frame")
 	// ErrClosed: this side has been closed. It wraps ErrNotSent.
