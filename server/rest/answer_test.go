@@ -77,11 +77,11 @@ func (*dotted) Subset(_ context.Context, s door.Subset) ([]door.Presence, error)
 func TestContextsCount(t *testing.T) {
 	o := Options{}
 	o.RequestBytesMax = 1 << 20
-	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: 2 << 20})
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: 3 << 20})
 	s := serve(t, &dotted{}, bloomdtest.NewMemory(), o)
 	x := func(n int) string { return `{"elements":[` + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + `]}` }
 	for range 3 {
-		s.want("POST", friends+"/contains?contexts=true", x(1000), 503, "memory")
+		s.want("POST", friends+"/contains?contexts=true", x(300), 503, "memory") // with their text of 2 MiB
 		s.want("POST", friends+"/contains?contexts=true", x(150), 200, `"contexts"`)
 		s.want("POST", friends+"/contains", x(1000), 200, `"present"`)
 	}
