@@ -69,7 +69,7 @@ func TestSlowReader(t *testing.T) {
 		return k != nil
 	})
 	if n := len(s.places.taken); n != 0 {
-		t.Error("a connection whose client takes nothing has a place")
+		t.Fatal("a connection whose client takes nothing has a place")
 	}
 	if n := unsent(t, k); n > unsentMax+128<<10 {
 		t.Errorf("the system has %d bytes to send to a client that takes nothing", n)
