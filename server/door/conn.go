@@ -24,6 +24,8 @@ const (
 	longPace = 256 << 10
 	// turnWorkMax bounds the work of a turn in a loop: one piece takes about a microsecond, or a few.
 	turnWorkMax = 2000
+	// longWrite is how many bytes of an answer are a part of long work.
+	longWrite = 16 << 10
 )
 
 // AnswerPace is how many bytes of a long answer give its client one more second to read it. A client on a network that is slow but steady, such as
@@ -54,6 +56,7 @@ type Conn struct {
 	finished   bool        // the waiting answers are the last
 	loan       Loan        // for answers
 	sends      int64       // bytes of the loan of another connection with the answer that is sent
+	bounded    bool        // the system takes unsentMax bytes of answers
 	placed     bool        // it has a place for a part of long work
 	work       Work        // deferred by the handler
 	deferred   bool        // the handler has deferred work, and the turn continues when the work is done
@@ -145,6 +148,7 @@ func (c *Conn) park() bool { return c.station != nil && c.station.park() }
 // answered; an incomplete one is not. If the handler defers work, resume continues.
 func (c *Conn) turn(ctx context.Context) (more bool) {
 	c.turnWork, c.turnShare = 0, 0
+	c.boundUnsent(false)
 	if len(c.in) > bufferBytesKept {
 		c.MayWait() // such a request is much work by itself
 	}
@@ -404,6 +408,9 @@ func (c *Conn) Send(p []byte) {
 	}
 	if len(p) == 0 {
 		return
+	}
+	if len(p) >= longWrite {
+		c.boundUnsent(true)
 	}
 	if c.write(); !c.ended {
 		c.writeNow(p)

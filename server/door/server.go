@@ -176,9 +176,6 @@ func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
 	if t, ok := nc.(*net.TCPConn); ok {
 		t.SetNoDelay(true) // a broken connection fails at its first read
 		t.SetKeepAlive(true)
-		if s.link == nil {
-			limitUnsent(t)
-		}
 	}
 	if !s.opt.Limits.take(&s.share) {
 		s.counters.refused.Add(1)

@@ -250,9 +250,6 @@ func (k *sock) Read(p []byte) (int, error) {
 	}
 }
 
-// longWrite is how many bytes are a part of long work.
-const longWrite = 16 << 10
-
 // Write implements net.Conn. Outside the loop, each part of a long answer takes a place, which is free while the client takes nothing.
 func (k *sock) Write(p []byte) (done int, err error) {
 	long := len(p) >= longWrite && k.state != sockTurn

@@ -2,6 +2,4 @@
 
 package door
 
-import "net"
-
-func limitUnsent(*net.TCPConn) {}
+func (c *Conn) boundUnsent(on bool) { c.bounded = on }
