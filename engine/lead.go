@@ -6,6 +6,7 @@ import (
 
 	"bigset"
 	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
 )
 
 // The writers of a set queue up, and one goroutine at a time leads them. Only the leader builds a batch of the set, and only it changes the
@@ -239,12 +240,13 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 			return nil
 		}
 	}
+	keys := b.entered != nil || b.flags&keyscheme.FlagTombstonePages != 0
 	wait, err := b.land(sync)
 	if err != nil {
 		failAll(group, err)
 		return nil
 	}
-	st.touch()
+	st.touch(keys)
 	return wait
 }
 

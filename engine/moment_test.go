@@ -149,6 +149,40 @@ func TestMomentOnPointDeletes(t *testing.T) {
 	must(t, m.Close(), "close")
 }
 
+// TestWritersBesideAWaitingMoment: on a store that deletes killed keys a list of sets waits for a swap. Writers do not wait for it.
+func TestWritersBesideAWaitingMoment(t *testing.T) {
+	p := newPair("store")
+	p.opt.Record = compaction.Set
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	waits, end := p.store.Swapping()
+	listed, written := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(listed)
+		for _, err := range p.store.Sets(bg, bigset.SetsOptions{}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for !waits() {
+		time.Sleep(time.Millisecond)
+	}
+	go func() {
+		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{Durability: bigset.NoSync})
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		must(t, err, "add")
+	case <-time.After(10 * time.Second):
+		t.Error("the writer waits for the swap")
+	}
+	end()
+	<-listed
+}
+
 // TestMomentOfSetThatIsExcised: after the view of a moment was taken, its set is dropped and excised, and gets an element again. The set was never
 // without elements for longer than the drop, so the moment shows that element.
 func TestMomentOfSetThatIsExcised(t *testing.T) {
