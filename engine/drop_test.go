@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
@@ -107,6 +109,10 @@ func TestSetsBesideExcise(t *testing.T) {
 			flushes.Add(1)
 		}
 	}
+	p.opt.Tune(func(o *pebble.Options) {
+		testkit.SmallTables(o)
+		o.DisableAutomaticCompactions = true // the tables are those of flushes
+	})
 	p.opt.SetCacheBytes = 1
 	p.open(t)
 	defer p.close(t)

@@ -155,9 +155,7 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	err := wait()
 	s.syncTime.observe(time.Since(began))
 	if err != nil {
-		for _, r := range group {
-			r.err = err
-		}
+		failAll(group, err)
 	}
 	st.endSync(len(group)) // before the lead goes on: the next leader gathers by its numbers
 	if !early {
