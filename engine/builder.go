@@ -348,8 +348,8 @@ func (b *builder) finish() {
 // memory is as it was before the batch.
 func (b *builder) land(sync bool) (wait func() error, err error) {
 	if b.s.deletes { // a Moment opens no iterator between the commit, which deletes keys, and the publication
-		b.s.swapping.RLock()
-		defer b.s.swapping.RUnlock()
+		b.s.deleting.RLock()
+		defer b.s.deleting.RUnlock()
 	}
 	wait, err = b.s.db.CommitElements(b.batch, sync, b.entered)
 	b.entered = nil // the commit has taken it over

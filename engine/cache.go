@@ -20,6 +20,7 @@ type setCache struct {
 	lru    set // the ring's head: lru.later is the one unused for longest, lru.prev the one used last
 	bytes  int64
 	gone   uint64 // sets that were loaded and forgotten
+	keysAt int64  // the latest lastKeys of a set that was forgotten: one that is loaded may be that set
 
 	live, deadBytes atomic.Int64 // of all sets in memory: live dots, and bytes of tombstones
 
@@ -40,6 +41,7 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 	if !ok {
 		st = &set{prefix: keyscheme.NewPrefix(name)}
 		st.name = st.prefix.Set()
+		st.lastKeys.Store(c.keysAt)
 		c.byName[string(name)] = st
 		c.push(st)
 	}
@@ -147,6 +149,7 @@ func (c *setCache) forget(st *set) {
 	delete(c.byName, string(st.prefix.Set()))
 	c.bytes -= st.bytes
 	st.bytes = 0
+	c.keysAt = max(c.keysAt, st.lastKeys.Load())
 	c.live.Add(-st.counted.live.Swap(0))
 	c.deadBytes.Add(-st.counted.dead.Swap(0))
 	if st.loadErr == nil {

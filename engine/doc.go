@@ -49,7 +49,7 @@
 // themselves.
 //
 //	one set or many      Store.passes ─ set.passes ─ set.loadOnce ─ set.lead (writers' queue, Store.holding) ─ rangeGate
-//	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ swapGate.one
+//	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ Store.deleting ─ swapGate.one
 //	bloom filters        ─ Filters.life ─ Filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ marklog.Log ─ Damages ─ Filters.mu
 //	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ Store.moments ─ set.mu ─ deadRuns.mu
 //	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu

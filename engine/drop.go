@@ -57,7 +57,8 @@ func (w *dropping) into(b *builder, r *request) error {
 
 // exciseEmptied excises the element range of a set that has no live dot and no unresolved key; the rewriter must
 // resolve such a key first. Writers are held, and the log is synced first: the excise is durable, so what it relies
-// on must be.
+// on must be. Keys in a memtable are flushed before that: an excise that waits for their flush delays the writers of
+// all sets.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
@@ -66,6 +67,11 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	defer s.passes.RUnlock()
 	st.passes.Lock()
 	defer st.passes.Unlock()
+	if st.live() == 0 {
+		if err := s.flushFor(ctx, st.lastKeys.Load()); err != nil {
+			return err
+		}
+	}
 	return s.holding(st, func() error {
 		if st.live() > 0 || st.unresolvedKeys() > 0 {
 			return nil

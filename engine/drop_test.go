@@ -3,15 +3,18 @@ package engine_test
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
@@ -96,26 +99,57 @@ func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Stra
 	q.close(t)
 }
 
-// TestSetsBesideExcise: while the excise of a set waits for a flush, which on a full disk may last, the sets can be listed.
+// TestSetsBesideExcise: while the excise of a set waits for a flush, which on a full disk may last, sets can be written. The set itself is written
+// and dropped again after that flush has begun, so that its writers wait for the next flush: the sets can be listed.
 func TestSetsBesideExcise(t *testing.T) {
 	p := newPair("store")
+	var flushes atomic.Int32 // that have ended
+	p.opt.Events = func(e engine.Event) {
+		if e.Kind == engine.EventFlush {
+			flushes.Add(1)
+		}
+	}
+	p.opt.Tune(func(o *pebble.Options) {
+		testkit.SmallTables(o)
+		o.DisableAutomaticCompactions = true // the tables are those of flushes
+	})
+	p.opt.SetCacheBytes = 1
 	p.open(t)
 	defer p.close(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
-	p.all(t, "u", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	must(t, p.store.TrimSets(), "trim") // the set is loaded again
 	p.drop(t, "s", nil, bigset.Sync)
-	flushing, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	var begun [2]sync.Once
+	began, goOn := [2]chan struct{}{make(chan struct{}), make(chan struct{})}, [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	before := flushes.Load()
 	p.disk.SetHook("flush", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
-			once.Do(func() { close(flushing) })
-			<-goOn
+		if n := int(flushes.Load() - before); n < len(begun) && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			begun[n].Do(func() { close(began[n]) })
+			<-goOn[n]
 		}
 		return nil
 	})
-	ticked, listed := make(chan error, 1), make(chan int, 1)
+	ticked, written, listed := make(chan error, 1), make(chan struct{}), make(chan int, 1)
 	go func() { ticked <- p.store.RunnerTick(bg) }()
-	<-flushing
+	<-began[0]
+	go func() {
+		defer close(written)
+		p.all(t, "u", keyscheme.OpAdd, []string{"a"}, bigset.NoSync)
+		p.all(t, "s", keyscheme.OpAdd, []string{"b"}, bigset.NoSync)
+		p.drop(t, "s", nil, bigset.NoSync)
+	}()
+	select {
+	case <-written:
+	case <-time.After(10 * time.Second):
+		t.Error("writers wait for the flush")
+		close(goOn[1])
+	}
+	close(goOn[0])
+	if <-written; t.Failed() {
+		must(t, <-ticked, "excise")
+		return
+	}
+	<-began[1]
 	go func() {
 		n := 0
 		for _, err := range p.store.Sets(bg, bigset.SetsOptions{}) {
@@ -133,7 +167,7 @@ func TestSetsBesideExcise(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the list waits for the flush")
 	}
-	close(goOn)
+	close(goOn[1])
 	must(t, <-ticked, "excise")
 	if stats, err := p.store.Stats(); err != nil || stats.Excises != 1 {
 		t.Errorf("%d excises, %v", stats.Excises, err)

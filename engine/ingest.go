@@ -155,7 +155,7 @@ func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
 		if err := in.writeKeys(); err != nil {
 			return bigset.FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
-		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.db.SyncLog()); err != nil {
+		if err := errors.Join(in.s.flushFor(ctx, in.st.lastWrite.Load()), in.s.db.SyncLog()); err != nil {
 			return bigset.FactsResult{}, err
 		}
 		var res bigset.FactsResult
@@ -276,7 +276,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 	}
 	batch := b.batch
 	b.publish()
-	st.touch()
+	st.touch(false)
 	s.sets.account(st)
 	s.counters.ingests.Add(1)
 	s.counters.ingestBytes.Add(uint64(in.Bytes))

@@ -6,6 +6,7 @@ import (
 
 	"bigset"
 	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
 )
 
 // The writers of a set queue up, and one goroutine at a time leads them. Only the leader builds a batch of the set, and only it changes the
@@ -154,9 +155,7 @@ func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
 	err := wait()
 	s.syncTime.observe(time.Since(began))
 	if err != nil {
-		for _, r := range group {
-			r.err = err
-		}
+		failAll(group, err)
 	}
 	st.endSync(len(group)) // before the lead goes on: the next leader gathers by its numbers
 	if !early {
@@ -239,12 +238,13 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 			return nil
 		}
 	}
+	keys := b.entered != nil || b.flags&keyscheme.FlagTombstonePages != 0
 	wait, err := b.land(sync)
 	if err != nil {
 		failAll(group, err)
 		return nil
 	}
-	st.touch()
+	st.touch(keys)
 	return wait
 }
 

@@ -1,12 +1,21 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
+	"bigset/clock"
 	"bigset/internal/testkit"
+	"bigset/keyscheme"
 )
 
 // TestGroupCommit has 64 writers of one set, synced: each dot is issued once and none is left out.
@@ -44,4 +53,46 @@ func TestGroupCommit(t *testing.T) {
 	}
 	p.verify(t)
 	must(t, p.store.Close(), "close")
+}
+
+// TestRefusedBesideFailure: the sync of a group fails, and one of its requests was refused before. That request keeps its own error, which
+// says that nothing of it was done.
+func TestRefusedBesideFailure(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	p.disk.SetHook("sync", func(op errorfs.Op) error {
+		if (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) && strings.HasSuffix(op.Path, ".log") {
+			return &os.PathError{Op: "sync", Path: op.Path, Err: syscall.EIO}
+		}
+		return nil
+	})
+	added, dropped, held := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	go func() {
+		held <- p.store.HoldingWriters([]byte("s"), func() error {
+			go func() {
+				_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("b")}, bigset.WriteOptions{})
+				added <- err
+			}()
+			go func() {
+				seen := clock.Of(clock.Dot{Actor: p.store.Replica().Actor(), Counter: 100})
+				_, err := p.store.Drop(bg, []byte("s"), bigset.DropOptions{Seen: seen})
+				dropped <- err
+			}()
+			for {
+				if n, err := p.store.Queued([]byte("s")); n == 2 || err != nil {
+					return err
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}()
+	must(t, <-held, "hold")
+	if err := <-added; !errors.Is(err, bigset.ErrFailed) {
+		t.Errorf("the add has the error %v", err)
+	}
+	if err := <-dropped; !errors.Is(err, bigset.ErrContext) || errors.Is(err, bigset.ErrFailed) {
+		t.Errorf("the refused drop has the error %v", err)
+	}
+	_ = p.store.Close() // it has failed
 }

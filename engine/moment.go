@@ -169,15 +169,8 @@ func (m *Moment) looker(set int) (_ *pebble.Iterator, err error) {
 
 // openTogether opens readers at one moment. The rules of reader.open hold for each of them. They find no dead runs: a finder that stays for a
 // minute would take the place of others. If swaps make it begin again several times, it holds them back.
-//
-// An iterator that is opened after a batch does not show the keys that the batch has deleted, if the store's strategy deletes keys. What replaced
-// them is newer than the view, so their elements would be in neither. So on such a store no batch is applied between the views and the iterators.
 func (s *Store) openTogether(readers []*reader) error {
 	defer shareViewing(readers)()
-	if s.deletes {
-		s.swapping.Lock()
-		defer s.swapping.Unlock()
-	}
 	sets := make([]lsm.SetIter, len(readers))
 	for i, r := range readers {
 		r.epoch = r.st.readers.enter()
@@ -188,11 +181,11 @@ func (s *Store) openTogether(readers []*reader) error {
 			s.viewed()
 		}
 	}
-	iters, err := s.db.OpenSetsAfter(sets, view)
-	if errors.Is(err, lsm.ErrSwaps) { // not with s.deletes: swaps wait then
+	iters, err := s.openSets(sets, view)
+	if errors.Is(err, lsm.ErrSwaps) {
 		s.swapping.Lock()
 		defer s.swapping.Unlock()
-		iters, err = s.db.OpenSetsAfter(sets, view)
+		iters, err = s.openSets(sets, view)
 	}
 	for i, r := range readers {
 		if err != nil {
@@ -202,6 +195,17 @@ func (s *Store) openTogether(readers []*reader) error {
 		}
 	}
 	return err
+}
+
+// openSets is OpenSetsAfter. An iterator that is opened after a batch does not show the keys that the batch has deleted, if the store's strategy
+// deletes keys. What replaced them is newer than the view, so their elements would be in neither. So on such a store no batch is applied between
+// the views and the iterators.
+func (s *Store) openSets(sets []lsm.SetIter, view func()) ([]*pebble.Iterator, error) {
+	if s.deletes {
+		s.deleting.Lock()
+		defer s.deleting.Unlock()
+	}
+	return s.db.OpenSetsAfter(sets, view)
 }
 
 // viewTogether takes the views of all readers. No set changes after its view was taken and before the last one is.

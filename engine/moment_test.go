@@ -40,24 +40,49 @@ func openMoment(t *testing.T, s *engine.Store, sets ...string) *engine.Moment {
 	return m
 }
 
-// TestMomentHasWholeBatches: a batch adds, replaces and removes elements after the views of a moment were taken and before its iterators are opened. The moment
-// shows nothing of it, in reads and in look-ups.
-func TestMomentHasWholeBatches(t *testing.T) {
+// momentPair returns a pair whose set s has the elements. It is closed at the end of the test. tune, if it is not nil, changes its options.
+func momentPair(t *testing.T, tune func(*engine.Options), elements ...string) *pair {
+	t.Helper()
 	p := newPair("store")
+	if tune != nil {
+		tune(&p.opt)
+	}
 	p.open(t)
-	defer p.close(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c"}, bigset.Sync)
+	t.Cleanup(func() { p.close(t) })
+	p.all(t, "s", keyscheme.OpAdd, elements, bigset.Sync)
+	return p
+}
+
+func setRecords(o *engine.Options) { o.Record = compaction.Set }
+
+// whenViewed calls do once, when the next moment has taken its views and has not opened its iterators. The moment waits until do returns, or for
+// as long as wait. do has a goroutine of its own, because the moment holds locks that a writer must not hold. join waits for it.
+func (p *pair) whenViewed(t *testing.T, wait time.Duration, do func() error) (join func()) {
+	done := make(chan struct{})
 	p.store.WhenViewed(func() {
 		p.store.WhenViewed(nil)
-		written := make(chan struct{})
-		go func() { // the caller holds locks that a writer must not hold
-			defer close(written)
-			ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("b")}, {Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpAdd, Element: []byte("bb")}}
-			if _, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{}); err != nil {
+		go func() {
+			defer close(done)
+			if err := do(); err != nil {
 				t.Error(err)
 			}
 		}()
-		<-written
+		select {
+		case <-done:
+		case <-time.After(wait):
+		}
+	})
+	return func() { <-done }
+}
+
+// TestMomentHasWholeBatches: a batch adds, replaces and removes elements after the views of a moment were taken and before its iterators are opened. The moment
+// shows nothing of it, in reads and in look-ups.
+func TestMomentHasWholeBatches(t *testing.T) {
+	p := momentPair(t, nil, "a", "b", "c")
+	p.whenViewed(t, time.Minute, func() error {
+		ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("b")}, {Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpAdd, Element: []byte("bb")}}
+		_, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{})
+		return err
 	})
 	m := openMoment(t, p.store, "s", "nothing", "s")
 	for set, want := range [][]string{{"a", "b", "c"}, nil, {"a", "b", "c"}} {
@@ -120,28 +145,14 @@ func TestMomentOfSeveralSets(t *testing.T) {
 // TestMomentOnPointDeletes: on a store that deletes killed keys a batch replaces and removes elements while a moment is opened. The moment shows
 // all of it or nothing.
 func TestMomentOnPointDeletes(t *testing.T) {
-	p := newPair("store")
-	p.opt.Record = compaction.Set
-	p.open(t)
-	defer p.close(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c"}, bigset.Sync)
-	written := make(chan struct{})
-	p.store.WhenViewed(func() {
-		p.store.WhenViewed(nil)
-		go func() {
-			defer close(written)
-			ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("b")}, {Kind: keyscheme.OpAdd, Element: []byte("bb")}}
-			if _, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
-				t.Error(err)
-			}
-		}()
-		select { // it waits until the moment is open
-		case <-written:
-		case <-time.After(50 * time.Millisecond):
-		}
+	p := momentPair(t, setRecords, "a", "b", "c")
+	join := p.whenViewed(t, 50*time.Millisecond, func() error { // it waits until the moment is open
+		ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("b")}, {Kind: keyscheme.OpAdd, Element: []byte("bb")}}
+		_, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{Durability: bigset.NoSync})
+		return err
 	})
 	m := openMoment(t, p.store, "s")
-	<-written
+	join()
 	before, after := []string{"a", "b", "c"}, []string{"a", "bb", "c"}
 	if got := momentNames(t, m, 0, bigset.ReadOptions{}); !slices.Equal(got, before) && !slices.Equal(got, after) {
 		t.Errorf("the moment has %q: no such moment was", got)
@@ -149,29 +160,49 @@ func TestMomentOnPointDeletes(t *testing.T) {
 	must(t, m.Close(), "close")
 }
 
+// TestWritersBesideAWaitingMoment: on a store that deletes killed keys a list of sets waits for a swap. Writers do not wait for it.
+func TestWritersBesideAWaitingMoment(t *testing.T) {
+	p := momentPair(t, setRecords, "a")
+	waits, end := p.store.Swapping()
+	listed, written := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(listed)
+		for _, err := range p.store.Sets(bg, bigset.SetsOptions{}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for !waits() {
+		time.Sleep(time.Millisecond)
+	}
+	go func() {
+		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{Durability: bigset.NoSync})
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		must(t, err, "add")
+	case <-time.After(10 * time.Second):
+		t.Error("the writer waits for the swap")
+	}
+	end()
+	<-listed
+}
+
 // TestMomentOfSetThatIsExcised: after the view of a moment was taken, its set is dropped and excised, and gets an element again. The set was never
 // without elements for longer than the drop, so the moment shows that element.
 func TestMomentOfSetThatIsExcised(t *testing.T) {
-	p := newPair("store")
-	p.open(t)
-	defer p.close(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c"}, bigset.Sync)
-	p.store.WhenViewed(func() {
-		p.store.WhenViewed(nil)
-		written := make(chan error)
-		go func() {
-			_, err := p.store.Drop(bg, []byte("s"), bigset.DropOptions{})
-			if err == nil {
-				err = p.store.RunnerTick(bg)
-			}
-			if err == nil {
-				_, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("d")}, bigset.WriteOptions{})
-			}
-			written <- err
-		}()
-		if err := <-written; err != nil {
-			t.Error(err)
+	p := momentPair(t, nil, "a", "b", "c")
+	p.whenViewed(t, time.Minute, func() error {
+		_, err := p.store.Drop(bg, []byte("s"), bigset.DropOptions{})
+		if err == nil {
+			err = p.store.RunnerTick(bg)
 		}
+		if err == nil {
+			_, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("d")}, bigset.WriteOptions{})
+		}
+		return err
 	})
 	m := openMoment(t, p.store, "s")
 	if stats, err := p.store.Stats(); err != nil || stats.Excises != 1 {
@@ -185,10 +216,7 @@ func TestMomentOfSetThatIsExcised(t *testing.T) {
 
 // TestMomentBesideManySwaps: whenever a moment has taken its views, another set is excised. After some of that the moment holds excises back.
 func TestMomentBesideManySwaps(t *testing.T) {
-	p := newPair("store")
-	p.open(t)
-	defer p.close(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, bigset.Sync)
+	p := momentPair(t, nil, "a", "b")
 	calls, held := 0, make(chan struct{})
 	p.store.WhenViewed(func() {
 		if calls++; calls > lsm.OpenTries+1 {
@@ -279,11 +307,8 @@ func TestMomentWaitsAlone(t *testing.T) {
 
 // TestMomentPassesNoLiveKeys: a usual reader learns of a run of keys that died after a moment was opened; the moment shows them still.
 func TestMomentPassesNoLiveKeys(t *testing.T) {
-	p := newPair("store")
-	p.open(t)
-	defer p.close(t)
 	names := elementNames(0, 400)
-	p.all(t, "s", keyscheme.OpAdd, names, bigset.Sync)
+	p := momentPair(t, nil, names...)
 	m := openMoment(t, p.store, "s")
 	p.all(t, "s", keyscheme.OpRemove, names[100:300], bigset.Sync)
 	for range 3 {
@@ -301,12 +326,8 @@ func TestMomentPassesNoLiveKeys(t *testing.T) {
 
 // TestMomentStays: a moment shows its sets unchanged while they are written, dropped, flushed, compacted and rewritten: in parts, in both directions, and again.
 func TestMomentStays(t *testing.T) {
-	p := newPair("store")
-	p.opt.Strategy, p.opt.SpanBytes = eager(compaction.Default()), 1<<10
-	p.open(t)
-	defer p.close(t)
 	names := elementNames(0, 60)
-	p.all(t, "s", keyscheme.OpAdd, names, bigset.Sync)
+	p := momentPair(t, func(o *engine.Options) { o.Strategy, o.SpanBytes = eager(compaction.Default()), 1<<10 }, names...)
 	p.all(t, "dropped", keyscheme.OpAdd, names[:9], bigset.Sync)
 	p.all(t, "s", keyscheme.OpRemove, names[10:20], bigset.Sync)
 	was := slices.Concat(names[:10], names[20:])
@@ -372,10 +393,7 @@ func TestMomentStays(t *testing.T) {
 
 // TestMomentEnds: a moment can be read for a minute, and as long as the caller's context is not done. A name that can't be one is an error, and nothing is left open.
 func TestMomentEnds(t *testing.T) {
-	p := newPair("store")
-	p.open(t)
-	defer p.close(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
+	p := momentPair(t, nil, "a")
 	m := openMoment(t, p.store, "s")
 	chunks := 0
 	for chunk, err := range m.Read(bg, 0, bigset.ReadOptions{From: []byte("b"), To: []byte("a")}) {

@@ -162,7 +162,7 @@ func (p *pass) install(ctx context.Context, res *passResult) error {
 	if err := p.writeTables(); err != nil {
 		return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 	}
-	if err := s.flushFor(ctx, st); err != nil {
+	if err := s.flushFor(ctx, st.lastWrite.Load()); err != nil {
 		return err
 	}
 	if err := p.syncLog(); err != nil {
@@ -181,9 +181,10 @@ func (p *pass) install(ctx context.Context, res *passResult) error {
 	return nil
 }
 
-// flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
-func (s *Store) flushFor(ctx context.Context, st *set) error {
-	if st.lastWrite.Load() < s.db.FlushBegan() {
+// flushFor flushes the memtable if it may have keys that were last written at that time: a swap over them would flush it while writers
+// are held.
+func (s *Store) flushFor(ctx context.Context, lastWrite int64) error {
+	if lastWrite < s.db.FlushBegan() {
 		return nil
 	}
 	return s.db.FlushTables(ctx)

@@ -154,3 +154,15 @@ func (s *Store) MarksInLog(f func(segment int, generation uint64, hash bloomslic
 		return nil
 	})
 }
+
+// Swapping holds Store.swapping as a swap does, until end is called. waits reports whether a goroutine waits to lock it.
+func (s *Store) Swapping() (waits func() bool, end func()) {
+	s.swapping.RLock()
+	return func() bool {
+		if !s.swapping.TryRLock() {
+			return true
+		}
+		s.swapping.RUnlock()
+		return false
+	}, s.swapping.RUnlock
+}

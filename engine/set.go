@@ -59,8 +59,9 @@ type set struct {
 
 	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long run; changed between batches only
 	readers   readers
-	publish   publishing // the publisher's own, see publish.go
-	lastWrite atomic.Int64
+	publish   publishing   // the publisher's own, see publish.go
+	lastWrite atomic.Int64 // see touch; 0 since it was loaded is never
+	lastKeys  atomic.Int64 // see touch; after a load it is no earlier than it was before
 
 	recordBytes atomic.Int64 // memory of seenRecord and deadRecord
 
@@ -249,5 +250,11 @@ func (r *recordSize) wroteOperand(n int) {
 	r.count++
 }
 
-// touch records when the set was last written, for the policy.
-func (st *set) touch() { st.lastWrite.Store(time.Now().UnixNano()) }
+// touch records when the set was last written, for the policy and for flushFor; keys says that a memtable got keys of elements or pages of
+// the tombstone, not only records.
+func (st *set) touch(keys bool) {
+	now := time.Now().UnixNano()
+	if st.lastWrite.Store(now); keys {
+		st.lastKeys.Store(now)
+	}
+}

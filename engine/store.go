@@ -33,7 +33,8 @@ type Store struct {
 	registry   atomic.Pointer[compaction.Registry]
 	publisher  publisher
 	readers    readers                                    // of the whole store, such as verify
-	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by current swaps, locked to open an iterator over many sets between them; see also builder.land
+	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by current swaps, locked to open an iterator over many sets between them
+	deleting   lockorder.RWMutex[lockorder.StoreDeleting] // see openSets; read-locked by batches that delete keys
 	gate       rangeGate
 	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by goroutines that excise one; locked by sweeps
 	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes

@@ -128,7 +128,7 @@ func TestFilterGrowthLimits(t *testing.T) {
 			}
 			keys := testkit.TaggedKeys("k", 0, 1000)
 			got := make([]bool, len(keys))
-			must(t, f.MarkAll(bg, keys, got), "mark keys that are there")
+			must(t, f.MarkAll(bg, keys, got), "mark keys that it has")
 			for i := range keys {
 				if got[i] {
 					t.Fatalf("%s: %q is new", when, keys[i])

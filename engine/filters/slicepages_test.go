@@ -29,7 +29,7 @@ func TestDigestChanges(t *testing.T) {
 	r[0].marks(t, spec, hashes[10:20])
 	changed("marks", true)
 	r[0].marks(t, spec, hashes[:20])
-	changed("marks of keys that are there", false)
+	changed("marks of keys that it has", false)
 	m, _ := r[1].marks(t, spec, hashes[20:30])
 	r[0].applies(t, m)
 	changed("marks of another", true)
@@ -50,7 +50,7 @@ func TestDigestChanges(t *testing.T) {
 	changed("a layer that no mark names", true)
 	m.Layers[0].Count += 100
 	r[0].applies(t, m)
-	changed("the count of a layer, by marks of keys that are there", true)
+	changed("the count of a layer, by marks of keys that it has", true)
 	next, err := spec.Options.Shape(1)
 	must(t, err, "shape")
 	layers = append(layers, none, bloomslice.Layer{ID: bloomslice.LayerID{Index: 1, Owner: none.ID.Owner}, Shape: next})

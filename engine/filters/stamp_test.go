@@ -64,7 +64,7 @@ func TestStamps(t *testing.T) {
 	r[0].marks(t, spec, hashes[10:20])
 	changed("marks", true)
 	r[0].marks(t, spec, hashes[:20])
-	changed("marks of keys that are there", false)
+	changed("marks of keys that it has", false)
 	r[0].marks(t, other, others)
 	changed("marks in another slice", true)
 	m, _ := r[1].marks(t, spec, hashes[20:30])

@@ -179,8 +179,8 @@ func checkKeys(ctx context.Context, n *node, keys int) error {
 	})
 }
 
-// addUntil adds elements at all nodes in turn until ctx ends. Refused elements do not count as added. An element of which it is unknown whether
-// it was added is added again.
+// addUntil adds elements at all nodes in turn until ctx ends. Refused elements do not count as added. After an error that does not
+// say whether the element was added, it adds the element again.
 func addUntil(ctx context.Context, ns *nodes, b *Born) error {
 	var cs []*client.Client
 	for _, n := range ns.all {

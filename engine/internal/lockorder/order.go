@@ -24,6 +24,7 @@ var Order = [...]Lock{
 	{Rank: ReaderMu{}, Name: "reader.mu"},
 	{Rank: SetViewing{}, Name: "set.viewing", Under: StorePasses{}},
 	{Rank: StoreSwapping{}, Name: "Store.swapping"},
+	{Rank: StoreDeleting{}, Name: "Store.deleting"},
 	{Rank: SwapOne{}, Name: "swapGate.one"},
 	{Rank: FiltersLife{}, Name: "Filters.life"},
 	{Rank: FiltersTrimming{}, Name: "Filters.trimming"},
@@ -73,6 +74,7 @@ type (
 	ReaderMu        struct{ place }
 	SetViewing      struct{ place }
 	StoreSwapping   struct{ place }
+	StoreDeleting   struct{ place }
 	SwapOne         struct{ place }
 	FiltersLife     struct{ place }
 	FiltersTrimming struct{ place }
