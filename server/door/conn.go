@@ -284,8 +284,8 @@ func (c *Conn) Give() {
 // taken the memory itself.
 func (c *Conn) Sends(l *Loan) { c.sends = l.taken }
 
-// SendsMore says that an answer whose memory was taken is longer than that memory, because parts of it are repeated. It has time for so many more
-// bytes, until the next call of Conn.Give.
+// SendsMore says by how many bytes an answer is longer than the memory that was taken for it, because parts of it are repeated. The answer has
+// time for these bytes as well, until the next call of Conn.Give.
 func (c *Conn) SendsMore(bytes int) {
 	if c.loan.taken > 0 {
 		c.sends += int64(bytes)

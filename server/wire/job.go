@@ -134,7 +134,7 @@ func (s *Server) worker(w work) {
 // perform does some work, and returns the work whose turn comes next, if any.
 func (s *Server) perform(w work) work {
 	j := w.first()
-	j.unread()
+	w.unread()
 	if w.alone != nil {
 		j.run()
 	} else {
@@ -146,8 +146,10 @@ func (s *Server) perform(w work) work {
 	return s.turns.end(&j.turn)
 }
 
-// unread waits, without a turn, until the client of a request has taken most of the answers that were made for it, or the request has ended.
-func (j *job) unread() {
+// unread waits, without a turn, until the client of some work has taken most of the answers that were made for it, or all the work's requests
+// have ended.
+func (w work) unread() {
+	j := w.first()
 	if j.c.own == nil {
 		return
 	}
@@ -156,9 +158,11 @@ func (j *job) unread() {
 		return
 	}
 	again := j.rest()
-	select {
-	case <-read:
-	case <-j.ctx.Done():
+	for each := range w.jobs() {
+		select {
+		case <-read:
+		case <-each.ctx.Done():
+		}
 	}
 	again()
 }
@@ -206,7 +210,7 @@ func (p *parts) send(part []byte) error {
 	case <-j.ctx.Done():
 		return errGone
 	case <-idle:
-		return fmt.Errorf("%w, which is %v: ask again for what comes after the last part", ErrIdle, j.c.s.opt.StreamTime)
+		return fmt.Errorf("%w (%v): ask again for what comes after the last part", ErrIdle, j.c.s.opt.StreamTime)
 	}
 	if !p.wait() || !resume() {
 		return errGone

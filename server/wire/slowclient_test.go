@@ -204,6 +204,35 @@ func TestUnreadAnswers(t *testing.T) {
 	v.free(t)
 }
 
+// TestUnreadTogether: requests that have arrived together wait for a client that does not read, also if the first of them has ended.
+func TestUnreadTogether(t *testing.T) {
+	t.Parallel()
+	o := newOrder(1)
+	c := o.conn()
+	c.answers.add(o.s.opt.UnreadMax + 1)
+	var w work
+	var jobs []*job
+	for _, name := range []string{"a", "b"} {
+		j := alone(t.Context(), c, name)
+		j.task = Task{j.ctx, &j.req, j}
+		jobs, w.together = append(jobs, j), append(w.together, &j.task)
+	}
+	jobs[0].cancel()
+	went := make(chan struct{})
+	go func() {
+		defer close(went)
+		w.unread()
+	}()
+	select {
+	case <-went:
+		t.Error("the second request begins although its client has not read")
+	case <-time.After(10 * time.Millisecond):
+	}
+	c.answers.add(-1)
+	<-went
+	jobs[1].cancel()
+}
+
 // TestIdleStream: a client that asks for no further part of a stream keeps it for some time only. A node may take its time.
 func TestIdleStream(t *testing.T) {
 	t.Parallel()
