@@ -30,6 +30,7 @@ type Tables struct {
 func (d *DB) OpenTables(set keyscheme.Prefix, moment uint64) (*Tables, error) {
 	if t := d.spare.Load(); t != nil && !d.wedged.Load() && d.spare.CompareAndSwap(t, nil) {
 		if d.current(t, moment) {
+			t.ResetStats() // its user compares how long its own look-ups wait for the disk
 			return t, nil
 		}
 		_ = d.closeNow(t)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"bigset/keyscheme"
 )
 
@@ -27,8 +29,12 @@ func TestSpare(t *testing.T) {
 	}
 	first := open()
 	first.until = time.Now().Add(time.Hour)
+	first.SeekPrefixGE([]byte("n#"))
 	end(first)
 	again, beside := open(), open()
+	if again.Stats() != (pebble.IteratorStats{}) {
+		t.Errorf("an iterator that is used again has counted %v", again.Stats())
+	}
 	if again != first || beside == first {
 		t.Error("the spare iterator is not used again, or twice at the same time")
 	}
