@@ -1,6 +1,7 @@
 package convergence_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -55,9 +56,14 @@ func TestORMap(t *testing.T) {
 			map[string]string{"": convergence.Lost}, []string{"1", "2"}},
 		{"after a delete times may begin again", "1 skew~ B 10000\n2 do~ B put a value=1\n3 deliver~ 2.0 A\n4 do~ A delete a\n5 do~ A put a value=2\n6 do~ C put a value=3\n7 deliver~ 2.0 C\n8 deliver~ 4.0 C\n9 deliver~ 5.0 C\n10 read C\n",
 			map[string]string{"": convergence.Lost}, []string{"2", "3"}},
+		{"of two clients at once, the delete may be the later one", "1 do~ A put a value=0\n2 both~ A delete a; put a value=1\n3 spread~ 1 C\n4 spread~ 2 C\n5 read C\n",
+			map[string]string{"2": convergence.Resurrected}, []string{"", "1"}},
+		{"many puts that may have replaced each other", manyPuts() + "99 read C\n",
+			map[string]string{"": convergence.Lost}, []string{"1"}},
 	} {
 		check := func(shown, want string) {
 			sys := correct(t, "or-map")
+			sys.Parallel = strings.Contains(c.name, "two clients")
 			open := sys.Open
 			sys.Spec = convergence.ORMap{Time: convergence.TimeHybrid}
 			if strings.Contains(c.name, "wall") {
@@ -86,4 +92,13 @@ func TestORMap(t *testing.T) {
 			check(shown, "")
 		}
 	}
+}
+
+// manyPuts are twenty puts of one key at a replica, each of which replaces the one before it. Two others receive them.
+func manyPuts() string {
+	var b strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&b, "%d do~ A put a value=1\n%d spread~ %d B\n%d spread~ %d C\n", 3*i+1, 3*i+2, 3*i+1, 3*i+3, 3*i+1)
+	}
+	return b.String()
 }

@@ -260,8 +260,9 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 			ask = append(ask, i)
 		}
 	}
+	before := b.iters.waited() // for earlier requests of the group
 	for n, i := range ask {
-		if b.iters.cold(n, len(ask)-n) {
+		if b.iters.cold(n, len(ask)-n, before) {
 			b.check(b.lookUpShared(r, ask[n:], stored))
 			break
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,7 +163,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	defer lsm.Closing(&iters, &err)
 	actor := s.actorOf(st)
 	for i, element := range elements {
-		if share && iters.cold(i, len(elements)-i) {
+		if share && iters.cold(i, len(elements)-i, 0) {
 			return i, true, nil
 		}
 		dots, err := iters.appendDots(nil, element, actor)
@@ -246,9 +247,9 @@ const (
 )
 
 // cold reports whether the first done look-ups waited for the disk, and whether those that are left are worth sharing.
-// It looks after every coldStep of them.
-func (e *elementIters) cold(done, left int) bool {
-	return done > 0 && done%coldStep == 0 && left >= 2*coldStep && e.waited() > time.Duration(done)*coldWait
+// It looks after every coldStep of them. The iterators had waited for before when these began.
+func (e *elementIters) cold(done, left int, before time.Duration) bool {
+	return done > 0 && done%coldStep == 0 && left >= 2*coldStep && e.waited()-before > time.Duration(done)*coldWait
 }
 
 // waited returns how long the iterators have waited for blocks that are not in the store's cache.
@@ -271,7 +272,7 @@ func shared(n int, look func(from, to int) error) error {
 		done.Go(func() { errs[i] = look(i*n/parts, (i+1)*n/parts) })
 	}
 	done.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...)
 }
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
