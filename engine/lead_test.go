@@ -67,7 +67,7 @@ func TestRefusedBesideFailure(t *testing.T) {
 		}
 		return nil
 	})
-	added, dropped, held := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	added, dropped, held, queued := make(chan error, 1), make(chan error, 1), make(chan error, 1), make(chan struct{})
 	go func() {
 		held <- p.store.HoldingWriters([]byte("s"), func() error {
 			go func() {
@@ -79,14 +79,16 @@ func TestRefusedBesideFailure(t *testing.T) {
 				_, err := p.store.Drop(bg, []byte("s"), bigset.DropOptions{Seen: seen})
 				dropped <- err
 			}()
-			for {
-				if n, err := p.store.Queued([]byte("s")); n == 2 || err != nil {
-					return err
-				}
-				time.Sleep(time.Millisecond)
-			}
+			<-queued
+			return nil
 		})
 	}()
+	for n := 0; n < 2; time.Sleep(time.Millisecond) {
+		var err error
+		n, err = p.store.Queued([]byte("s"))
+		must(t, err, "look at the queue")
+	}
+	close(queued)
 	must(t, <-held, "hold")
 	if err := <-added; !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("the add has the error %v", err)
