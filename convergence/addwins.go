@@ -129,13 +129,14 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 		return nil
 	}
 	it, shown := r.shown(elem)
+	var known map[int]bool // by lives
 	r.h.on(elem).each(func(i int) bool {
 		e := &r.h.events[i]
 		if e.Op.Kind != "add" || !r.must.has(i) {
 			return true
 		}
 		switch {
-		case !shown && s.lives(r, i):
+		case !shown && s.lives(r, i, &known):
 			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and not removed", elem, e.Step)
 		case shown && e.Tag != "" && len(it.Tags) > 0 && !slices.Contains(it.Tags, e.Tag) && !s.mayBeKilled(r, i, &r.may, true):
 			v = bad(Lost, "%q is not shown by add %s of step %d, which was acknowledged and not removed or replaced", elem, e.Tag, e.Step)
@@ -147,15 +148,23 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 
 // lives reports whether an add, or an add that replaced it and so on, can't have been killed: then its element was present at every
 // moment of the read. If a repair or a copy may have brought an add's death without the add that replaced it, only the add itself
-// counts.
-func (s AddWins) lives(r *Reading, i int) bool {
+// counts. known has the answers of this reading: many adds may have replaced each other.
+func (s AddWins) lives(r *Reading, i int, known *map[int]bool) bool {
 	if s.mayBeKilled(r, i, &r.may, r.mixed) {
 		return false
 	}
+	if lives, ok := (*known)[i]; ok {
+		return lives
+	}
 	e := &r.h.events[i]
-	return !among(r.h.on(e.Op.Elem), &r.may, func(j int) bool {
+	lives := !among(r.h.on(e.Op.Elem), &r.may, func(j int) bool {
 		// If two adds may have replaced each other, only the later one in the history counts.
 		replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
-		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j)
+		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j, known)
 	})
+	if *known == nil {
+		*known = map[int]bool{}
+	}
+	(*known)[i] = lives
+	return lives
 }
