@@ -129,7 +129,7 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 		return nil
 	}
 	it, shown := r.shown(elem)
-	var known map[int]bool // by lives
+	var known answers // of lives
 	r.h.on(elem).each(func(i int) bool {
 		e := &r.h.events[i]
 		if e.Op.Kind != "add" || !r.must.has(i) {
@@ -148,23 +148,33 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 
 // lives reports whether an add, or an add that replaced it and so on, can't have been killed: then its element was present at every
 // moment of the read. If a repair or a copy may have brought an add's death without the add that replaced it, only the add itself
-// counts. known has the answers of this reading: many adds may have replaced each other.
-func (s AddWins) lives(r *Reading, i int, known *map[int]bool) bool {
+// counts.
+func (s AddWins) lives(r *Reading, i int, known *answers) bool {
 	if s.mayBeKilled(r, i, &r.may, r.mixed) {
 		return false
 	}
-	if lives, ok := (*known)[i]; ok {
-		return lives
-	}
-	e := &r.h.events[i]
-	lives := !among(r.h.on(e.Op.Elem), &r.may, func(j int) bool {
-		// If two adds may have replaced each other, only the later one in the history counts.
-		replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
-		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j, known)
+	return known.of(i, func() bool {
+		e := &r.h.events[i]
+		return !among(r.h.on(e.Op.Elem), &r.may, func(j int) bool {
+			// If two adds may have replaced each other, only the later one in the history counts.
+			replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
+			return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j, known)
+		})
 	})
-	if *known == nil {
-		*known = map[int]bool{}
+}
+
+// answers has what lives has found in one reading: many events may have replaced each other, and each is asked about for all the others.
+type answers map[int]bool
+
+// of returns the answer for an event. It calls find only if the answer is not known.
+func (a *answers) of(i int, find func() bool) bool {
+	if answer, ok := (*a)[i]; ok {
+		return answer
 	}
-	(*known)[i] = lives
-	return lives
+	answer := find()
+	if *a == nil {
+		*a = answers{}
+	}
+	(*a)[i] = answer
+	return answer
 }

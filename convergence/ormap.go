@@ -26,9 +26,9 @@ func (m ORMap) Judge(r *Reading) *Violation {
 			return bad(Resurrected, "%q shows %q, which was never put, or is not the last", it.Elem, it.Values[0])
 		}
 	}
-	lives := map[int]bool{}
+	var known answers // of lives
 	for _, elem := range r.h.order {
-		if _, shown := r.shown(elem); !shown && !r.loose[elem] && r.any(elem, "put", &r.must, func(i int) bool { return m.lives(r, i, lives) }) {
+		if _, shown := r.shown(elem); !shown && !r.loose[elem] && r.any(elem, "put", &r.must, func(i int) bool { return m.lives(r, i, &known) }) {
 			return bad(Lost, "%q is not shown, although it has a put that was not deleted", elem)
 		}
 	}
@@ -49,17 +49,15 @@ func (m ORMap) removed(r *Reading, i int) bool {
 	})
 }
 
-// lives reports whether a put, or one that replaced it and so on, can't have been deleted. known has the answers of this reading: many
-// puts may have replaced each other. Of two clients at once, the delete may have observed the put that follows it.
-func (m ORMap) lives(r *Reading, i int, known map[int]bool) bool {
-	if lives, ok := known[i]; ok {
-		return lives
-	}
-	known[i] = !among(r.h.on(r.h.events[i].Op.Elem), &r.may, func(j int) bool {
-		put := r.h.events[j].Op.Kind == "put"
-		return r.h.guess[j].has(i) && (!put || j > i && !m.lives(r, j, known))
+// lives reports whether a put, or one that replaced it and so on, can't have been deleted. Of two clients at once, the delete may have
+// observed the put that follows it.
+func (m ORMap) lives(r *Reading, i int, known *answers) bool {
+	return known.of(i, func() bool {
+		return !among(r.h.on(r.h.events[i].Op.Elem), &r.may, func(j int) bool {
+			put := r.h.events[j].Op.Kind == "put"
+			return r.h.guess[j].has(i) && (!put || j > i && !m.lives(r, j, known))
+		})
 	})
-	return known[i]
 }
 
 // beaten reports whether the value of a put must not be shown, because a put that no operation can have undone is surely later. One
