@@ -95,8 +95,9 @@ type Env struct {
 	// Base is the number from which a replica that numbers its operations may start to count, as if it had done that many before:
 	// 0, or a number a little below 2^8, 2^16, 2^32 or 2^53. It is the same for all replicas of a schedule.
 	Base uint64
-	// Now is the replica's clock, in nanoseconds since 1970; it begins in 2023. It stands still within a step, and advances by System.Pace, or a microsecond,
-	// from step to step. A schedule makes clocks jump, by up to 20 steps forward or back.
+	// Now is the replica's clock, in nanoseconds since 1970. It stands still within a step, and advances by System.Pace, or a microsecond,
+	// from step to step. It begins a million steps after a moment in 2023: with a pace of an hour, in 2137. A schedule makes clocks jump,
+	// by up to 20 steps forward or back.
 	Now func() int64
 	// Rand is seeded again for each step, so that removing other steps from a script does not change what a step draws. All
 	// replicas of a schedule share it: only one goroutine at a time may call it.
