@@ -135,7 +135,7 @@ func (w *world) deliver(m *message, n *node) error {
 		return nil
 	}
 	m.life[n.id], m.kept[n.id] = n.start, durable
-	n.partly.union(&m.sure)
+	n.arrived.union(&m.sure)
 	if m.own > 0 {
 		n.take(m, durable)
 	}

@@ -274,7 +274,7 @@ func (w *world) done(n *node, group bitset, e Effect) {
 	deps := n.maybe.clone()
 	if w.sys.CausalNet {
 		deps = n.sure.clone()
-		deps.union(&n.partly)
+		deps.union(&n.arrived)
 	}
 	group.each(func(i int) bool { deps.remove(i); return true }) // a message does not wait for its own events
 	n.learn(&group)

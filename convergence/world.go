@@ -101,7 +101,7 @@ type node struct {
 	durable bitset          // those that it acknowledged for good
 	maybe   bitset          // events that can have reached it in any way
 	since   bitset          // those that it did, or received by their messages, since it was opened
-	partly  bitset          // with System.CausalNet: events that it has received at least one message of
+	arrived bitset          // with System.CausalNet: events that it has received at least one message of
 	had     bitset          // with System.CausalNet: the messages (message.own) that it sent or received, and has not lost
 	hadKept bitset          // the same after a crash
 	hadEver bitset          // the same in all its lives
