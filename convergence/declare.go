@@ -11,6 +11,7 @@ import (
 
 // check reports what is wrong with a declaration, before anything is run.
 func (s *System) check() error {
+	counter, _ := s.Spec.(Counter)
 	word := s.Name != "" && !strings.ContainsAny(s.Name, " \t\r\n#")
 	switch {
 	case !word:
@@ -19,6 +20,8 @@ func (s *System) check() error {
 		return fmt.Errorf("convergence: system %q has no Open", s.Name)
 	case s.Pace < 0 || s.Pace > paceMost:
 		return fmt.Errorf("convergence: system %q has a pace of %v; it is at most %v", s.Name, s.Pace, paceMost)
+	case counter.Most > countMost:
+		return fmt.Errorf("convergence: system %q: Counter.Most is %d, the maximum is %d: the sums have to fit 64 bits", s.Name, counter.Most, int64(countMost))
 	case s.CausalNet && (s.Buffers || s.BestEffort):
 		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
 	case s.CausalNet && s.Restored:

@@ -1,6 +1,7 @@
 package convergence_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -133,5 +134,22 @@ func TestValues(t *testing.T) {
 	}
 	if large == 0 || large > 20 || negative < 200 {
 		t.Errorf("of 2,000 numbers %d are large, %d are negative", large, negative)
+	}
+}
+
+// TestLargeNumbers: counters with the largest numbers that a Spec may propose are judged by their exact sums.
+func TestLargeNumbers(t *testing.T) {
+	t.Parallel()
+	sys := correct(t, "pn-counter")
+	sys.Spec = convergence.Counter{Most: 1 << 54, Signed: true}
+	if r := explore(t, sys, convergence.Options{Schedules: 200}); r.Failure != nil {
+		t.Error(r.Failure)
+	}
+	var steps strings.Builder
+	for i := range 511 {
+		fmt.Fprintf(&steps, "%d do~ A inc a value=%d\n", i+1, 1<<54)
+	}
+	if v, s := replay(t, sys, steps.String()+"999 read A\n"); v != nil {
+		t.Errorf("%v\n%s", v, s)
 	}
 }

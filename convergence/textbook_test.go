@@ -143,6 +143,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		"have to implement Repairer":  {Name: "x", Open: OpenORSet, BestEffort: true},
 		"beside Buffers":              {Name: "x", Open: OpenORSet, Buffers: true, CausalNet: true},
 		"CausalNet beside Parallel":   {Name: "x", Open: OpenORSet, Parallel: true, CausalNet: true},
+		"the maximum is 18014398509":  {Name: "x", Open: OpenORSet, Spec: convergence.Counter{Most: 1<<54 + 1}},
 		"neither a replica nor an er": {Name: "x", Open: func(convergence.Env) (convergence.Replica, error) { return nil, nil }},
 	} {
 		if _, err := convergence.Explore(t.Context(), sys, convergence.Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -11,11 +11,15 @@ import (
 // Counter is the PN-counter: Elem names a counter, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with
 // its number in Values; a counter that is not shown is 0.
 type Counter struct {
-	// Most is the largest number in an Arg; 0 is 70,000, which is more than fits 16 bits. Most numbers are below 10.
+	// Most is the largest number in an Arg, at most 2^54: the sums have to fit 64 bits. 0 is 70,000, which is more than fits 16 bits. The
+	// usual numbers are below 10.
 	Most int64
 	// Signed: the number in an Arg may be negative, so that "inc" lowers the counter and "dec" raises it.
 	Signed bool
 }
+
+// countMost lets 511 operations of one schedule have the largest number. About one in a thousand has it.
+const countMost = 1 << 54
 
 // Gen implements Spec.
 func (c Counter) Gen(r *rand.Rand, elems []string) Op {
