@@ -209,7 +209,7 @@ func TestDepth(t *testing.T) {
 	c := &bloomdConn{conn: client, buf: make([]byte, 100), hist: newHistogram()}
 	done := make(chan error, 1)
 	go func() { done <- c.drive(l, 10_099, 3, 8, time.Now().Add(time.Minute)) }()
-	// The server reads what it was sent, and answers so many of it: it is sent as many more, but for those beyond the eighth.
+	// The server reads some requests and answers some of them. For each answer it is sent another request, until eight wait for their answers.
 	for _, step := range []struct{ reads, answers int }{{3, 1}, {1, 2}, {2, 3}, {2, 2}} {
 		b := make([]byte, step.reads*l.length)
 		_ = server.SetReadDeadline(time.Now().Add(time.Minute))

@@ -166,7 +166,7 @@ func TestLayersMax(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	if err := s.Restore(Layer{LayerID{7, "a"}, Shape{1, 1, 1}, 2}); err != nil {
-		t.Errorf("one that is there: %v", err)
+		t.Errorf("a layer that exists: %v", err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"bigset/internal/testkit/mangle"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write testdata anew")
+var rewrite = flag.Bool("rewrite", false, "write testdata again")
 
 // samples are clocks whose bytes are fixed for ever; they meet every form and every kind of record.
 func samples() (names []string, clocks map[string]*Clock) {

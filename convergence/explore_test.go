@@ -352,7 +352,7 @@ func TestExploreEnds(t *testing.T) {
 	for took := 300 * time.Millisecond; told == 0; took *= 2 { // on a busy machine that may be too short for any
 		r := explore(t, sys, convergence.Options{Duration: took, Progress: func(r *convergence.Report) { told = r.Schedules }})
 		if r.Schedules < told || told == 0 && took > 10*time.Second {
-			t.Fatalf("told of %d schedules, ran %d in %v", told, r.Schedules, took)
+			t.Fatalf("progress of %d schedules, ran %d in %v", told, r.Schedules, took)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

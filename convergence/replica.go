@@ -235,8 +235,8 @@ type Repairer interface {
 	Answer(ask []byte) ([][]byte, error)
 }
 
-// A Resender keeps the messages of its operations until they have left. After each restart the kit asks it for those of which it
-// does not know whether they have left; other replicas may already have them.
+// A Resender keeps the messages of its operations until they have left. After each restart the kit asks it for those that
+// may not have left; other replicas may already have them.
 type Resender interface {
 	Unsent() ([][]byte, error)
 }

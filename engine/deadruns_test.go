@@ -321,7 +321,7 @@ func TestDeadRunsUnderWriters(t *testing.T) {
 				}
 				found, err := s.Count(bg, runSet, engine.CountOptions{ReadOptions: bigset.ReadOptions{From: elements[1], To: append(slices.Clone(elements[1]), 0)}})
 				if err != nil || (found.Elements == 1) != adds {
-					t.Errorf("%q, added %v, is there %d times: %v", elements[1], adds, found.Elements, err)
+					t.Errorf("%q, added %v, counts %d times: %v", elements[1], adds, found.Elements, err)
 				}
 			}
 		})

@@ -225,7 +225,7 @@ func TestHealOverDamage(t *testing.T) {
 	part := all
 	part.Keys = all.Keys[1:]
 	if res, err := p.store.Replica().Heal(bg, part, nil); !errors.Is(err, bigset.ErrCorrupt) || res.Healed > 0 || res.Left == 0 || res.Left+res.Present != len(part.Keys) {
-		t.Errorf("a key was not told of: %+v, %v", res, err)
+		t.Errorf("a key was left out: %+v, %v", res, err)
 	}
 	if again, err := p.store.Replica().Lost(bg, lost.Set); err != nil || !again.Equal(dots) {
 		t.Errorf("lost %v, then %v, %v", dots, again, err)

@@ -12,7 +12,7 @@ import (
 
 // TestHealDiesMeanwhile: a lost dot that dies before its span is copied is not put back.
 func TestHealDiesMeanwhile(t *testing.T) {
-	p := newPair("dies meanwhile")
+	p := newPair("dies before")
 	p.opt.SpanBytes = 1 << 20
 	p.open(t)
 	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 4000), bigset.Sync)

@@ -141,7 +141,7 @@ func (m *machine) locate(t *rapid.T) {
 // drawDots draws dots that a store has seen of a set: the newest of each actor, one of them, all, or some of any age.
 func (n *node) drawDots(t *rapid.T, set string) *clock.Clock {
 	seen, dots := n.known(t, set).Seen, &clock.Clock{}
-	kind, step := rapid.IntRange(0, 3).Draw(t, "dots"), rapid.Uint64Range(1, 40).Draw(t, "of so many")
+	kind, step := rapid.IntRange(0, 3).Draw(t, "dots"), rapid.Uint64Range(1, 40).Draw(t, "one in")
 	for d := range seen.Dots() {
 		switch {
 		case kind == 0 && d.Counter+step > seen.Max(d.Actor), kind == 1 && d.Counter == step, kind == 2 && d.Counter%step == 0, kind == 3:

@@ -281,7 +281,7 @@ func (m *machine) rewrite(t *rapid.T) {
 	if n.store.Strategy().Deletes() {
 		t.Skip("not with point deletes")
 	}
-	writes := rapid.IntRange(0, 2).Draw(t, "writes meanwhile")
+	writes := rapid.IntRange(0, 2).Draw(t, "writes during it")
 	deadMin := rapid.IntRange(0, 1).Draw(t, "dead at least")
 	for from, spans := []byte(nil), 0; spans == 0 || from != nil; spans++ {
 		wrote := false
@@ -310,7 +310,7 @@ func (m *machine) sweep(t *rapid.T) {
 	if n.store.Strategy().Deletes() {
 		t.Skip("not with point deletes")
 	}
-	writes := rapid.IntRange(0, 3).Draw(t, "writes meanwhile")
+	writes := rapid.IntRange(0, 3).Draw(t, "writes during it")
 	for from, spans := []byte(nil), 0; spans == 0 || from != nil; spans++ {
 		wrote := false
 		n.disk.SetHook("writes", func(op errorfs.Op) error {

@@ -124,7 +124,7 @@ func TestFactsAndWrites(t *testing.T) {
 	}), "hold")
 	must(t, errors.Join(<-results, <-results), "facts and remove")
 	if got, err := p.store.Look(bg, []byte("s"), []byte("a")); err != nil || got.Present {
-		t.Errorf("removed behind the facts: %v, %v", got, err)
+		t.Errorf("removed after the facts: %v, %v", got, err)
 	}
 	p.verify(t)
 }

@@ -96,9 +96,9 @@ func scriptCommands() []scriptCommand {
 		{"drop", "SET [seen=CONTEXT] [durability=nosync] [as=NAME]", "drop a set; as keeps the delta", (*scriptStore).dropCmd},
 		{"drop-range", "[SET]", "drop the slot of a set, or all slots", (*scriptStore).dropRangeCmd},
 		{"apply", "DELTA [durability=nosync]", "apply the delta of another store", (*scriptStore).applyCmd},
-		{"learn", "SET from=STORE", "ask another store what this one lacks of a set, and take it", (*scriptStore).learnCmd},
+		{"learn", "SET from=STORE", "ask another store what is missing here of a set, and take it", (*scriptStore).learnCmd},
 		{"copy", "SET from=STORE", "take a set from another store as tables", (*scriptStore).copyCmd},
-		{"lose", "SET ELEMENT", "take an element's keys away behind the store's back", (*scriptStore).loseCmd},
+		{"lose", "SET ELEMENT", "take an element's keys away without the store", (*scriptStore).loseCmd},
 		{"heal", "SET from=STORE", "put lost keys back, as another store tells them", (*scriptStore).healCmd},
 
 		{"contains", "SET ELEMENT… [as=NAME]", "look elements up; as keeps the context", (*scriptStore).containsCmd},

@@ -83,7 +83,7 @@ func (p *scriptStore) sweepCmd(l *scriptLine) string {
 func passText(p engine.Pass) string {
 	switch {
 	case p.Left:
-		return fmt.Sprintf("%d keys read, left as they are: too much was written meanwhile\n", p.Keys)
+		return fmt.Sprintf("%d keys read, left as they are: too much was written since\n", p.Keys)
 	case p.Swapped:
 		return fmt.Sprintf("%d keys read, %d left out, swapped\n", p.Keys, p.Dropped)
 	}

@@ -49,7 +49,7 @@ const (
 func (r Replica) Promise(p Promise) error { return r.s.db.Promise(lsm.Promise(p)) }
 
 // MayLack reports whether acknowledged changes of sets, or of filters, may be missing because of a crash. It stays
-// true until MadeGood is called. A store that syncs what it acknowledges never lacks anything.
+// true until MadeGood is called. In a store that syncs what it acknowledges, none ever are.
 func (r Replica) MayLack() (sets, filters bool) {
 	lacks := r.s.db.Lacks()
 	return lacks&lsm.PromiseSets != 0, lacks&(lsm.PromiseFiltersMemory|lsm.PromiseFiltersLog) != 0

@@ -68,6 +68,6 @@ func TestKeyCountVirtual(t *testing.T) {
 		}
 	}
 	if n < 8_000 || n > 11_000 { // the part before the cut also holds the store's own keys
-		t.Errorf("%d keys behind the cut are known of, want about 10,000", n)
+		t.Errorf("%d keys after the cut are known, want about 10,000", n)
 	}
 }

@@ -187,7 +187,7 @@ func (p *Progress) Settle(set []byte, seen *clock.Clock) *clock.Clock {
 func (p *Progress) Incomplete() error {
 	var errs []error
 	for _, o := range p.owed {
-		errs = append(errs, fmt.Errorf("%w: set %.64q lacks %d dots", ErrIncomplete, o.Set, o.Check.Len()))
+		errs = append(errs, fmt.Errorf("%w: %d dots of set %.64q are missing", ErrIncomplete, o.Check.Len(), o.Set))
 	}
 	return errors.Join(errs...)
 }

@@ -90,9 +90,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		return "has seen " + dots.Text(s.seen[set]) + "\n", nil
 	case "finish":
 		missing, err := s.progress.Finish(s.seen[set])
-		return lacks(missing, err), err
+		return missingText(missing, err), err
 	case "settle":
-		return lacks(s.progress.Settle([]byte(set), s.seen[set]), nil), nil
+		return missingText(s.progress.Settle([]byte(set), s.seen[set]), nil), nil
 	case "due":
 		return dots.Text(handoff.Due(clockArg(t, d, "seen"), clockArg(t, d, "dead"), s.seen[set])) + "\n", nil
 	}
@@ -173,7 +173,7 @@ func (s *script) chunk(t *testing.T, d *datadriven.TestData, set string) (string
 func (s *script) owed() string {
 	var b strings.Builder
 	for _, o := range s.progress.Owed() {
-		fmt.Fprintf(&b, "%s lacks %s\n", o.Set, dots.Text(o.Check))
+		fmt.Fprintf(&b, "%s: missing %s\n", o.Set, dots.Text(o.Check))
 	}
 	if err := s.progress.Incomplete(); err != nil {
 		return b.String() + err.Error() + "\n"
@@ -181,14 +181,14 @@ func (s *script) owed() string {
 	return b.String() + "the copy is complete\n"
 }
 
-func lacks(missing *clock.Clock, err error) string {
+func missingText(missing *clock.Clock, err error) string {
 	switch {
 	case err != nil:
 		return ""
 	case missing.Empty():
 		return "complete\n"
 	}
-	return "lacks " + dots.Text(missing) + "\n"
+	return "missing " + dots.Text(missing) + "\n"
 }
 
 func clockArg(t *testing.T, d *datadriven.TestData, key string) *clock.Clock {

@@ -8,7 +8,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// A caller keeps the prefix of a set and hangs keys behind it.
+// A caller keeps the prefix of a set and appends elements to it.
 func ExamplePrefix() {
 	p := keyscheme.NewPrefix([]byte("friends"))
 	key := p.AppendElement(nil, []byte("ada"), clock.Dot{Actor: "node-1", Counter: 7}, keyscheme.OpAdd)
@@ -21,7 +21,7 @@ func ExamplePrefix() {
 	// Output: element of friends: ada by node-1:7, a
 }
 
-// A page of elements goes on behind the last element of the page before.
+// A page of elements goes on after the last element of the page before.
 func ExamplePrefix_Range() {
 	p := keyscheme.Prefix(keyscheme.AppendPrefix(nil, 0, []byte("s")))
 	page := p.Range(keyscheme.After([]byte("m")), keyscheme.Edge{})

@@ -55,7 +55,7 @@ func TestSetDurability(t *testing.T) {
 					redis(t, n, strings.ReplaceAll(request, "@", element), map[bool]string{true: "*1\r\n", false: ":1\r\n"}[strings.HasPrefix(request, "BS")])
 					if has, lacks := afterCut(t, disk, "data", "s", element); !has[0] {
 						if !lacks {
-							t.Error("what was acknowledged is lost, and the store says that it lacks nothing")
+							t.Error("what was acknowledged is lost, and the store says that nothing is missing")
 						}
 						return true
 					}

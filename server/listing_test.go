@@ -64,6 +64,6 @@ func TestListing(t *testing.T) {
 		talk(t, n, "create "+after+"x", "Done")
 	})
 	if len(slices.DeleteFunc(got, func(name string) bool { return len(name) > 3 })) != 25 {
-		t.Errorf("with filters that come meanwhile: got %q", got)
+		t.Errorf("with filters that come during it: got %q", got)
 	}
 }

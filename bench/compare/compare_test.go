@@ -49,7 +49,7 @@ func noise(rng *rand.Rand, rounds int, sd, slower float64) []([]Value) {
 	return all
 }
 
-// report has so many rows, as noise makes them.
+// report is a report with rows of noise.
 func report(rng *rand.Rand, rows, rounds int, sd, slower float64) *Report {
 	r := &Report{Name: "r.json"}
 	for i := range rows {
@@ -286,8 +286,8 @@ func TestHolm(t *testing.T) {
 		{0, append([]float64{0.0022}, repeat(0.5, 99)...), "undecided" + strings.Repeat(" no change", 99)},                      // six rounds can't decide 100
 		{1, append([]float64{0.0022}, repeat(0.5, 99)...), strings.TrimSpace(strings.Repeat(" no change", 100))},                // twelve can
 		{1, append([]float64{0.00014, 0.00014}, repeat(0.5, 98)...), "worse worse" + strings.Repeat(" no change", 98)},          // 0.00014·100, ·99
-		{1, append([]float64{0.00016, 0.000151}, repeat(0.5, 98)...), "undecided undecided" + strings.Repeat(" no change", 98)}, // 0.000151·100 is over
-		{1, append([]float64{0.00016, 0.00014}, repeat(0.5, 98)...), "undecided worse" + strings.Repeat(" no change", 98)},      // 0.00016·99 is over
+		{1, append([]float64{0.00016, 0.000151}, repeat(0.5, 98)...), "undecided undecided" + strings.Repeat(" no change", 98)}, // 0.000151·100 is above
+		{1, append([]float64{0.00016, 0.00014}, repeat(0.5, 98)...), "undecided worse" + strings.Repeat(" no change", 98)},      // 0.00016·99 is above
 	} {
 		changes := family(test.look, test.ps...)
 		if n := holm(changes); n != len(test.ps) {
@@ -422,7 +422,7 @@ func TestLimits(t *testing.T) {
 		{"ops_per_s:-15%", 12, 1.1, 0, 0},
 		{"b/p99:+5%", 12, 1.1, 1, 0},
 		{"p99:+5%", 5, 1.1, 0, 2}, // no verdict yet
-		{"p99:+5%", 6, 1.1, 0, 2}, // 6 rounds can't decide so many figures
+		{"p99:+5%", 6, 1.1, 0, 2}, // 6 rounds can't decide that many figures
 		{"p99:+0%", 12, 1, 0, 0},  // noise
 	} {
 		other := report(rng, 2, 12, 0.01, test.slower)

@@ -66,7 +66,7 @@ func Read(r io.Reader, name string) (*Report, error) {
 		return nil, fmt.Errorf("compare: read %s: %w", name, err)
 	}
 	if len(text) > reportBytesMax {
-		return nil, fmt.Errorf("%s is %w: it is over %d bytes", name, ErrReport, reportBytesMax)
+		return nil, fmt.Errorf("%s is %w: it has more than %d bytes", name, ErrReport, reportBytesMax)
 	}
 	report, err := decode(text)
 	if err != nil {

@@ -337,7 +337,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// reportOf is a report of so many schedules.
+// reportOf is the report of a number of schedules.
 func reportOf(schedules int) *sim.Report {
 	return &sim.Report{Schedules: schedules, Operations: 30 * schedules, Checks: 75 * schedules, Faults: map[string]int{"crash": 12, "partition": 3}}
 }

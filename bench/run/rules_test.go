@@ -262,7 +262,7 @@ func (w *watching) PhaseEnded(p *Phase, rows []result.Row) {
 	}
 }
 
-// TestObserver: an observer is told of all phases and stores, may read while clients act, and takes nothing from the figures.
+// TestObserver: an observer sees all phases and stores, may read while clients act, and takes nothing from the figures.
 func TestObserver(t *testing.T) {
 	w, o := parse(t, everyKind), &watching{}
 	rows := small(t, w, Options{Observer: o, Systems: []spec.System{spec.Bigset}, Strategies: []string{""}})
@@ -283,8 +283,8 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// TestPaced: a role with a rate does as many operations as are due, and latencies count from when they were: of a system that stops once for a
-// moment, all that were due meanwhile are late.
+// TestPaced: a role with a rate does as many operations as are due, and latencies count from when they were due. If a system stops once
+// for a moment, all that were due in that moment are late.
 func TestPaced(t *testing.T) {
 	w := parse(t, "name: paced\nabout: a rate\nsize: 100\nphases:\n  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}\n"+
 		"  - {name: main, duration: 1s, rate: 1000, clients: 2, mix: {hit: 1}}\n")

@@ -67,7 +67,7 @@ func TestSampler(t *testing.T) {
 		}
 		last := told[len(told)-1]
 		if len(told) != 8 || last.At != 4900*time.Millisecond || last.Phase != "third" || last.Done != 3 || last.Of != 4 || last.Value("gauge") != 7 || told[0].Phase != "" {
-			t.Errorf("%d ticks were told of, the last is %+v", len(told), last)
+			t.Errorf("%d ticks were reported, the last is %+v", len(told), last)
 		}
 	})
 }
@@ -90,8 +90,8 @@ func TestStep(t *testing.T) {
 	})
 }
 
-// TestSlowSource: a source that takes long is skipped and piles up nothing; the others' ticks stay in time, what it counted meanwhile is growth
-// of the whole time, and Stop waits for it.
+// TestSlowSource: a source that takes long is skipped and piles up nothing; the others' ticks stay in time, what it counted since its last tick
+// is growth of the whole time, and Stop waits for it.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick, slow, inside atomic.Int64
@@ -140,7 +140,7 @@ func TestSlowWatch(t *testing.T) {
 		time.Sleep(10*time.Second + 1)
 		out := s.Stop()
 		if out.Len() != 11 || !slices.Equal(told, []time.Duration{0, 2 * time.Second, 4 * time.Second, 7 * time.Second, 9 * time.Second, 10 * time.Second}) {
-			t.Errorf("%d points; told of %v", out.Len(), told)
+			t.Errorf("%d points; reported %v", out.Len(), told)
 		}
 	})
 }

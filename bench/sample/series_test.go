@@ -113,7 +113,7 @@ func same(t rapid.TB, s *sample.Series) {
 	}
 }
 
-// hour is a series of an hour with so many columns, half of them noisy.
+// hour is a series of an hour with a number of columns, half of them noisy.
 func hour(columns int) *sample.Series {
 	s := &sample.Series{Name: "an hour"}
 	for k := range columns {

@@ -47,7 +47,7 @@ func TestBenchRun(t *testing.T) {
 		}
 	}
 	brief := command(t, "bench", "run", "saturate", "ycsb-c", "--elements", "500", "--rounds", "1", "--duration", "50ms", "--dir", dir, "--report", in("brief.html"), "--csv", in("brief"), "--quiet")
-	if text, err := brief.CombinedOutput(); err != nil { // a rate that rises, in a phase that is over before it is sampled
+	if text, err := brief.CombinedOutput(); err != nil { // a rate that rises, in a phase that ends before it is sampled
 		t.Errorf("%v: %s", err, text)
 	}
 	if plots, err := filepath.Glob(in("brief/ycsb-c-*.csv")); err != nil || len(plots) < 5 {

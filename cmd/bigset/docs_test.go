@@ -93,7 +93,7 @@ func (sh *realShell) replay(block string) string {
 	return out.String()
 }
 
-// run runs one command. Variables that it sets are there for those after it.
+// run runs one command. Later commands have the variables that it sets.
 func (sh *realShell) run(command string) string {
 	if setsVariable.MatchString(command) {
 		command = "export " + command

@@ -113,7 +113,7 @@ func TestFilterRunning(t *testing.T) {
 	}
 }
 
-// TestFilterModel compares commands on a folder with a map: what was set is there, and with so few keys nothing else is.
+// TestFilterModel compares commands on a folder with a map: the filter contains what was set, and with so few keys nothing else.
 func TestFilterModel(t *testing.T) {
 	dir := newDir(t)
 	if r := call(t, "", "--dir", dir, "filter", "create", "f", "--prob", "1e-9"); r.code != exitOK {

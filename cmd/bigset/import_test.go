@@ -88,7 +88,7 @@ func TestImportLongLines(t *testing.T) {
 				t.Errorf("got %q", r.errs)
 			}
 			if got := call(t, "", "--dir", dir, "set", "count", "s").want(t, exitOK); got != "1001\n" {
-				t.Errorf("%s elements are there", got)
+				t.Errorf("the set has %s elements", got)
 			}
 		})
 	}

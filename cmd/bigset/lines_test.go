@@ -15,7 +15,7 @@ func TestLines(t *testing.T) {
 		text := randomText(rnd)
 		want := strings.Split(text, "\n")
 		if want[len(want)-1] == "" {
-			want = want[:len(want)-1] // what ends, ends with a newline; there is no line behind it
+			want = want[:len(want)-1] // no line follows the last newline
 		}
 		for name, in := range map[string]io.Reader{
 			"whole": strings.NewReader(text),

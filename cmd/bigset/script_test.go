@@ -17,7 +17,7 @@ import (
 
 // TestScripts runs the scripts in testdata/script, each on a store of its own. The commands of a block are
 //
-//	bigset ARGS…        run the program; every one opens the store anew
+//	bigset ARGS…        run the program; each run opens the store again
 //	NAME = bigset …     the same, and keep the last token that it printed as $NAME
 //	bigset … < TEXT     the same, with standard input
 //	tamper NAME         change one character of a token
@@ -26,7 +26,7 @@ import (
 //	foreign             make a folder with a file that is not a store's, as $FOREIGN
 //	files               list the folder that holds the store
 //	bloomd DIR          unpack filters that a real bloomd has written
-//	cut FILE BYTES      leave of a file so many bytes
+//	cut FILE BYTES      cut a file to its first bytes
 //
 // Words in double quotes are Go strings. In the output, what went to standard error has a ! before it, tokens are <token>,
 // and a status that is not 0 comes last.

@@ -95,7 +95,7 @@ func (s *serving) end(sig os.Signal) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// TestServeStops ends servers by the signals that stop them: what was set is there in the next one, though nothing flushed it before.
+// TestServeStops ends servers by the signals that stop them: the next one has what was set, though nothing flushed it before.
 func TestServeStops(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		dir := newDir(t)
@@ -115,7 +115,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// TestServeKilled kills servers: what was answered by the durability, or flushed, is there afterwards.
+// TestServeKilled kills servers: afterwards the server has what was answered by the durability, or flushed.
 func TestServeKilled(t *testing.T) {
 	for _, c := range []struct {
 		durability string

@@ -40,7 +40,7 @@ func (s *stops) resume() {
 	if len(s.seen) > 0 {
 		select {
 		case s.first <- os.Interrupt:
-		default: // it is there already
+		default: // first has a signal already
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 			continue
 		}
 		if listed++; !wasThere && !isThere || len(keys) != 1 {
-			t.Fatalf("%s: filter %q is there, with %v", label, name, keys)
+			t.Fatalf("%s: filter %q exists, with %v", label, name, keys)
 		}
 		for i := range h.tags + 1 {
 			tag := fmt.Sprintf("t%d", i)

@@ -81,7 +81,7 @@ func TestIngestedPagesCrash(t *testing.T) {
 				t.Fatalf("%s: %q is denied", c.Label, keys[i])
 			}
 			if yes && got.Size < info.Size && i == 0 {
-				t.Fatalf("%s: keys are there, and %d counted of %d", c.Label, got.Size, info.Size)
+				t.Fatalf("%s: it contains keys, and counts %d of %d", c.Label, got.Size, info.Size)
 			}
 		}
 		must(t, p.store.Close(), c.Label)

@@ -197,7 +197,7 @@ func TestImportFilterRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
 		if _, err := p.store.Filters().Get([]byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
-			t.Errorf("%s: it is there: %v", c.what, err)
+			t.Errorf("%s: it exists: %v", c.what, err)
 		}
 		p.store.own.Excised()
 		if keys, dropped, err := leftOf(p.store, "f"); keys != 0 || dropped != 0 || err != nil {
@@ -208,7 +208,7 @@ func TestImportFilterRefused(t *testing.T) {
 	must(t, err, "create what was cleared")
 	e.equals(t, "come back", f, 7)
 	if _, err := e.importTo(p.store, "there"); !errors.Is(err, bigset.ErrFilterExists) {
-		t.Errorf("import over what is there: %v", err)
+		t.Errorf("import over a filter that exists: %v", err)
 	}
 	p.close(t)
 }

@@ -204,7 +204,7 @@ func TestFilterMemoryLimit(t *testing.T) {
 		t.Errorf("%d keys of 80 were refused", refused)
 	}
 	if _, err := made[0].Mark(bg, []byte("k-0")); err != nil {
-		t.Errorf("a key that is there: %v", err)
+		t.Errorf("a key that was marked: %v", err)
 	}
 	big := o
 	big.Capacity = 30_000_000

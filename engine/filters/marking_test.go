@@ -135,7 +135,7 @@ func (m *marking) has(t *testing.T, want map[string]*marked, durable func(bigset
 			continue
 		}
 		if err != nil != !w.alive {
-			t.Fatalf("%s: filter %q, which is there %v: %v", m.label, name, w.alive, err)
+			t.Fatalf("%s: filter %q, which exists: %v: %v", m.label, name, w.alive, err)
 		}
 		if err != nil {
 			continue

@@ -93,7 +93,7 @@ func TestMarksConverge(t *testing.T) {
 		t.Errorf("%d marks, told as new: %v", len(again.Marks), added)
 	}
 	r[2].applies(t, again)
-	r[2].denies(t, spec, "told of what was there")
+	r[2].denies(t, spec, "marked what it had")
 	for _, r := range r {
 		r.verified(t, r.label)
 		r.close(t)

@@ -332,7 +332,7 @@ func TestDropGeneration(t *testing.T) {
 	}
 	must(t, mark(seven), "mark the one after")
 	if err := mark(six); !errors.Is(err, bigset.ErrNoFilter) {
-		t.Errorf("generation 6, when 7 is there: %v", err)
+		t.Errorf("generation 6, when 7 exists: %v", err)
 	}
 	r.crash(0)
 	r.open(t)
@@ -436,7 +436,7 @@ func TestCheckSlicesNow(t *testing.T) {
 	spec.Options.Durability = bigset.FilterLog
 	spec.Generation--
 	if _, known := now(0, 1); known {
-		t.Error("a generation that is over is known")
+		t.Error("an earlier generation is known")
 	}
 	spec.Generation++
 	must(t, fs.DropGeneration(bg, spec.Name, 2, spec.Generation), "drop")

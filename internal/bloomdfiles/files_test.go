@@ -283,7 +283,7 @@ func TestCreateRefuses(t *testing.T) {
 	layers := layersOf(t, o, 1, 0)
 	write(t, dir, "there", o, layers)
 	if _, err := Create(dir, "there", o, false, layers); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("over what is there: %v", err)
+		t.Errorf("over a filter that exists: %v", err)
 	}
 	for _, name := range []string{"", "a/b", "../x", "a b", "a\x00b", "a\nb"} {
 		if _, err := Create(dir, name, o, false, layers); !errors.Is(err, ErrName) {

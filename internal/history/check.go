@@ -416,7 +416,7 @@ func (it *item) answers(g *group) []*Op {
 	return all
 }
 
-// lost looks for an answer that lacks the item although it must have it.
+// lost looks for an answer that must have the item and does not.
 func (c *checker) lost(g *group, it *item, k *known) *Violation {
 	v := Violation{}
 	for _, o := range it.absent {
@@ -439,7 +439,7 @@ func (c *checker) lost(g *group, it *item, k *known) *Violation {
 	return &v
 }
 
-// missedRead returns the first whole read that lacks the item although it must have it, among those between the reads that show it.
+// missedRead returns the first whole read that must have the item and does not, among those between the reads that show it.
 // Between two acknowledgements of adds, all reads had to see the same add, so only the one of them that ended first is checked.
 func (k *known) missedRead(g *group, shown []int) (*Op, *Op) {
 	from := 0

@@ -6,8 +6,8 @@
 // All requests have quorums with R + W > N. An operation that was acknowledged is seen by every operation that begins after the
 // acknowledgement. For each element of a set, with times of one monotonic clock:
 //
-//	lost         an add was acknowledged before a read began, the read lacks the element, and no remove can have taken it. Later reads,
-//	             if there are any, lack it, too
+//	lost         an add was acknowledged before a read began, the read does not have the element, and no remove can have taken it. No later
+//	             read has it
 //	stale        the same, but a later read has the element again
 //	resurrected  a remove was acknowledged before a read began, it covered every add that the read can have seen, and the read has the element
 //	invented     a read has an element whose add had not begun

@@ -171,7 +171,7 @@ func TestPlanted(t *testing.T) {
 			s.rm(7, 8, OK, s.read(5, 6, "x"), "x")
 			s.read(9, 10, "x")
 		}, ""},
-		{"a context that lacks it", func(s *stage) {
+		{"a context without it", func(s *stage) {
 			s.add(1, 2, OK, "x")
 			s.rm(3, 4, Unknown, nil, "x")
 			s.rm(7, 8, OK, s.read(5, 6), "x")

@@ -101,8 +101,8 @@ func (r *Report) String() string {
 
 // reasons say what each kind means for the marked answer.
 var reasons = map[Kind]string{
-	Lost:        "the answer lacks it, although it was acknowledged before (+), and nothing can have taken it",
-	Stale:       "the answer lacks it, although it was acknowledged before (+), and a later answer has it again",
+	Lost:        "the answer does not have it, although it was acknowledged before (+), and nothing can have taken it",
+	Stale:       "the answer does not have it, although it was acknowledged before (+), and a later answer has it again",
 	Resurrected: "the answer has it, although its removal was acknowledged before (+), and nothing can have brought it",
 	Invented:    "the answer has it, although no add of it had begun",
 	Duplicate:   "the answer has it twice",
@@ -138,7 +138,7 @@ func (o *Op) describe(item string) string {
 		if slices.Contains(o.items, item) {
 			text += ", has it"
 		} else {
-			text += ", lacks it"
+			text += ", does not have it"
 		}
 		if len(o.items) > 1 {
 			text += fmt.Sprintf(" (%d in all)", len(o.items))

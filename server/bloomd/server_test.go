@@ -218,7 +218,7 @@ func TestManyKeys(t *testing.T) {
 		return nil
 	}
 	if words, err := c.Multi([]byte("f"), keys); !errors.Is(err, bloomd.ErrNoFilter) {
-		t.Errorf("of a filter that was dropped meanwhile: %d words, %v", len(words), err)
+		t.Errorf("of a filter that was dropped since: %d words, %v", len(words), err)
 	}
 	if _, err := c.Info([]byte("f")); !errors.Is(err, bloomd.ErrNoFilter) {
 		t.Errorf("the connection is out of step: %v", err)

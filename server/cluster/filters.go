@@ -231,8 +231,8 @@ func (f *Filters) Close(ctx context.Context, name []byte) error {
 	return err
 }
 
-// Flush implements door.Filters. A member that is down has flushed when it stopped, or has marks in its log. If so many members are down
-// that an acknowledged mark may be at none of the others, Flush returns an error.
+// Flush implements door.Filters. A member that is down has flushed when it stopped, or has marks in its log. If an acknowledged
+// mark may be at no member that is up, Flush returns an error.
 func (f *Filters) Flush(ctx context.Context, name []byte) error {
 	if _, err := f.find(name); err != nil {
 		return err

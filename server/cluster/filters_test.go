@@ -547,7 +547,7 @@ func TestFiltersControl(t *testing.T) {
 	must(t, err)
 	for _, from := range []wire.Remote{{Role: wire.RoleClient, Name: "a"}, {Role: wire.RoleNode, Name: "z"}, {Role: wire.RoleNode, Name: "b"}} {
 		if _, err := f.control(ctx1(t), &wire.Request{Verb: verbChanged, Body: changed, From: &from}); !errors.Is(err, ErrForeign) {
-			t.Errorf("%+v tells of a drop: %v", from, err)
+			t.Errorf("%+v reports a drop: %v", from, err)
 		}
 		if _, err := f.control(ctx1(t), &wire.Request{Verb: verbDecide, Body: changed, From: &from}); !errors.Is(err, ErrForeign) {
 			t.Errorf("%+v has another than the first decide: %v", from, err)
@@ -564,7 +564,7 @@ func TestFiltersControl(t *testing.T) {
 		}
 	}
 	if _, err := f.control(ctx1(t), &wire.Request{Verb: verbChanged, Body: other, From: &first}); !errors.Is(err, ErrForeign) {
-		t.Errorf("one of another generation tells of a filter: %v", err)
+		t.Errorf("one of another generation reports a filter: %v", err)
 	}
 	for _, d := range []decision{{Do: doDrop}, {Do: "melt", Entry: &e}, {Do: doDrop, Entry: &FilterEntry{Name: Hex("g")}}} {
 		if _, err := w.procs[0].member.filters.decideHere(ctx1(t), d); !errors.Is(err, ErrRecord) {

@@ -138,7 +138,7 @@ type Membership struct {
 	waits  string // what this member waits for
 	others map[string]other
 
-	// lacks is what this disk may lack since it was opened, until the member has joined under a new epoch.
+	// lacks says whether this disk may lack acknowledged writes, from its open until the member has joined under a new epoch.
 	lacks struct{ sets, filters bool }
 
 	superseded bool // the cluster was restored without this disk

@@ -415,7 +415,7 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
-// A member whose disk did not take the record of the new epoch, to which all have agreed, still lacks what it may lack.
+// A member whose disk did not take the record of the new epoch, to which all have agreed, may still lack what it may have lacked before.
 func TestEpochUnsaved(t *testing.T) {
 	t.Parallel()
 	w := newNet(t, 2)

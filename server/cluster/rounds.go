@@ -287,12 +287,12 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 		err = fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
 	default:
 		if l, err = l.commit(r); err == nil {
-			lacked := m.lacks
+			before := m.lacks
 			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
 				m.lacks.sets, m.lacks.filters = false, false
 			}
 			if err = m.save(ctx, l); err != nil { // here first: the others may still be asked under the former epoch, under which this member must not answer
-				m.lacks = lacked
+				m.lacks = before
 			}
 		}
 	}

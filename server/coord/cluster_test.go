@@ -27,7 +27,7 @@ import (
 
 var set = []byte("set")
 
-// cluster is some replicas over engines in memory, behind a network that may fail.
+// cluster is some replicas over engines in memory, reached by a network that may fail.
 type cluster struct {
 	t      *testing.T
 	s      *sched

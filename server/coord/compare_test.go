@@ -228,7 +228,7 @@ func TestCompareExplains(t *testing.T) {
 		}
 	}
 	if met == 0 {
-		t.Error("nothing has died meanwhile")
+		t.Error("nothing has died during it")
 	}
 	if len(c.events) > 0 && c.saw(coord.EventDamage) > 0 {
 		t.Errorf("told %+v", c.events)

@@ -231,7 +231,7 @@ func (w *sliceWorld) exchange(a, b int) {
 	la, lb := w.lines[a], w.lines[b]
 	la.calls, lb.calls = 0, 0
 	la.fails, lb.fails = rapid.IntRange(0, 12).Draw(w.t, "fails"), rapid.IntRange(0, 12).Draw(w.t, "fails")
-	marks := rapid.IntRange(0, 3).Draw(w.t, "marks meanwhile")
+	marks := rapid.IntRange(0, 3).Draw(w.t, "marks during it")
 	lb.before = func() {
 		if marks > 0 {
 			marks--

@@ -17,7 +17,7 @@ import (
 	"bigset/server/peer/local"
 )
 
-// filterCluster is some replicas of slices, behind a network that may fail.
+// filterCluster is some replicas of slices, reached by a network that may fail.
 type filterCluster struct {
 	t      testing.TB
 	s      *sched

@@ -52,7 +52,7 @@ func TestDropQuorums(t *testing.T) {
 func TestDropLateMarks(t *testing.T) {
 	c := newFilterCluster(t, newSched(2), 3)
 	co := c.coordinator(coord.Options{Hints: c.newHints(testkit.NewDisk())})
-	f, anew, dropped := filterOf(2, 1), filterOf(2, 2), false
+	f, remade, dropped := filterOf(2, 1), filterOf(2, 2), false
 	c.links[2].apply = func() { c.s.Yield(func() bool { return dropped }) }
 	c.s.run(t, minute, func() {
 		if _, err := co.MarkFilter(ctx, keysOf(f, "x", "y", "z")); err != nil {
@@ -69,11 +69,11 @@ func TestDropLateMarks(t *testing.T) {
 				t.Errorf("dropped: %v", err)
 			}
 		}
-		if added, err := co.MarkFilter(ctx, keysOf(anew, "x")); err != nil || !added[0] {
-			t.Errorf("made anew: %v, %v", added, err)
+		if added, err := co.MarkFilter(ctx, keysOf(remade, "x")); err != nil || !added[0] {
+			t.Errorf("made again: %v, %v", added, err)
 		}
-		if present, err := co.CheckFilter(ctx, keysOf(anew, "x", "y", "z")); err != nil || !present[0] || present[1] || present[2] {
-			t.Errorf("made anew: %v, %v", present, err)
+		if present, err := co.CheckFilter(ctx, keysOf(remade, "x", "y", "z")); err != nil || !present[0] || present[1] || present[2] {
+			t.Errorf("made again: %v, %v", present, err)
 		}
 		_, err := co.CheckFilter(ctx, keysOf(f, "x"))
 		if !errors.Is(err, bigset.ErrNoFilter) {
@@ -82,8 +82,8 @@ func TestDropLateMarks(t *testing.T) {
 		if err := co.DropFilter(ctx, coord.FilterDrop{Filter: f}); err != nil { // again, and late: not of the new one
 			t.Error(err)
 		}
-		if present, err := co.CheckFilter(ctx, keysOf(anew, "x")); err != nil || !present[0] {
-			t.Errorf("made anew: %v, %v", present, err)
+		if present, err := co.CheckFilter(ctx, keysOf(remade, "x")); err != nil || !present[0] {
+			t.Errorf("made again: %v, %v", present, err)
 		}
 	})
 	if n := c.saw(coord.EventRefused); n == 0 || c.saw(coord.EventHintReplayed) > 0 || c.saw(coord.EventNotSent) > 0 {
@@ -131,7 +131,7 @@ func TestDropMissed(t *testing.T) {
 func TestDropSlow(t *testing.T) {
 	c := newFilterCluster(t, newSched(4), 3)
 	co := c.coordinator(coord.Options{})
-	f, anew := filterOf(1, 1), filterOf(1, 2)
+	f, remade := filterOf(1, 1), filterOf(1, 2)
 	c.s.run(t, 2*minute, func() {
 		if _, err := co.MarkFilter(ctx, keysOf(f, "x")); err != nil {
 			t.Fatal(err)
@@ -142,11 +142,11 @@ func TestDropSlow(t *testing.T) {
 			t.Errorf("%v after %v", err, c.s.Now().Sub(begin))
 		}
 		c.links[0].fault = func() string { return "" }
-		if added, err := co.MarkFilter(ctx, keysOf(anew, "y")); err != nil || !added[0] {
+		if added, err := co.MarkFilter(ctx, keysOf(remade, "y")); err != nil || !added[0] {
 			t.Errorf("%v, %v", added, err)
 		}
 	})
-	if n := c.holds(anew, "y"); n != 3 || c.holds(anew, "x") != 0 {
-		t.Errorf("%d have it, %d have what was dropped", n, c.holds(anew, "x"))
+	if n := c.holds(remade, "y"); n != 3 || c.holds(remade, "x") != 0 {
+		t.Errorf("%d have it, %d have what was dropped", n, c.holds(remade, "x"))
 	}
 }

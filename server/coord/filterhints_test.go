@@ -77,7 +77,7 @@ func TestMarkUntold(t *testing.T) {
 		}
 		for _, l := range c.links[1:] {
 			if _, err := coord.ExchangeSlices(ctx, c.links[0].Replica, l.Replica, 0, keyscheme.SlotMax); err != nil || !l.has(t, f, "x") {
-				t.Errorf("%s: %s lacks the key after an exchange: %v", what, l.node, err)
+				t.Errorf("%s: %s does not have the key after an exchange: %v", what, l.node, err)
 			}
 		}
 	}

@@ -281,7 +281,7 @@ func TestFilterErrorOfEachKind(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if n := strings.Count(fmt.Sprint(err), "slice "); n > 10 {
-				t.Errorf("%d slices are told of", n)
+				t.Errorf("%d slices are named", n)
 			}
 		}
 	})

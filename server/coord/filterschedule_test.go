@@ -338,7 +338,7 @@ func (sc *filterSchedule) has(when string, marks func(*sliceLink) []bigset.Marks
 		for _, m := range marks(from) {
 			for _, l := range sc.links {
 				if m.Generation == newest && !sc.all(l, m) {
-					sc.rt.Errorf("%s: %s lacks marks of %s", when, l.node, from.node)
+					sc.rt.Errorf("%s: %s does not have all marks of %s", when, l.node, from.node)
 				}
 			}
 		}

@@ -102,7 +102,7 @@ func TestDamageIsHealed(t *testing.T) {
 			})
 			for _, l := range c.links {
 				if !l.has("b") || !l.has("c") {
-					t.Errorf("%s: %v lacks an element", what, l.Member())
+					t.Errorf("%s: %v does not have both elements", what, l.Member())
 				}
 				if st := l.state(); !st.Dead.Empty() {
 					t.Errorf("%s: %v has taken damage for a remove: %v", what, l.Member(), st.Dead)
@@ -159,6 +159,6 @@ func dotOf(l *link, element string) clock.Dot {
 			return e.Dots[0]
 		}
 	}
-	l.c.t.Fatalf("%v lacks %s", l.Member(), element)
+	l.c.t.Fatalf("%v does not have %s", l.Member(), element)
 	return clock.Dot{}
 }

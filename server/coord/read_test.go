@@ -376,7 +376,7 @@ func TestExchange(t *testing.T) {
 				t.Errorf("%v: Seen %v Dead %v", l.Member(), st.Seen, st.Dead)
 			}
 			if found, err := l.store.Look(ctx, only, []byte("x")); err != nil || !found.Present {
-				t.Errorf("%v lacks a set: %v", l.Member(), err)
+				t.Errorf("%v does not have a set: %v", l.Member(), err)
 			}
 		}
 	}

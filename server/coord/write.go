@@ -255,7 +255,7 @@ var errMaybeDone = errors.New("coord: the request may have been done at a replic
 
 // knowing returns replicas that have a request already: one or more as soon as one says so, none if no replica has it. It waits for a part
 // of the available time. It fails if a replica has not answered, since that one may have done the request, and it would be done a second
-// time. It also fails if so many replicas have lost their disks that these may be the ones that acknowledged it.
+// time. It also fails if the replicas that acknowledged it may all have lost their disks.
 func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Replica, error) {
 	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout/4)
 	defer cancel()

@@ -227,7 +227,7 @@ func TestRemoveOfNothingIsNoEvent(t *testing.T) {
 
 // TestBehind writes with clocks of the whole set that replicas have not seen all of.
 func TestBehind(t *testing.T) {
-	for name, ahead := range map[string]int{"another coordinates": 1, "what lacks is fetched": 2, "what lacks is fetched from two": 3} {
+	for name, ahead := range map[string]int{"another coordinates": 1, "what is missing is fetched": 2, "what is missing is fetched from two": 3} {
 		t.Run(name, func(t *testing.T) {
 			alone := ahead > 1
 			c := newCluster(t, newSched(8), 3)

@@ -23,7 +23,7 @@ func TestUntilGone(t *testing.T) {
 		fmt.Fprint(client, "more")
 		gone, stop := c.UntilGone()
 		if c.hungUp() {
-			t.Error("a client has gone that is there")
+			t.Error("a client that is connected has gone")
 		}
 		if err := leave(client); err != nil {
 			t.Fatal(err)

@@ -185,8 +185,8 @@ func TestRefusedSliceFrames(t *testing.T) {
 		{"neither from the start nor not", 'h', spec + "\x05\x02\x07\x01\x00\x01A", peer.ErrFrame},
 
 		{"good sums", 'k', "\x01" + two + "\x02\x00" + be(1) + "\x01" + be(2) + "\x00", nil},
-		{"sum behind the last page", 'k', "\x01" + two + "\x02\x00" + be(1) + "\x02" + be(2) + "\x00", peer.ErrFrame},
-		{"sum far behind the last page", 'k', "\x01" + two + "\x02\x00" + be(1) + "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01" + be(2) + "\x00", peer.ErrFrame},
+		{"sum after the last page", 'k', "\x01" + two + "\x02\x00" + be(1) + "\x02" + be(2) + "\x00", peer.ErrFrame},
+		{"sum far after the last page", 'k', "\x01" + two + "\x02\x00" + be(1) + "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01" + be(2) + "\x00", peer.ErrFrame},
 		{"layers in no order", 'k', "\x01\x02" + layer("\x01", "\x00\x01A") + layer("\x00", "\x00") + "\x00\x00", peer.ErrFrame},
 		{"owners in no order", 'k', "\x01\x02" + layer("\x00", "\x00\x01B") + layer("\x00", "\x01\x01A") + "\x00\x00", peer.ErrFrame},
 		{"no sums and not done", 'k', "\x00" + two + "\x00\x00", peer.ErrFrame},
@@ -200,7 +200,7 @@ func TestRefusedSliceFrames(t *testing.T) {
 		{"more pages of two layers", 'e', spec + "\x02\x00\x00\x01A\x01\x00\x80\x04" + strings.Repeat("\x00", 512) + "\x01\x00", peer.ErrFrameTooLarge},
 
 		{"good pages", 'p', spec + two + "\x01\x02\x01w\x00", nil},
-		{"page behind the last", 'p', spec + two + "\x01\x03\x01w\x00", peer.ErrFrame},
+		{"page after the last", 'p', spec + two + "\x01\x03\x01w\x00", peer.ErrFrame},
 		{"page of no bytes", 'p', spec + two + "\x01\x02\x00\x00", peer.ErrFrame},
 		{"page of a byte more", 'p', spec + two + "\x01\x02\x82\x20" + strings.Repeat("w", 4098) + "\x00", peer.ErrFrameTooLarge},
 		{"pages of layers in no order", 'p', spec + "\x02" + layer("\x01", "\x00\x01A") + layer("\x00", "\x00") + "\x00\x00", peer.ErrFrame},

@@ -244,7 +244,7 @@ func lowerKind(kind string) string {
 
 // eachKey calls f for the keys from a position on, until f returns false or an error. For each name that is no key on its own, such as one of
 // another bucket, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end. If the client's token
-// is removed meanwhile, eachKey returns an error: f has left out keys since, and the answer must not look complete.
+// is removed before it ends, eachKey returns an error: f has left out keys since, and the answer must not look complete.
 func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
 	if next, err = c.walkKeys(ctx, p, f); err == nil {
 		err = c.grant.Valid()

@@ -444,7 +444,7 @@ func TestAddIsAlwaysAnEvent(t *testing.T) {
 		t.Fatal(err, err2)
 	}
 	if got := p.do(t, "SADD", "k", "e"); got != ":0" {
-		t.Errorf("an element that is there: %s", got)
+		t.Errorf("an element that is present: %s", got)
 	}
 	if err := stores[0].Replica().ApplyDelta(t.Context(), removed.Delta, bigset.ApplyOptions{Durability: bigset.Sync}); err != nil {
 		t.Fatal(err)

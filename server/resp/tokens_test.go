@@ -356,7 +356,7 @@ func (b telling) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bi
 	}
 }
 
-// TestKeysAfterRemoval: a list of keys that a token may see is an error if the token is removed meanwhile: it must not look complete.
+// TestKeysAfterRemoval: a list of keys that a token may see is an error if the token is removed before it ends: it must not look complete.
 func TestKeysAfterRemoval(t *testing.T) {
 	t.Parallel()
 	g, add := guard(t)
@@ -378,7 +378,7 @@ func TestKeysAfterRemoval(t *testing.T) {
 		}
 		told = func() { remove(t, g, "reader") }
 		if got := p.do(t, strings.Fields(args)...); !strings.HasPrefix(got, "-NOAUTH") {
-			t.Errorf("%s, with a token that was removed meanwhile: %s", args, got)
+			t.Errorf("%s, with a token that was removed during it: %s", args, got)
 		}
 	}
 }

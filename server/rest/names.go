@@ -74,7 +74,7 @@ func (q *request) listSets() error {
 		}
 	}
 	if err == nil {
-		err = q.grant.Valid() // if the token was removed meanwhile, sets are missing
+		err = q.grant.Valid() // if the token was removed during the list, sets are missing
 	}
 	if err == nil {
 		err = a.raw("]")
@@ -185,7 +185,7 @@ func (q *request) listFilters() error {
 		}
 	}
 	if err == nil {
-		err = q.grant.Valid() // if the token was removed meanwhile, filters are missing
+		err = q.grant.Valid() // if the token was removed during the list, filters are missing
 	}
 	if err == nil {
 		err = a.raw("]")

@@ -152,7 +152,7 @@ func (f listingFilters) List(context.Context, door.FilterListing) ([]door.Filter
 	return []door.FilterInfo{{Name: "secret"}}, nil
 }
 
-// TestListsAfterRemoval: a list of what a token may see is an error if the token is removed meanwhile: it must not look complete.
+// TestListsAfterRemoval: a list of what a token may see is an error if the token is removed before it ends: it must not look complete.
 func TestListsAfterRemoval(t *testing.T) {
 	list := closedList(t)
 	l := &listing{many: many{n: 5}, told: func() {}}

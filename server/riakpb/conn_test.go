@@ -60,7 +60,7 @@ func TestConversation(t *testing.T) {
 	if len(shownUpdate(after.body).context) == 0 {
 		t.Error("return_body without a context")
 	}
-	expect("remove what is there", p.do(t, codeUpdateReq, change(id, shownUpdate(after.body).context, nil, []string{"paul", ""}, number(9, 1), number(13, 0))), `updated ["\x00\xff"]`)
+	expect("remove what is present", p.do(t, codeUpdateReq, change(id, shownUpdate(after.body).context, nil, []string{"paul", ""}, number(9, 1), number(13, 0))), `updated ["\x00\xff"]`)
 	expect("remove without a context", p.do(t, codeUpdateReq, change(id, nil, nil, []string{"\x00\xff", "nobody"})), `updated []`)
 	expect("an empty set is found", p.do(t, codeFetchReq, id), `fetched 2 true []`)
 	expect("another set", p.do(t, codeFetchReq, name("sets", "people", "friend")), `fetched 2 false []`)

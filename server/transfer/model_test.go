@@ -195,7 +195,7 @@ func (w *world) copyStep() {
 	for set, seen := range u.seen {
 		s, err := w.nodes[u.to].store.Replica().State(bg, []byte(set))
 		if u.c.Report().Restarts == 0 && (err != nil || !s.Seen.Descends(seen)) {
-			w.t.Fatalf("the copy from %d to %d of %s is called complete, and lacks dots of %v: %v, %v", u.from, u.to, set, seen, s.Seen, err)
+			w.t.Fatalf("the copy from %d to %d of %s is called complete, without all dots of %v: %v, %v", u.from, u.to, set, seen, s.Seen, err)
 		}
 	}
 }

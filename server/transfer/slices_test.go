@@ -77,7 +77,7 @@ func TestPullInterrupted(t *testing.T) {
 			second, err := transfer.PullSlice(bg, from, to, spec)
 			must(t, err, "again")
 			if sum := first.Pages + second.Pages; sum != uint64(pages) {
-				t.Errorf("end %d, call %d: %d pages came, %d are there", end, call, sum, pages)
+				t.Errorf("end %d, call %d: %d pages came, the slice has %d", end, call, sum, pages)
 			}
 			sameSlices(t, source, to, "pulled again")
 		}

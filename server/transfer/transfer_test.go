@@ -105,7 +105,7 @@ func TestElementsStayPresent(t *testing.T) {
 		}
 	}
 	if !b.has(t, "a") || !b.has(t, "z") {
-		t.Error("what was added meanwhile is missing")
+		t.Error("what was added during it is missing")
 	}
 }
 

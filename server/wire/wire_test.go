@@ -284,10 +284,10 @@ func TestCallEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if errors.Is(err, ErrNotSent) && v.served.Swap(0) == 1 && bound < time.Minute {
-			continue // on a busy machine the time was over before it was sent
+			continue // on a busy machine its time ended before it was sent
 		}
 		if err == nil || errors.Is(err, ErrNotSent) { // lost, unless the handler has noticed first and said so
-			t.Fatalf("a call whose time is over: %v", err)
+			t.Fatalf("a call after its time: %v", err)
 		}
 		break
 	}
@@ -309,7 +309,7 @@ func TestCallEnds(t *testing.T) {
 		t.Errorf("the handler's context: %v", err)
 	}
 	if _, err := c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that is over before: %v", err)
+		t.Errorf("a call that ended before: %v", err)
 	}
 }
 

@@ -230,7 +230,7 @@ const nearest = (list, v) => {
   return Math.abs(list[a] - v) <= Math.abs(list[b] - v) ? a : b;
 };
 
-// cut returns at most so many characters of a text.
+// cut returns a text, or its first characters if it is longer.
 const cut = (text, most) => {
   const chars = [...text];
   return chars.length > most ? chars.slice(0, most - 1).join('') + '…' : text;

@@ -302,7 +302,7 @@ func (r *reader) checkProbe(role *spec.Role, at place) {
 	case role.Clients > 1:
 		r.Wrong(at.of("clients"), "a probe of %d clients: it must be one", role.Clients)
 	case role.Rate > 0:
-		r.Wrong(at.of("rate"), "rate beside every: a probe acts after so many operations of others, and has no rate")
+		r.Wrong(at.of("rate"), "rate beside every: a probe acts after a number of operations of others, and has no rate")
 	}
 }
 

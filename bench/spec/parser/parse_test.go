@@ -185,7 +185,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// sound fails if a workload lacks what spec.go says that it has.
+// sound fails if a workload does not have what spec.go says that it has.
 func sound(t *testing.T, w *spec.Workload) {
 	t.Helper()
 	ok := w.Name != "" && w.About != "" && len(w.Small) > 0 && len(w.Full) > 0 && len(w.Systems) > 0 && len(w.Strategies) > 0 &&

@@ -23,7 +23,7 @@ var Broken = []struct {
 	Of   Options
 }{
 	{"seen-delta-ignored", "a delta whose dot is seen is skipped with its context", Options{}},
-	{"remove-without-context", "a remove kills whatever is there, also what its client had not seen", Options{}},
+	{"remove-without-context", "a remove kills all that its replica has, also what its client had not seen", Options{}},
 	{"remove-forgets-unseen", "a remove's context dots that have not arrived are not remembered", Options{}},
 	{"add-does-not-replace", "an add's context is not applied", Options{}},
 	{"context-of-coordinator", "the coordinator's own dots are killed although the client gave a context", Options{}},
@@ -84,7 +84,7 @@ var Broken = []struct {
 	{"page-cuts-element", "an element's dots on two pages are two elements", Options{}},
 	{"empty-answer-counts", "a replica that lost its disk answers that there is nothing", Options{}},
 
-	{"retry-mints-anew", "an operation that comes again takes a new dot", Options{IDs: true}},
+	{"retry-mints-again", "an operation that comes again takes a new dot", Options{IDs: true}},
 	{"id-not-replicated", "only the coordinator of an operation keeps its id", Options{IDs: true}},
 	{"id-forgotten-in-crash", "ids are kept in memory only", Options{IDs: true}},
 	{"retry-acked-early", "a retry is acknowledged before the first try is durable", Options{IDs: true}},

@@ -268,7 +268,7 @@ func (r *replica) resolve(it *item, c context) error {
 	}
 	if !c.clock.within(&r.seen) {
 		if r.bug != "wide-joins-seen" {
-			return fmt.Errorf("%w: behind the client", convergence.ErrRefused)
+			return fmt.Errorf("%w: this replica has not seen what the client has", convergence.ErrRefused)
 		}
 		r.seen.union(&c.clock)
 	}

@@ -25,7 +25,7 @@ func (r *replica) find(id string) *item {
 // again answers operations that were done before, or that a delta brought: with the earlier answer, and acknowledged if they are
 // durable. An operation that had no effect was in no delta, so one known operation is enough to recognize a batch.
 func (r *replica) again(ops []convergence.Op) (e convergence.Effect, ok bool) {
-	if !r.o.IDs || r.bug == "retry-mints-anew" {
+	if !r.o.IDs || r.bug == "retry-mints-again" {
 		return e, false
 	}
 	d := delta{stamp: r.env.Now()}

@@ -222,7 +222,7 @@ func Bugs() (list []Bug) {
 	add("rounds-time", "times are rounded", clock(lww{}))
 	add("drops-what-is-ahead", "a message that is ahead of the clock is dropped", clock(lww{}))
 	add("stale-cache", "removes look at a cache that reads refresh", set(setOptions{}))
-	add("prefix", "a remove of an element takes those of which it is a prefix", set(setOptions{}))
+	add("prefix", "a remove of an element also removes those that begin with it", set(setOptions{}))
 	add("counter-wraps", "a counter wraps at 256", set(setOptions{}))
 	add("actor-mod-5", "replicas 0 and 5 are one actor", set(setOptions{}))
 	add("page-of-1000", "a page ends at 1,000 elements, and there is no next", set(setOptions{}))

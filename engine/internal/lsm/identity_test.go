@@ -108,7 +108,7 @@ func TestRenewActor(t *testing.T) {
 		must(t, b.Close(), "close")
 		second := r.db.ActorAt(slot)
 		if second == first || told != second || r.db.Actor() != second {
-			t.Errorf("%s: actor %x after %x, told of %x, newest %x", r.label, string(second), string(first), string(told), string(r.db.Actor()))
+			t.Errorf("%s: actor %x after %x, reported %x, newest %x", r.label, string(second), string(first), string(told), string(r.db.Actor()))
 		}
 		whole := number < formatSalts
 		if (r.db.ActorAt(other) != first) != whole || r.db.FirstIncarnation() == whole {

@@ -81,12 +81,12 @@ func TestSpareExpires(t *testing.T) {
 	r.db.keeps.Store(true)
 	r.db.expire(tables)
 	if tables.SeekPrefixGE([]byte("n#")); tables.Error() != nil {
-		t.Errorf("in use when its time is over: %v", tables.Error())
+		t.Errorf("in use after its time: %v", tables.Error())
 	}
 	must(t, r.db.CloseTables(tables), "close tables")
 	r.db.expire(tables)
 	if r.db.spare.Load() != nil {
-		t.Error("the spare iterator stays open when its time is over")
+		t.Error("the spare iterator stays open after its time")
 	}
 	r.close(t)
 }

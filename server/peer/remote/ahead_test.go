@@ -130,7 +130,7 @@ func TestGateAhead(t *testing.T) {
 			close(sent)
 			for end := time.Now().Add(time.Minute); g.inside.Load() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%s: the gate is held by a write that is over", name)
+					t.Fatalf("%s: the gate is held by a write that has ended", name)
 				}
 			}
 			return gone
