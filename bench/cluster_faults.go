@@ -15,6 +15,7 @@ import (
 	"bigset/bench/system"
 
 	"bigset/client"
+	"bigset/internal/halt"
 	"bigset/server/cluster"
 )
 
@@ -158,7 +159,7 @@ func (l *lab) faults() error {
 	if err := ps.ready(readyTime); err != nil {
 		return err
 	}
-	return errors.Join(l.kill(ps), l.halt(ps))
+	return errors.Join(l.kill(ps), l.pause(ps))
 }
 
 // spans returns how long to measure before and after a fault.
@@ -254,8 +255,8 @@ func (l *lab) hints(ps *processes, of *process) (n int, err error) {
 	return n, nil
 }
 
-// halt stops a node by SIGSTOP, which cuts no connection, and then continues it.
-func (l *lab) halt(ps *processes) (err error) {
+// pause stops a node, which cuts no connection, and then continues it.
+func (l *lab) pause(ps *processes) (err error) {
 	before, after := l.spans()
 	s, err := l.steady(ps, 0)
 	if err != nil {
@@ -265,11 +266,11 @@ func (l *lab) halt(ps *processes) (err error) {
 	began := l.wait(before / 3)
 	stopped := l.wait(before)
 	victim := ps.all[len(ps.all)-1]
-	if err := victim.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return err
+	if err := victim.cmd.Process.Signal(halt.Stop); err != nil {
+		return fmt.Errorf("stop node %s: %w", victim.id, err)
 	}
 	end := l.wait(after)
-	if err := victim.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := victim.cmd.Process.Signal(halt.Continue); err != nil {
 		return err
 	}
 	f, hist := s.figures(began, stopped)

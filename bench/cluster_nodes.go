@@ -22,6 +22,7 @@ import (
 	"bigset/bench/system"
 
 	"bigset/client"
+	"bigset/internal/halt"
 	"bigset/internal/timerslack"
 	"bigset/server/api"
 	"bigset/server/certs"
@@ -254,7 +255,7 @@ func (p *process) end(s syscall.Signal) {
 	if p.cmd == nil {
 		return
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	_ = p.cmd.Process.Signal(halt.Continue)
 	_ = p.cmd.Process.Signal(s)
 	select {
 	case <-p.ended:

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"bigset/internal/halt"
 	"bigset/internal/netfault"
 	"bigset/internal/timerslack"
 	"bigset/server/api"
@@ -126,14 +127,17 @@ func (ns *nodes) start(n *node) error {
 	return nil
 }
 
-// signal sends a node's process a signal. It reports whether the process exists.
-func (n *node) signal(s syscall.Signal) bool {
+// signal sends a node's process a signal, unless it has ended.
+func (n *node) signal(s syscall.Signal) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cmd == nil {
-		return false
+		return nil
 	}
-	return n.cmd.Process.Signal(s) == nil
+	if err := n.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("torture: signal to node %s: %w", n.id, err)
+	}
+	return nil
 }
 
 // end ends a node's process, by SIGKILL or SIGTERM, and waits for its end.
@@ -224,7 +228,7 @@ func quiet(s *cluster.Status) bool {
 // close ends everything.
 func (ns *nodes) close() {
 	for _, n := range ns.all {
-		n.signal(syscall.SIGCONT)
+		_ = n.signal(halt.Continue)
 		_ = n.end(syscall.SIGKILL)
 		if n.link != nil {
 			n.link.Close()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/internal/halt"
 	"bigset/internal/history"
 	"bigset/keyscheme"
 	"bigset/server/api"
@@ -177,7 +178,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 		return ns.start(n)
 	case "kill-all":
 		for _, n := range ns.all {
-			n.signal(syscall.SIGKILL)
+			_ = n.signal(syscall.SIGKILL)
 		}
 		for _, n := range ns.all {
 			if err := n.end(syscall.SIGKILL); err != nil {
@@ -198,9 +199,11 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 	case roll:
 		return r.roll(ctx)
 	case "stop":
-		n.signal(syscall.SIGSTOP)
+		if err := n.signal(halt.Stop); err != nil {
+			return err
+		}
 		some(300, 2500)
-		n.signal(syscall.SIGCONT)
+		return n.signal(halt.Continue)
 	case "wipe": // one disk at a time: the cluster does not promise to survive two of three
 		if err := r.killedWhole(ctx, n); err != nil {
 			return err
