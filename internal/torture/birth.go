@@ -51,10 +51,8 @@ func Birth(ctx context.Context, o Options, elements, keys int) (b Born, err erro
 	b.Elements, b.Keys = elements, keys
 	o.Progress("%d elements and %d keys at node %s alone", elements, keys, first.id)
 	began := time.Now()
-	for _, n := range ns.all {
-		if err := ns.start(n); err != nil {
-			return b, err
-		}
+	if err := ns.startAll(); err != nil {
+		return b, err
 	}
 	adds, stop := context.WithCancel(ctx)
 	added := make(chan error, 1)

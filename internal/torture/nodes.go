@@ -127,6 +127,16 @@ func (ns *nodes) start(n *node) error {
 	return nil
 }
 
+// startAll starts all nodes.
+func (ns *nodes) startAll() error {
+	for _, n := range ns.all {
+		if err := ns.start(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // signal sends a node's process a signal, unless it has ended.
 func (n *node) signal(s syscall.Signal) error {
 	n.mu.Lock()
@@ -161,6 +171,15 @@ func (n *node) end(s syscall.Signal) error {
 		return fmt.Errorf("torture: node %s ended with status %d, see %s", n.id, cmd.ProcessState.ExitCode(), n.log)
 	}
 	return nil
+}
+
+// endAll ends all nodes.
+func (ns *nodes) endAll(s syscall.Signal) error {
+	var errs []error
+	for _, n := range ns.all {
+		errs = append(errs, n.end(s))
+	}
+	return errors.Join(errs...)
 }
 
 // died returns an error if a process has ended by itself.

@@ -120,22 +120,11 @@ func writeAll(ctx context.Context, n *node, elements, keys int) error {
 // startWhole starts all nodes and waits until they are whole.
 func (ns *nodes) startWhole(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	for _, n := range ns.all {
-		if err := ns.start(n); err != nil {
-			return 0, err
-		}
+	if err := ns.startAll(); err != nil {
+		return 0, err
 	}
 	err := ns.whole(ctx, 2*time.Minute)
 	return time.Since(began), err
-}
-
-// endAll ends all nodes.
-func (ns *nodes) endAll(s syscall.Signal) error {
-	var errs []error
-	for _, n := range ns.all {
-		errs = append(errs, n.end(s))
-	}
-	return errors.Join(errs...)
 }
 
 // wipe loses the disks of nodes.
@@ -157,10 +146,8 @@ func (ns *nodes) run(args ...string) error {
 
 // refusesLoss starts nodes of which two have lost their disks. The new ones must wait, and say what a person can do.
 func (ns *nodes) refusesLoss(ctx context.Context) error {
-	for _, n := range ns.all {
-		if err := ns.start(n); err != nil {
-			return err
-		}
+	if err := ns.startAll(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

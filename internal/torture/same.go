@@ -52,10 +52,8 @@ func (r *run) repair(ctx context.Context, c *setClient) error {
 
 // restart starts all nodes, which have ended, and waits until they are whole.
 func (r *run) restart(ctx context.Context) error {
-	for _, n := range r.ns.all {
-		if err := r.ns.start(n); err != nil {
-			return err
-		}
+	if err := r.ns.startAll(); err != nil {
+		return err
 	}
 	return r.ns.whole(ctx, time.Minute)
 }

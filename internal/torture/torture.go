@@ -81,10 +81,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	for _, n := range ns.all {
-		if err := ns.start(n); err != nil {
-			return Report{}, err
-		}
+	if err := ns.startAll(); err != nil {
+		return Report{}, err
 	}
 	if err := ns.whole(ctx, time.Minute); err != nil {
 		return Report{}, err
@@ -185,11 +183,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 				return err
 			}
 		}
-		for _, n := range ns.all {
-			if err := ns.start(n); err != nil {
-				return err
-			}
-		}
+		return ns.startAll()
 	case "restart":
 		if err := n.end(syscall.SIGTERM); err != nil {
 			return err
