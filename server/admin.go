@@ -171,13 +171,14 @@ func damaged(what string, names [][]byte, show bool) []string {
 	if len(names) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("warning: damaged %s: ", what)
-	if !show {
-		text += strconv.Itoa(len(names))
-	} else if text += fmt.Sprintf("%.64q", names[:min(len(names), damagedShown)]); len(names) > damagedShown {
-		text += fmt.Sprintf(" and %d more", len(names)-damagedShown)
+	list := strconv.Itoa(len(names))
+	if show {
+		list = fmt.Sprintf("%.64q", names[:min(len(names), damagedShown)])
+		if more := len(names) - damagedShown; more > 0 {
+			list += fmt.Sprintf(" and %d more", more)
+		}
 	}
-	return []string{text + ": run `bigset verify` on the stopped store or a copy, restore the folder from a backup"}
+	return []string{"warning: damaged " + what + ": " + list + ": run `bigset verify` on the stopped store or a copy, restore the folder from a backup"}
 }
 
 func diskFull(err error) string {

@@ -166,22 +166,23 @@ func passing(err error) bool {
 // that does not answer, and ends the step of no other.
 func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
 	var bad []error
-	by := map[string]string{}                             // members by the text of the error that their record has caused
+	by := map[string][]string{}                           // members by the text of the error that their record has caused
 	for _, id := range slices.Sorted(maps.Keys(states)) { // a record committed on any member is valid on all
 		s := states[id]
 		if s.Committed == nil {
 			continue
 		}
 		if err := m.commit(ctx, s.Committed); err != nil {
-			if by[err.Error()] == "" {
+			text := err.Error()
+			if by[text] == nil {
 				bad = append(bad, err)
 			}
-			by[err.Error()] += ", " + id
+			by[text] = append(by[text], id)
 			delete(states, id)
 		}
 	}
 	for i, err := range bad {
-		bad[i] = fmt.Errorf("%s: %w", strings.TrimPrefix(by[err.Error()], ", "), err)
+		bad[i] = fmt.Errorf("%s: %w", strings.Join(by[err.Error()], ", "), err)
 	}
 	waits, err = m.act(ctx, states)
 	if len(bad) == 0 {

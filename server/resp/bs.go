@@ -217,8 +217,8 @@ func (c *conn) fetchSet(ctx context.Context, key []byte) error {
 // fetchMost bounds the elements of one BS.FETCH.
 const fetchMost = 1000
 
-// fetchElements answers for each element whether it is present, and its context. Few contexts at a time are not counted: those of one element may
-// be long, and a client may name it again and again.
+// fetchElements answers for each element whether it is present, and its context. It asks for a few contexts at a time, because their memory is not
+// counted before they are in the answer: the context of one element may be long, and a client may name that element again and again.
 func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte) error {
 	if len(elements) > fetchMost {
 		return refusal(fmt.Sprintf("ERR at most %d elements in one command", fetchMost))

@@ -221,7 +221,7 @@ func (q *request) present(elements [][]byte) error {
 	}
 	a := &whole{q: q}
 	err = a.raw(`{"type":"set","present":[`)
-	contexts, most := contexts{q: q}, door.BatchMax
+	kept, most := contexts{q: q}, door.BatchMax
 	if with {
 		most = door.ContextsMax
 	}
@@ -241,7 +241,7 @@ func (q *request) present(elements [][]byte) error {
 				err = a.raw(strconv.FormatBool(found[i].Present))
 			}
 			if with && err == nil {
-				err = contexts.add(found[i].Context)
+				err = kept.add(found[i].Context)
 			}
 		}
 	}
@@ -249,7 +249,7 @@ func (q *request) present(elements [][]byte) error {
 		err = a.raw("]")
 	}
 	if err == nil && with {
-		err = a.contexts(contexts.list)
+		err = a.contexts(kept.list)
 	}
 	if err == nil {
 		err = a.raw("}")

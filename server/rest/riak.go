@@ -64,7 +64,7 @@ func (a *whole) set(r door.Read) error {
 // after is where the next page begins.
 func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err error) {
 	first, n := true, 0
-	contexts := contexts{q: a.q}
+	kept := contexts{q: a.q}
 	begin := func(t door.Token) error {
 		if first = false; withContext && !r.Bare {
 			if err := a.raw(`,"context":`); err != nil {
@@ -97,7 +97,7 @@ func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err e
 				return nil, err
 			}
 			if n++; r.Contexts {
-				if err := contexts.add(append(door.Token{}, part.Elements[i].Context...)); err != nil {
+				if err := kept.add(append(door.Token{}, part.Elements[i].Context...)); err != nil {
 					return nil, err
 				}
 			}
@@ -112,7 +112,7 @@ func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err e
 	if err := a.raw("]"); err != nil || !r.Contexts {
 		return after, err
 	}
-	return after, a.contexts(contexts.list)
+	return after, a.contexts(kept.list)
 }
 
 // contexts are the contexts of elements, which follow all elements in an answer. Above 64 KiB they take from the memory of all long answers.
