@@ -157,8 +157,7 @@ func (s System) others(can abilities, script *Script, v *Violation) (list []decl
 	for _, spec := range otherSpecs(s.spec()) {
 		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
 	}
-	switch s.spec().(type) {
-	case LastWriterWins, LWWMap, ORMap:
+	if _, timed := byTime(s.spec()); timed {
 		for _, unit := range []struct {
 			time.Duration
 			name string
@@ -229,22 +228,11 @@ func failsAgain(sys System, s *Script, o *Options) bool {
 
 // zeroTime returns in words what the zero fields of a specification by time stand for, or "" if it has none.
 func zeroTime(spec Spec) string {
-	var by Tie
-	var at Time
-	switch s := spec.(type) {
-	case LastWriterWins:
-		by, at = s.Tie, s.Time
-	case LWWMap:
-		by, at = s.Tie, s.Time
-	case ORMap:
-		by, at = s.Tie, s.Time
-	default:
+	s, ok := byTime(spec)
+	if !ok || s.Tie != 0 && s.Time != 0 {
 		return ""
 	}
-	if by != 0 && at != 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%v, %v)", by, at)
+	return fmt.Sprintf(" (%v, %v)", s.Tie, s.Time)
 }
 
 // specName writes a specification as it is declared, without its zero fields.

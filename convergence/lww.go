@@ -61,6 +61,19 @@ func name(i int, names ...string) string {
 	return names[i]
 }
 
+// byTime returns how times decide by a specification, if they do.
+func byTime(spec Spec) (s LastWriterWins, ok bool) {
+	switch m := spec.(type) {
+	case LastWriterWins:
+		return m, true
+	case LWWMap:
+		return LastWriterWins(m), true
+	case ORMap:
+		return LastWriterWins(m), true
+	}
+	return s, false
+}
+
 // Gen implements Spec.
 func (LastWriterWins) Gen(r *rand.Rand, elems []string) Op { return addOrRemove(r, elems) }
 

@@ -195,13 +195,7 @@ var errSkip = errors.New("skipped")
 func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v *Violation) {
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, progress: at, made: make([]made, len(s.Steps))}
 	w.want()
-	w.lww, _ = w.spec.(LastWriterWins)
-	switch m := w.spec.(type) {
-	case LWWMap:
-		w.lww = LastWriterWins(m)
-	case ORMap:
-		w.lww = LastWriterWins(m)
-	}
+	w.lww, _ = byTime(w.spec)
 	if a, ok := w.spec.(AddWins); ok {
 		w.own = a.ReplaceOwn
 	}

@@ -140,7 +140,7 @@ func (fs *filterCommand) informed(f facts) error {
 		row{"checks: there", bench.Thousands(i.CheckHits)},
 		row{"checks: not there", bench.Thousands(i.CheckMisses)},
 		row{"sets: added", bench.Thousands(i.SetHits)},
-		row{"sets: there already", bench.Thousands(i.SetMisses)},
+		row{"sets: already present", bench.Thousands(i.SetMisses)},
 		row{"read in", bench.Thousands(i.PageIns)},
 		row{"closed", bench.Thousands(i.PageOuts)}))
 }
