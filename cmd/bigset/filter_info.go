@@ -137,10 +137,10 @@ func (fs *filterCommand) informed(f facts) error {
 	}
 	return fs.table(append(rows,
 		row{"in memory now", yesOrNo(i.InMemory)},
-		row{"checks: there", bench.Thousands(i.CheckHits)},
-		row{"checks: not there", bench.Thousands(i.CheckMisses)},
+		row{"checks: present", bench.Thousands(i.CheckHits)},
+		row{"checks: absent", bench.Thousands(i.CheckMisses)},
 		row{"sets: added", bench.Thousands(i.SetHits)},
-		row{"sets: already present", bench.Thousands(i.SetMisses)},
+		row{"sets: present before", bench.Thousands(i.SetMisses)},
 		row{"read in", bench.Thousands(i.PageIns)},
 		row{"closed", bench.Thousands(i.PageOuts)}))
 }
