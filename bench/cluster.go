@@ -51,7 +51,7 @@ var clusterParts = []struct {
 	once        bool
 	run         func(*lab) error
 }{
-	{"transport", "server/wire alone, over loopback", false, (*lab).transport},
+	{"transport", "server/wire alone, over loopback, beside bare sockets", false, (*lab).transport},
 	{"add", "adds of one caller and of 64, with a client each or shared, beside synced adds to a store in this process; with and without TLS", false, (*lab).adding},
 	{"read", "a streaming read of a set, beside a local one and one at two of three replicas in this process", false, (*lab).reading},
 	{"filters", "bloomd's protocol: check pipelined, multi and bulk of 1,000 keys, beside a node alone", false, (*lab).filters},
@@ -133,16 +133,18 @@ func (c ClusterConfig) validate() error {
 
 // The names of the systems in rows of a cluster.
 const (
-	systemLocal   = "local"    // a store in this process
-	systemReplica = "quorum"   // three stores in this process, with a coordinator
-	systemAlone   = "alone"    // one node, a process
-	systemCluster = "cluster"  // three nodes, three processes
-	systemTLS     = "tls"      // three nodes whose connections are encrypted
-	systemWire    = "wire"     // requests without content
-	systemWireTLS = "wire-tls" // the same over encrypted connections
-	systemFloor   = "floor"    // three local applies, and three requests without content
-	systemDisk    = "disk"     // a file that is written and synced
-	systemLimit   = "limit"    // the configured bound on copies
+	systemLocal     = "local"      // a store in this process
+	systemReplica   = "quorum"     // three stores in this process, with a coordinator
+	systemAlone     = "alone"      // one node, a process
+	systemCluster   = "cluster"    // three nodes, three processes
+	systemTLS       = "tls"        // three nodes whose connections are encrypted
+	systemWire      = "wire"       // requests without content
+	systemWireTLS   = "wire-tls"   // the same over encrypted connections
+	systemSocket    = "socket"     // the same bytes over bare connections
+	systemSocketTLS = "socket-tls" // over encrypted ones
+	systemFloor     = "floor"      // three local applies, and three requests without content
+	systemDisk      = "disk"       // a file that is written and synced
+	systemLimit     = "limit"      // the configured bound on copies
 )
 
 // lab is one run.

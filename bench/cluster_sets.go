@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"path/filepath"
 	"sync"
@@ -30,15 +31,21 @@ const (
 	callersMany = 64
 )
 
-// transport measures calls and streams between two ends in this process, over loopback, plain and encrypted.
+// transport measures calls and streams between two ends in this process, over loopback, plain and encrypted, and those of bare sockets.
 func (l *lab) transport() error {
 	config, err := l.encryption()
 	if err != nil {
 		return err
 	}
+	parts := 4000
+	if l.c.Short {
+		parts = 20
+	}
 	return l.inTurns(
-		func() error { return l.transportOver(systemWire, nil) },
-		func() error { return l.transportOver(systemWireTLS, config) })
+		func() error { return l.transportOver(systemWire, nil, parts) },
+		func() error { return l.transportOver(systemWireTLS, config, parts) },
+		func() error { return l.sockets(systemSocket, nil, parts) },
+		func() error { return l.sockets(systemSocketTLS, config, parts) })
 }
 
 // encryption holds the TLS configurations of both ends of a connection.
@@ -58,11 +65,7 @@ func (l *lab) encryption() (*encryption, error) {
 }
 
 // transportOver measures connections that are encrypted as given; nil means plain.
-func (l *lab) transportOver(system string, with *encryption) error {
-	parts := 4000
-	if l.c.Short {
-		parts = 20
-	}
+func (l *lab) transportOver(system string, with *encryption, parts int) error {
 	return l.wired(parts, with, func(newLink func() *wire.Link) error {
 		link := newLink()
 		body := make([]byte, callBytes)
@@ -77,7 +80,7 @@ func (l *lab) transportOver(system string, with *encryption) error {
 			l.load("transport/1", system, nil, 1, call),
 			l.load("transport/64", system, nil, callersMany, call),
 			l.load("transport/64-connections", system, nil, callersMany, func(int) (func() error, error) { return over(newLink()) }),
-			l.stream(link, system, parts))
+			l.stream(system, parts, link.Stream(l.ctx, wire.Call{Verb: verbStream, Priority: wire.PriorityRead})))
 	})
 }
 
@@ -125,10 +128,10 @@ func (l *lab) wired(parts int, with *encryption, f func(newLink func() *wire.Lin
 }
 
 // stream measures a stream of parts.
-func (l *lab) stream(link *wire.Link, of string, parts int) error {
+func (l *lab) stream(of string, parts int, all iter.Seq2[[]byte, error]) error {
 	p := &phase{ctx: l.ctx, hist: newHistogram()}
 	began, cpu, got := time.Now(), cpuNow(), 0
-	for part, err := range link.Stream(l.ctx, wire.Call{Verb: verbStream, Priority: wire.PriorityRead}) {
+	for part, err := range all {
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,13 @@ func stopNode(t *testing.T, n *Node) {
 // talk sends a line and wants an answer, for each pair.
 func talk(t *testing.T, n *Node, pairs ...string) {
 	t.Helper()
-	c, err := bloomd.Dial(t.Context(), n.Addr().String())
+	talkAt(t, n.Addr().String(), pairs...)
+}
+
+// talkAt is talk at an address.
+func talkAt(t *testing.T, address string, pairs ...string) {
+	t.Helper()
+	c, err := bloomd.Dial(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}

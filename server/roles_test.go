@@ -22,17 +22,7 @@ import (
 // can say that it is something else than its certificate says, and a client can't name an epoch.
 func TestPeerVerbsOfAClient(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	issue := func(role certs.Role, name string) string {
-		folder := filepath.Join(dir, string(role)+"-"+name)
-		if _, err := certs.Issue(folder, certs.IssueOptions{CA: filepath.Join(dir, "ca"), Role: role, Name: name, Hosts: []string{"127.0.0.1"}}); err != nil {
-			t.Fatal(err)
-		}
-		return folder
-	}
-	if err := certs.MakeCA(filepath.Join(dir, "ca"), certs.CAOptions{Cluster: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	dir, issue := issuer(t)
 	nodes := startCluster(t, 3, func(i int, c *Config) {
 		c.Peers.Insecure, c.Peers.TLS = false, issue(certs.RoleNode, string(rune('a'+i)))
 	})
@@ -108,5 +98,22 @@ func TestPeerVerbsOfAClient(t *testing.T) {
 	}
 	if err := ask(wire.Call{Verb: api.VerbContext, Body: question}); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("a client's own verb: %v", err)
+	}
+}
+
+// issuer makes an authority, and returns a function that issues certificates. Each has the folder ROLE-NAME below dir.
+func issuer(t *testing.T) (dir string, issue func(role certs.Role, name string) string) {
+	t.Helper()
+	dir = t.TempDir()
+	ca := filepath.Join(dir, "ca")
+	if err := certs.MakeCA(ca, certs.CAOptions{Cluster: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func(role certs.Role, name string) string {
+		folder := filepath.Join(dir, string(role)+"-"+name)
+		if _, err := certs.Issue(folder, certs.IssueOptions{CA: ca, Role: role, Name: name, Hosts: []string{"127.0.0.1"}}); err != nil {
+			t.Fatal(err)
+		}
+		return folder
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset/client"
+	"bigset/internal/netfault"
 	"bigset/internal/timerslack"
 	"bigset/server/api"
 	"bigset/server/certs"
@@ -204,26 +206,58 @@ type trial struct {
 }
 
 type trialNode struct {
-	id, peer, bloomd, admin string
-	cmd                     *exec.Cmd
-	ended                   chan error
+	id    string
+	at    [len(trialPorts)]string // its address at each port
+	cmd   *exec.Cmd
+	ended chan error
 }
+
+// The ports of a node of a trial.
+const (
+	peerPort = iota
+	bloomdPort
+	respPort
+	httpPort
+	riakPort
+	adminPort
+)
+
+// trialPorts are the ports of a node of a trial: how the table names each, its flag of serve, and the usual number, to which the index of
+// the node is added.
+var trialPorts = [...]struct {
+	name, flag string
+	usual      int
+}{
+	peerPort:   {"CLIENTS AND NODES", "", 8691}, // --peers
+	bloomdPort: {"BLOOMD", "--bloomd", 8673},
+	respPort:   {"REDIS", "--resp", 6379},
+	httpPort:   {"HTTP", "--http", 8682},
+	riakPort:   {"RIAK", "--riak", 8087},
+	adminPort:  {"ADMIN", "--admin", 8651},
+}
+
+// trialHost is where the nodes of a trial listen.
+const trialHost = "127.0.0.1"
 
 func (a *app) clusterTry() *cobra.Command {
 	var dir string
 	var count int
+	var free bool
 	cmd := &cobra.Command{
 		Use:   "try",
 		Short: "Start a cluster on this machine, to try it",
-		Long: `Start nodes of a cluster on this machine, each a process of its own, and print how to talk to them. Ctrl-C stops them. Without --dir their
-folders are temporary. They have no TLS, so only this machine reaches them.`,
+		Long: `Start nodes of a cluster on this machine, each a process of its own, and print how to talk to them. Each serves clients of bloomd, redis, HTTP
+and Riak, too. Ctrl-C stops them. Without --dir their folders are temporary. They have no TLS, so only this machine reaches them. A port that
+another program has is replaced by a free one.`,
 		Example: `  bigset cluster try
-  bigset cluster try --nodes 5 --dir ~/trial`,
+  bigset cluster try --nodes 5 --dir ~/trial
+  bigset cluster try --free-ports`,
 		Args: takes(0, 0),
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "", "`folder` below which each node has its own (default: a temporary one)")
 	f.IntVar(&count, "nodes", 3, "how many nodes")
+	f.BoolVar(&free, "free-ports", false, "choose free ports, and leave the usual ones to others")
 	_ = cmd.MarkFlagDirname("dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if count < 1 || count > 9 {
@@ -237,14 +271,20 @@ folders are temporary. They have no TLS, so only this machine reaches them.`,
 			}
 			defer os.RemoveAll(t.dir)
 		}
-		return t.run(cmd.Context(), count)
+		ctx := cmd.Context()
+		if !signal.Ignored(syscall.SIGHUP) { // which comes when the terminal is closed; the nodes do not get it
+			var stop context.CancelFunc
+			ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+			defer stop()
+		}
+		return t.run(ctx, count, free)
 	}
 	return cmd
 }
 
 // run starts the nodes and waits for the end.
-func (t *trial) run(ctx context.Context, count int) error {
-	if err := t.addresses(count); err != nil {
+func (t *trial) run(ctx context.Context, count int, free bool) error {
+	if err := t.addresses(count, free); err != nil {
 		return err
 	}
 	defer t.stop()
@@ -273,30 +313,28 @@ func (t *trial) run(ctx context.Context, count int) error {
 	return errors.New("all nodes have ended")
 }
 
-// addresses finds free ports.
-func (t *trial) addresses(count int) error {
+// addresses finds the usual ports, and other ones for those that are in use. If free is true, all are other ones.
+func (t *trial) addresses(count int, free bool) error {
 	var open []net.Listener
 	defer func() {
 		for _, l := range open {
 			l.Close()
 		}
 	}()
-	free := func(want int) (string, error) {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", want))
-		if err != nil {
-			l, err = net.Listen("tcp", "127.0.0.1:0")
+	find := func(usual int) (string, error) {
+		if !free {
+			if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", trialHost, usual)); err == nil {
+				open = append(open, l)
+				return l.Addr().String(), nil
+			}
 		}
-		if err != nil {
-			return "", err
-		}
-		open = append(open, l)
-		return l.Addr().String(), nil
+		return netfault.FreeAddress()
 	}
 	for i := range count {
 		n := &trialNode{id: string(rune('a' + i))}
-		for at, port := range map[*string]int{&n.peer: 8691 + i, &n.bloomd: 8673 + i, &n.admin: 8651 + i} {
+		for p := range n.at {
 			var err error
-			if *at, err = free(port); err != nil {
+			if n.at[p], err = find(trialPorts[p].usual + i); err != nil {
 				return err
 			}
 		}
@@ -308,7 +346,7 @@ func (t *trial) addresses(count int) error {
 func (t *trial) peers() string {
 	var all []string
 	for _, n := range t.nodes {
-		all = append(all, n.id+"="+n.peer)
+		all = append(all, n.id+"="+n.at[peerPort])
 	}
 	return strings.Join(all, ",")
 }
@@ -328,7 +366,13 @@ func (t *trial) start(n *trialNode, ended chan<- error) error {
 		return err
 	}
 	defer log.Close()
-	n.cmd = exec.Command(program, "serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure", "--bloomd", n.bloomd, "--admin", n.admin)
+	args := []string{"serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure"}
+	for p, port := range trialPorts {
+		if port.flag != "" {
+			args = append(args, port.flag, n.at[p])
+		}
+	}
+	n.cmd = exec.Command(program, args...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.SysProcAttr = apart()                                      // this process handles Ctrl-C, and ends the nodes in order
 	if err := timerslack.Start(n.cmd, timerslack.Node); err != nil { // so that the node need not set it
@@ -382,7 +426,7 @@ func (t *trial) ready(ctx context.Context, ended <-chan error) error {
 	defer cancel()
 	for _, n := range t.nodes {
 		for {
-			s, err := statusOf(ctx, n.peer, "")
+			s, err := statusOf(ctx, n.at[peerPort], "")
 			if err == nil && s.Serves && s.Sets && s.Filters && s.Listed {
 				break
 			}
@@ -398,11 +442,26 @@ func (t *trial) ready(ctx context.Context, ended <-chan error) error {
 	return nil
 }
 
+// port returns the number of a port as text.
+func (n *trialNode) port(p int) string {
+	_, port, _ := strings.Cut(n.at[p], ":")
+	return port
+}
+
 func (t *trial) say() error {
+	fmt.Fprintf(t.a.out, "Ports of %s:\n\n", trialHost)
 	w := tabwriter.NewWriter(t.a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "NODE\tCLIENTS AND NODES\tBLOOMD\tADMIN\tPROCESS\t\n")
+	fmt.Fprint(w, "NODE\t")
+	for _, port := range trialPorts {
+		fmt.Fprintf(w, "%s\t", port.name)
+	}
+	fmt.Fprint(w, "PROCESS\t\n")
 	for _, n := range t.nodes {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t\n", n.id, n.peer, n.bloomd, n.admin, n.cmd.Process.Pid)
+		fmt.Fprintf(w, "%s\t", n.id)
+		for p := range n.at {
+			fmt.Fprintf(w, "%s\t", n.port(p))
+		}
+		fmt.Fprintf(w, "%d\t\n", n.cmd.Process.Pid)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -422,11 +481,14 @@ func (t *trial) say() error {
   bigset set ls friends --addr %s
   bigset filter create seen --addr %s
   bigset filter check seen paul --addr %s
+  redis-cli -p %s smembers friends
+  curl http://%s/types/sets/buckets/default/datatypes/friends
   bigset cluster status --addr %s
   kill -9 %d      # %s
 
-Ctrl-C ends them.
-`, are, t.dir, first.peer, last.peer, first.bloomd, last.bloomd, first.peer, last.cmd.Process.Pid, others)
+http://%s/console shows them in a browser. Ctrl-C ends them.
+`, are, t.dir, first.at[peerPort], last.at[peerPort], first.at[bloomdPort], last.at[bloomdPort], last.port(respPort), last.at[httpPort], first.at[peerPort],
+		last.cmd.Process.Pid, others, first.at[httpPort])
 	return t.a.out.Flush()
 }
 
@@ -445,6 +507,7 @@ func (t *trial) stop() {
 		case <-n.ended:
 		case <-time.After(15 * time.Second):
 			_ = n.cmd.Process.Kill()
+			<-n.ended
 		}
 	}
 }
