@@ -73,7 +73,7 @@ func TestReadBad(t *testing.T) {
 	if _, err := Read(iotest.ErrReader(io.ErrUnexpectedEOF), "f.json"); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrReport) {
 		t.Errorf("a file that can't be read: %v", err)
 	}
-	if _, err := Read(io.MultiReader(strings.NewReader("["), endless{}), "f.json"); !errors.Is(err, ErrReport) || !strings.Contains(err.Error(), "over 67108864 bytes") {
+	if _, err := Read(io.MultiReader(strings.NewReader("["), endless{}), "f.json"); !errors.Is(err, ErrReport) || !strings.Contains(err.Error(), "more than 67108864 bytes") {
 		t.Errorf("a file without an end: %v", err)
 	}
 }
