@@ -181,7 +181,7 @@ func TestTokensWhenPushesAreLost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newTrio(t, 3)
-			var lost atomic.Bool
+			var lost, hung atomic.Bool
 			over := make(chan struct{})
 			t.Cleanup(func() { close(over) })
 			for i := range 3 {
@@ -192,6 +192,7 @@ func TestTokensWhenPushesAreLost(t *testing.T) {
 						case i == 2 && r.Verb == verbTokens:
 							return nil, door.ErrUnavailable
 						case i == 0 && r.From.Name == "c" && slices.Contains(c.hangs, r.Verb):
+							hung.Store(true)
 							select {
 							case <-ctx.Done():
 							case <-over:
@@ -219,6 +220,9 @@ func TestTokensWhenPushesAreLost(t *testing.T) {
 			open, err := w.procs[2].grant(secret)
 			must(t, err)
 			lost.Store(true)
+			if slices.Contains(c.hangs, verbEntries) {
+				until(t, "c asks a which filters exist", hung.Load)
+			}
 			began := time.Now()
 			w.procs[1].change(t, tokens.Entry{ID: e.ID, Removed: true}, "c")
 			until(t, "c learns that the token is gone", func() bool { return !open.May(tokens.Read, nil) })

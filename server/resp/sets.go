@@ -312,12 +312,12 @@ func (c *conn) sample(ctx context.Context, g *gathered, key []byte, n int64) (dr
 
 // repeat draws with repetition: first the positions, then the elements at them.
 func (c *conn) repeat(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
-	if n > repeatedMost {
-		return nil, refusal(fmt.Sprintf("ERR at most %d elements are drawn with repetition", repeatedMost))
-	}
 	all, err := c.cardinality(ctx, key)
 	if err != nil || all == 0 {
 		return nil, err
+	}
+	if n > repeatedMost {
+		return nil, refusal(fmt.Sprintf("ERR at most %d elements are drawn with repetition", repeatedMost))
 	}
 	if n > argumentsFew && !c.Take(int(n)*2*argumentBytes) {
 		return nil, refusal(errNoRoom)

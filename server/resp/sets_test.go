@@ -551,6 +551,9 @@ func TestErrorsNameTheKey(t *testing.T) {
 	dial, _ := start(t, Options{})
 	p := dial()
 	for _, key := range []string{"k", "", "\x00k"} {
+		if got := p.do(t, "BS.ADD", key, "REQUEST", "", "ELEMENTS", "a"); !strings.HasPrefix(got, "-ERR the id of REQUEST is empty") {
+			t.Errorf("a request with an empty id: %s", got)
+		}
 		p.do(t, "BS.ADD", key, "REQUEST", "q1", "ELEMENTS", "a")
 		want := fmt.Sprintf("-ERR bad request: id \"q1\" is that of another request to %q", key)
 		if got := p.do(t, "BS.ADD", key, "REQUEST", "q1", "RETRY", "ELEMENTS", "b"); got != want {
