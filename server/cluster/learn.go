@@ -39,15 +39,20 @@ func (f *Filters) learn(ctx context.Context, id string) error {
 	}
 }
 
-// heard learns what other members know that this one does not. It is called after each round and returns at once.
+// heard learns what other members know that this one does not. It is called after each round and returns at once. A member that does not say which
+// filters exist delays no tokens.
 func (f *Filters) heard(states map[string]State) {
-	if !f.learning.CompareAndSwap(false, true) {
+	if !f.learningTokens.CompareAndSwap(false, true) {
 		return
 	}
 	f.m.ended.Go(func() {
-		defer f.learning.Store(false)
 		err := f.m.learnTokens(f.m.life, states) // before this member counts as one that has everything acknowledged
+		f.learningTokens.Store(false)
 		if err == nil {
+			if !f.learning.CompareAndSwap(false, true) {
+				return
+			}
+			defer f.learning.Store(false)
 			err = f.learnFrom(f.m.life, states)
 		}
 		switch {

@@ -20,11 +20,13 @@ import (
 	"bigset/server/wire"
 )
 
-// Run keeps the member in agreement until ctx ends.
+// Run keeps the member in agreement until ctx ends. A round begins an interval after the one before began: one that waited for a member that does not
+// answer is followed soon, because the others may have news.
 func (m *Membership) Run(ctx context.Context) {
 	for ctx.Err() == nil {
+		began := time.Now()
 		m.Round(ctx)
-		pause := m.conf.Interval
+		pause := max(m.conf.Interval-time.Since(began), m.conf.Interval/10)
 		if v := m.View(); !v.Serves || !v.Sets || !v.Filters || v.Record.Origin != "" {
 			pause = min(pause, 100*time.Millisecond)
 		}

@@ -120,24 +120,29 @@ func (m *Member) tokensText() string {
 	return strconv.FormatUint(m.conf.Tokens.Sum(), 16)
 }
 
-// learnTokens exchanges lists with the members whose list differs. Members of an older program have no list. After one exchange with all
-// others, this member has met them.
+// learnTokens exchanges lists with the members whose list differs, in parallel: one that does not answer delays no other, and is given up after
+// roundTime. Members of an older program have no list. After one exchange with all others, this member has met them.
 func (m *Member) learnTokens(ctx context.Context, states map[string]State) error {
 	v := m.membership.View()
 	if m.conf.Tokens == nil || !v.Serves {
 		return nil
 	}
-	var errs []error
+	ctx, cancel := coord.Deadline(ctx, m.run, roundTime)
+	defer cancel()
+	all := tasks{run: m.run}
+	ids := slices.Sorted(maps.Keys(states))
+	errs := make([]error, len(ids))
 	met := len(states) == len(m.links)
-	for _, id := range slices.Sorted(maps.Keys(states)) {
+	for i, id := range ids {
 		s := states[id]
 		switch {
 		case s.Committed == nil || !s.Committed.of(v.Record):
 			met = false // it has not heard the record yet, or is no longer a member
 		case s.Tokens != "" && s.Tokens != m.tokensText():
-			errs = append(errs, m.swapTokens(ctx, id))
+			all.Go(func() { errs[i] = m.swapTokens(ctx, id) })
 		}
 	}
+	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,5 +163,72 @@ func TestTokensOnTheWay(t *testing.T) {
 	}
 	if _, err := w.procs[0].member.Handler()(t.Context(), &wire.Request{Verb: verbTokens, Body: []byte("x"), From: &wire.Remote{Role: wire.RoleNode, Name: "b"}}, nil); !errors.Is(err, ErrRecord) {
 		t.Error(err)
+	}
+}
+
+// TestTokensWhenPushesAreLost: a member that is told nothing of a removal learns of it in its own rounds, within five seconds, while another member
+// takes requests and answers none.
+func TestTokensWhenPushesAreLost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		hangs []wire.Verb // requests of c that a does not answer
+	}{
+		{"and a answers nothing about tokens", []wire.Verb{verbTokens}},
+		{"and a does not say which filters exist", []wire.Verb{verbEntries}},
+		{"and a answers nothing", []wire.Verb{verbTokens, verbState}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newTrio(t, 3)
+			var lost, hung atomic.Bool
+			over := make(chan struct{})
+			t.Cleanup(func() { close(over) })
+			for i := range 3 {
+				w.around = func(h wire.Handler) wire.Handler {
+					return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+						switch {
+						case !lost.Load():
+						case i == 2 && r.Verb == verbTokens:
+							return nil, door.ErrUnavailable
+						case i == 0 && r.From.Name == "c" && slices.Contains(c.hangs, r.Verb):
+							hung.Store(true)
+							select {
+							case <-ctx.Done():
+							case <-over:
+							}
+							return nil, door.ErrUnavailable
+						}
+						answer, err := h(ctx, r, send)
+						if i == 0 && r.From.Name == "c" && r.Verb == verbState && slices.Contains(c.hangs, verbEntries) && lost.Load() {
+							var s State // c has something to ask a about
+							if err := json.Unmarshal(answer, &s); err != nil {
+								return nil, err
+							}
+							s.Filtered++
+							return json.Marshal(s)
+						}
+						return answer, err
+					}
+				}
+				w.start(i)
+			}
+			until(t, "birth", w.listed)
+			until(t, "tokens are learned", func() bool { g := (&tokens.Guard{List: w.procs[0].tokens}).Anonymous(); return g.Free() })
+			e, secret := newToken(t, "app")
+			w.procs[1].change(t, e)
+			open, err := w.procs[2].grant(secret)
+			must(t, err)
+			lost.Store(true)
+			if slices.Contains(c.hangs, verbEntries) {
+				until(t, "c asks a which filters exist", hung.Load)
+			}
+			began := time.Now()
+			w.procs[1].change(t, tokens.Entry{ID: e.ID, Removed: true}, "c")
+			until(t, "c learns that the token is gone", func() bool { return !open.May(tokens.Read, nil) })
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("c took a removed token for %v", took)
+			}
+		})
 	}
 }

@@ -64,7 +64,7 @@ func (c *conn) may(cmd *command) error {
 // keys returns the keys of a request.
 func (cmd *command) keys(args [][]byte) (keys [][]byte) {
 	if cmd.name == "sintercard" {
-		keys, _, _ = sintercardArgs(args) // wrong arguments are refused later
+		keys, _ = sintercardKeys(args) // wrong arguments are refused later
 		return keys
 	}
 	last := cmd.last

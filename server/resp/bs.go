@@ -280,6 +280,8 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 			return refusal(errSyntax)
 		case is(word, "CONTEXT"):
 			w.Context, err = token(rest[0])
+		case is(word, "REQUEST") && len(rest[0]) == 0: // it would be no id
+			return refusal(fmt.Sprintf("ERR the id of REQUEST is empty, it has 1 to %d bytes", keyscheme.RequestIDBytesMax))
 		case is(word, "REQUEST"):
 			w.Request = rest[0]
 		case is(word, "W"):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -180,7 +181,7 @@ var clientCommands = []subcommand{
 	}},
 	{"setinfo", 4, (*conn).clientSetInfo},
 	{"info", 2, func(c *conn, _ [][]byte) { c.Out = appendVerbatim(c.Out, c.proto, c.describe()) }},
-	{"list", -2, func(c *conn, _ [][]byte) { c.Out = appendVerbatim(c.Out, c.proto, c.describe()) }},
+	{"list", -2, (*conn).clientList},
 	{"no-evict", 3, (*conn).clientSwitch},
 	{"no-touch", 3, (*conn).clientSwitch},
 	{"reply", 3, func(c *conn, args [][]byte) {
@@ -240,6 +241,37 @@ func (c *conn) clientSwitch(args [][]byte) {
 		return
 	}
 	c.ok()
+}
+
+// clientList answers CLIENT LIST with this connection, unless another type or id is asked for.
+func (c *conn) clientList(args [][]byte) {
+	shown := len(args) == 2
+	switch {
+	case shown:
+	case len(args) == 4 && is(args[2], "TYPE"):
+		if !slices.ContainsFunc([]string{"NORMAL", "MASTER", "REPLICA", "SLAVE", "PUBSUB"}, func(kind string) bool { return is(args[3], kind) }) {
+			c.fail(fmt.Sprintf("ERR Unknown client type '%s'", shownOf(args[3], shownMost)))
+			return
+		}
+		shown = is(args[3], "NORMAL")
+	case len(args) > 3 && is(args[2], "ID"):
+		for _, arg := range args[3:] {
+			id, ok := number(arg)
+			if !ok {
+				c.fail("ERR Invalid client ID")
+				return
+			}
+			shown = shown || id == c.id
+		}
+	default:
+		c.fail(errSyntax)
+		return
+	}
+	text := ""
+	if shown {
+		text = c.describe()
+	}
+	c.Out = appendVerbatim(c.Out, c.proto, text)
 }
 
 // describe returns the line of this connection in CLIENT LIST.

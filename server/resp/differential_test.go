@@ -166,8 +166,9 @@ func normal(cmd []string, reply string) string {
 		if reply[0] == '*' {
 			return "a step"
 		}
-	case "sscan":
-		if reply[0] == '*' && reply != `*[$"0" *[]]` {
+	case "sscan": // with MATCH, redis may end a step that has found nothing before the end
+		matches := slices.ContainsFunc(cmd, func(word string) bool { return strings.EqualFold(word, "match") })
+		if reply[0] == '*' && (matches || reply != `*[$"0" *[]]`) {
 			return "a step"
 		}
 	case "type":

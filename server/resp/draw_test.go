@@ -2,8 +2,10 @@ package resp
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,5 +79,62 @@ func TestDrawsOfMany(t *testing.T) {
 	}
 	if got := p.do(t, "SRANDMEMBER", "k", "1200"); !strings.HasPrefix(got, "-ERR the answer to SRANDMEMBER has more than 100000 bytes") {
 		t.Errorf("%.200s", got)
+	}
+}
+
+// TestDrawsOfHexadecimals: in a set of hexadecimal texts each first character is drawn about as often as another, also the one after the gap
+// between digits and letters.
+func TestDrawsOfHexadecimals(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{})
+	p := dial()
+	add := []string{"SADD", "k"}
+	for i := range 16 << 8 {
+		add = append(add, fmt.Sprintf("%04x", i<<4), fmt.Sprintf("%04xe", i<<4))
+	}
+	p.do(t, add...)
+	const draws, most = 480, 3 * 480 / 16
+	drawn := map[byte]int{}
+	for range draws {
+		e, err := strconv.Unquote(p.do(t, "SRANDMEMBER", "k")[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn[e[0]]++
+	}
+	for b, n := range drawn {
+		if n > most {
+			t.Errorf("%d of %d draws begin with %c", n, draws, b)
+		}
+	}
+	if len(drawn) < 16 {
+		t.Errorf("only %d of 16 first characters were drawn", len(drawn))
+	}
+}
+
+// TestDrawsOfPrefixes: in a set whose elements are prefixes of each other a draw ends after a bounded number of levels.
+func TestDrawsOfPrefixes(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	elements := 0
+	dial, _ := serve(t, counted{alone.New(store), &elements}, Options{})
+	p := dial()
+	add := []string{"SADD", "k"}
+	for n := range 3000 {
+		add = append(add, strings.Repeat("a", n))
+	}
+	p.do(t, add...)
+	for range 10 {
+		elements = 0
+		if got := p.do(t, "SRANDMEMBER", "k"); got[0] != '$' {
+			t.Fatal(got)
+		}
+		if most := (randomLevels + 1) * (randomRun + 20); elements > most { // a level takes a page, an end and some branches
+			t.Errorf("a draw read %d elements, at most %d are expected", elements, most)
+		}
 	}
 }

@@ -30,16 +30,7 @@ func (c *conn) command(_ context.Context, args [][]byte) {
 
 var commandCommands = []subcommand{
 	{"count", 2, func(c *conn, _ [][]byte) { c.int(int64(len(c.s.names))) }},
-	{"list", -2, func(c *conn, args [][]byte) {
-		if len(args) > 2 {
-			c.fail(errSyntax)
-			return
-		}
-		c.header(typeArray, len(c.s.names))
-		for _, name := range c.s.names {
-			c.text(name)
-		}
-	}},
+	{"list", -2, (*conn).commandList},
 	{"info", -2, func(c *conn, args [][]byte) {
 		if len(args) == 2 {
 			c.describeCommands(c.s.names)
@@ -73,8 +64,36 @@ var commandCommands = []subcommand{
 		c.fail(refusedText("command getkeysandflags", "what a command does with a key is the same for all keys; use COMMAND GETKEYS and COMMAND INFO"))
 	}},
 	{"help", 2, func(c *conn, _ [][]byte) {
-		c.help("COMMAND", "COMMAND COUNT", "COMMAND LIST", "COMMAND INFO [<name> ...]", "COMMAND DOCS [<name> ...]", "COMMAND GETKEYS <command> [<arg> ...]")
+		c.help("COMMAND", "COMMAND COUNT", "COMMAND LIST [FILTERBY PATTERN <pattern>]", "COMMAND INFO [<name> ...]", "COMMAND DOCS [<name> ...]", "COMMAND GETKEYS <command> [<arg> ...]")
 	}},
+}
+
+// commandList answers with the names of commands, all or those that match a pattern.
+func (c *conn) commandList(args [][]byte) {
+	list := c.s.names
+	switch {
+	case len(args) == 2:
+	case len(args) != 5 || !is(args[2], "FILTERBY"):
+		c.fail(errSyntax)
+		return
+	case is(args[3], "MODULE"), is(args[3], "ACLCAT"):
+		c.fail("ERR COMMAND LIST FILTERBY " + upper(string(args[3])) + " is not served: commands are not in modules or categories; use FILTERBY PATTERN")
+		return
+	case !is(args[3], "PATTERN"):
+		c.fail(errSyntax)
+		return
+	default:
+		if err := checkPattern(args[4]); err != nil {
+			c.failed("command", nil, err)
+			return
+		}
+		pattern := bytes.ToLower(args[4])
+		list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !matches(pattern, []byte(name)) })
+	}
+	c.header(typeArray, len(list))
+	for _, name := range list {
+		c.text(name)
+	}
 }
 
 // namesMost is how many commands COMMAND INFO and COMMAND DOCS describe: a description is much longer than a name.
@@ -146,7 +165,7 @@ func (c *conn) commandGetKeys(args [][]byte) {
 		c.fail("ERR Invalid number of arguments specified for command")
 		return
 	case cmd.name == "sintercard":
-		keys, _, err := sintercardArgs(args)
+		keys, err := sintercardKeys(args)
 		if err != nil {
 			c.fail("ERR Invalid arguments specified for command")
 			return

@@ -378,23 +378,32 @@ func (c *conn) read(ctx context.Context, g *gathered, op operation, keys [][]byt
 	return n, nil
 }
 
-// sintercardArgs reads the arguments of SINTERCARD; a limit of 0 means none.
-func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
+// sintercardKeys returns the keys of SINTERCARD.
+func sintercardKeys(args [][]byte) ([][]byte, error) {
 	n, ok := number(args[1])
 	if !ok || n < 1 {
-		return nil, 0, refusal("ERR numkeys should be greater than 0")
+		return nil, refusal("ERR numkeys should be greater than 0")
 	}
 	if n > int64(len(args)-2) {
-		return nil, 0, refusal("ERR Number of keys can't be greater than number of args")
+		return nil, refusal("ERR Number of keys can't be greater than number of args")
 	}
-	keys = args[2 : 2+n]
-	for rest := args[2+n:]; len(rest) > 0; rest = rest[2:] {
+	return args[2 : 2+n], nil
+}
+
+// sintercardArgs reads the arguments of SINTERCARD; a limit of 0 means none.
+func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
+	if keys, err = sintercardKeys(args); err != nil {
+		return nil, 0, err
+	}
+	for rest := args[2+len(keys):]; len(rest) > 0; rest = rest[2:] {
 		if !is(rest[0], "LIMIT") || len(rest) < 2 {
 			return nil, 0, refusal(errSyntax)
 		}
-		if limit, ok = number(rest[1]); !ok || limit < 0 {
+		n, ok := number(rest[1])
+		if !ok || n < 0 {
 			return nil, 0, refusal("ERR LIMIT can't be negative")
 		}
+		limit = n
 	}
 	return keys, limit, nil
 }

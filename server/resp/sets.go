@@ -126,14 +126,17 @@ func (c *conn) randomOne(ctx context.Context, key []byte) {
 const (
 	randomRun  = 128  // of this many elements or fewer, each is drawn with the same probability
 	randomOnly = 1024 // once in this many draws it is the element that is a prefix of all others of a branch
+	// randomLevels bounds the levels of a draw. Only a set whose elements are prefixes of each other has more; the draw then is of the first
+	// elements of the branch.
+	randomLevels = 100
 )
 
 // random draws an element. It descends the tree of the elements' bytes: at each level it draws one of the bytes with which elements
-// continue, until only a few elements are left. If the branches of a level differ in size, elements of the smaller ones are drawn more
-// often.
+// continue, each with the same probability, until only a few elements are left. If the branches of a level differ in size, elements of the
+// smaller ones are drawn more often.
 func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err error) {
 	var prefix []byte
-	for {
+	for level := 0; ; level++ {
 		some, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: randomRun + 1})
 		switch {
 		case err != nil || len(some) == 0 && len(prefix) == 0:
@@ -141,7 +144,7 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 		case len(some) == 0: // they were removed in between
 			prefix = nil
 			continue
-		case len(some) <= randomRun:
+		case len(some) <= randomRun, level >= randomLevels:
 			return some[rand.IntN(len(some))], true, nil
 		}
 		ends, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: 1, Reverse: true})
@@ -168,15 +171,42 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 		if at < len(first) {
 			low = int(first[at])
 		}
-		from := append(slices.Clone(last[:at]), byte(low+rand.IntN(high-low+1)))
-		next, err := c.collect(ctx, door.Read{Set: name, Prefix: last[:at], From: from, Limit: 1})
+		next, err := c.branch(ctx, name, last[:at], low, high)
 		if err != nil {
 			return nil, false, err
 		}
-		if len(next) > 0 {
-			prefix = next[0][:at+1]
+		if next != nil {
+			prefix = next
 		}
 	}
+}
+
+// branch draws one of the bytes from low to high with which elements continue a prefix, and returns the prefix with it, or nil if there is none
+// any more. The byte after a gap is no more likely than others: in hexadecimal text, most bytes from 0 to f begin nothing.
+func (c *conn) branch(ctx context.Context, name, prefix []byte, low, high int) ([]byte, error) {
+	var left []byte // bytes in order, without those that are known to begin nothing
+	for b := low; b <= high; b++ {
+		left = append(left, byte(b))
+	}
+	for len(left) > 0 {
+		i := rand.IntN(len(left))
+		from := append(slices.Clone(prefix), left[i])
+		next, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, From: from, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(next) == 0 {
+			left = left[:i]
+			continue
+		}
+		found := next[0][len(prefix)]
+		if found == left[i] {
+			return from, nil
+		}
+		at, _ := slices.BinarySearch(left, found)
+		left = slices.Delete(left, i, at)
+	}
+	return nil, nil
 }
 
 // collect returns copies of a few elements.
@@ -312,12 +342,12 @@ func (c *conn) sample(ctx context.Context, g *gathered, key []byte, n int64) (dr
 
 // repeat draws with repetition: first the positions, then the elements at them.
 func (c *conn) repeat(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
-	if n > repeatedMost {
-		return nil, refusal(fmt.Sprintf("ERR at most %d elements are drawn with repetition", repeatedMost))
-	}
 	all, err := c.cardinality(ctx, key)
 	if err != nil || all == 0 {
 		return nil, err
+	}
+	if n > repeatedMost {
+		return nil, refusal(fmt.Sprintf("ERR at most %d elements are drawn with repetition", repeatedMost))
 	}
 	if n > argumentsFew && !c.Take(int(n)*2*argumentBytes) {
 		return nil, refusal(errNoRoom)

@@ -200,6 +200,33 @@ func TestScanBetweenOthers(t *testing.T) {
 	}
 }
 
+// TestCursorsOfAnotherProcess: a cursor that the node gave before it was started again is an error, and not the cursor of something else.
+func TestCursorsOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	var cursors []string
+	for range 2 {
+		dial, _ := serve(t, alone.New(store), Options{})
+		p := dial()
+		if len(cursors) == 0 {
+			fill(t, p, "k", "%03d", 20)
+			fill(t, p, "l", "%03d", 1)
+		}
+		for _, cursor := range cursors {
+			for _, cmd := range [][]string{{"SSCAN", "k", cursor}, {"SCAN", cursor}} {
+				if got := p.do(t, cmd...); got != "-"+errCursorGone {
+					t.Errorf("%q of a former process: %s", cmd, got)
+				}
+			}
+		}
+		cursors = append(cursors, words(p.do(t, "SSCAN", "k", "0", "COUNT", "5"))[0], words(p.do(t, "SCAN", "0", "COUNT", "1"))[0])
+	}
+}
+
 // TestCursorsAreBounded: those not used for longest go, by number and by bytes.
 func TestCursorsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -551,6 +578,9 @@ func TestErrorsNameTheKey(t *testing.T) {
 	dial, _ := start(t, Options{})
 	p := dial()
 	for _, key := range []string{"k", "", "\x00k"} {
+		if got := p.do(t, "BS.ADD", key, "REQUEST", "", "ELEMENTS", "a"); !strings.HasPrefix(got, "-ERR the id of REQUEST is empty") {
+			t.Errorf("a request with an empty id: %s", got)
+		}
 		p.do(t, "BS.ADD", key, "REQUEST", "q1", "ELEMENTS", "a")
 		want := fmt.Sprintf("-ERR bad request: id \"q1\" is that of another request to %q", key)
 		if got := p.do(t, "BS.ADD", key, "REQUEST", "q1", "RETRY", "ELEMENTS", "b"); got != want {

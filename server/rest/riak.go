@@ -242,8 +242,8 @@ func (q *request) change(done func() int) (door.Result, error) {
 	if w.Retry, err = q.flag("retry", false); err != nil {
 		return door.Result{}, err
 	}
-	if len(w.Request) > keyscheme.RequestIDBytesMax {
-		return door.Result{}, badRequest("request_id has %d bytes, at most %d", len(w.Request), keyscheme.RequestIDBytesMax)
+	if n := len(w.Request); n > keyscheme.RequestIDBytesMax || n == 0 && q.query.Has("request_id") { // an empty one would be no id
+		return door.Result{}, badRequest("request_id has %d bytes, and must have 1 to %d", n, keyscheme.RequestIDBytesMax)
 	}
 	if w.Ops, w.Context, err = q.changes(); err != nil {
 		return door.Result{}, err

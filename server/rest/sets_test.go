@@ -232,6 +232,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", friends + "?returnbody=true&returnchanges=true", `{"add":"a"}`, "two answers"},
 		{"POST", friends + "?retry=true", `{"add":"a"}`, "request id"},
 		{"POST", friends + "?request_id=" + strings.Repeat("x", 65), `{"add":"a"}`, "64"},
+		{"POST", friends + "?request_id=", `{"add":"a"}`, "request_id has 0 bytes"},
 		{"POST", friends + "?timeout=0", `{"add":"a"}`, "timeout"},
 		{"GET", friends + "?x=1", "", "not a parameter"},
 		{"GET", friends + "?r=1&r=1", "", "twice"},

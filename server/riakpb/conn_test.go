@@ -196,7 +196,7 @@ func TestRefused(t *testing.T) {
 		want string // in the error
 	}{
 		{"fetch without a key", codeFetchReq, appendBytes(appendBytes(nil, 1, []byte("b")), 3, []byte("t")), "required field is missing"},
-		{"fetch of no message", codeFetchReq, []byte{0x0a}, "EOF"},
+		{"fetch of no message", codeFetchReq, []byte{0x0a}, "is cut off or is not protobuf"},
 		{"fetch with a tag of no field", codeFetchReq, []byte{0x00}, "invalid field number"},
 		{"fetch with a number for a name", codeFetchReq, append(number(1, 7), id...), "wrong kind"},
 		{"fetch with a name for a number", codeFetchReq, appendBytes(slices.Clone(id), 4, []byte("x")), "wrong kind"},
@@ -206,7 +206,7 @@ func TestRefused(t *testing.T) {
 		{"update of a map", codeUpdateReq, op(2), "Operation type is `map` but bucket type is `set`."},
 		{"update of a hll", codeUpdateReq, op(3), "Operation type is `hll` but bucket type is `set`."},
 		{"update of a gset", codeUpdateReq, op(4), "Operation type is `gset` but bucket type is `set`."},
-		{"update with a context of nothing", codeUpdateReq, change(id, []byte("nonsense"), []string{"y"}, nil), "token"},
+		{"update with a context of nothing", codeUpdateReq, change(id, []byte("nonsense"), []string{"y"}, nil), "the context is not one that a node gave for this set"},
 		{"update with the context of another set", codeUpdateReq, change(name("sets", "b", "k2"), other, []string{"y"}, nil), "token"},
 		{"update with a long element", codeUpdateReq, change(id, nil, []string{long}, nil), "65536"},
 		{"update by four of three", codeUpdateReq, change(id, nil, []string{"y"}, nil, number(6, 4)), "{n_val_violation,3}"},

@@ -57,7 +57,10 @@ func answerOf(err error) (text string, fault bool) {
 	case errors.Is(err, bigset.ErrDiskFull):
 		return "the disk is full: " + door.Text(err), true
 	}
-	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, door.ErrQuorum, keyscheme.ErrToken} {
+	if errors.Is(err, keyscheme.ErrToken) {
+		return "the context is not one that a node gave for this set: " + door.Text(err), false
+	}
+	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, door.ErrQuorum} {
 		if errors.Is(err, known) {
 			return door.Text(err), false
 		}

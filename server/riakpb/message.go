@@ -87,7 +87,7 @@ func eachField(message []byte, f func(field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return protowire.ParseError(n)
+			return parseError(n)
 		}
 		message = message[n:]
 		fd := field{number: number, kind: kind}
@@ -100,7 +100,7 @@ func eachField(message []byte, f func(field) error) error {
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}
 		if n < 0 {
-			return protowire.ParseError(n)
+			return parseError(n)
 		}
 		message = message[n:]
 		if err := f(fd); err != nil {
@@ -108,6 +108,11 @@ func eachField(message []byte, f func(field) error) error {
 		}
 	}
 	return nil
+}
+
+// parseError returns the error of a message that is no protobuf.
+func parseError(n int) error {
+	return fmt.Errorf("the message is cut off or is not protobuf: %w", protowire.ParseError(n))
 }
 
 // asBytes stores the bytes of a field.

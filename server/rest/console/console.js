@@ -59,6 +59,7 @@ function bytes(n) {
 function seconds(s) {
   if (s === undefined || Number.isNaN(s)) return ''
   if (s === Infinity) return 'more'
+  if (s >= 120) return s < 7200 ? `${Math.round(s / 60)} min` : s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} days`
   return s < 1e-3 ? `${(s * 1e6).toFixed(0)} µs` : s < 1 ? `${(s * 1e3).toFixed(s < 0.01 ? 1 : 0)} ms` : `${s.toFixed(1)} s`
 }
 
