@@ -327,6 +327,9 @@ func TestHotElements(t *testing.T) {
 		for _, e := range elementNames(0, 100) {
 			_, err := p.store.Write(bg, []byte("s"), []bigset.Op{addOp(e), addOp(e + "x")}, unsynced)
 			must(t, err, "add")
+			if found, err := p.store.Contains(bg, []byte("s"), []byte(e)); err != nil || !found {
+				t.Errorf("%q: %v, %v", e, found, err)
+			}
 		}
 		if hot, _, err := p.store.HotDots([]byte("s")); err != nil || len(hot) != 1 {
 			t.Errorf("%d elements are remembered, want 1, %v", len(hot), err)
