@@ -26,8 +26,11 @@ type builder struct {
 	err     error        // the disk failed: the group can't be written
 	spoiled bool         // a request was refused after some of it was taken in: the batch must be made again, without that request
 
-	stored  [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
-	entered *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
+	stored      [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
+	hotLooks    []hotLook       // look-ups that stepped far
+	hotPuts     []hotPut        // the keys of adds, if recordsPuts
+	recordsPuts bool            // look-ups make entries of hotDots, or the set has some
+	entered     *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
 
 	actor      clock.Actor                   // this store's, for the set
 	first      uint64                        // the last dot of actor before this batch
@@ -66,16 +69,15 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
-	b.sole, b.overlay = len(group) == 1, overlaps(group)
+	looksUp := slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) })
+	b.recordsPuts = looksUp || st.hot.some.Load()
+	b.sole, b.overlay = len(group) == 1, looksUp && several(group)
 	return b
 }
 
-// overlaps reports whether an operation of the group may need the keys that an earlier one wrote: whether the group
-// has at least two operations, and one of them looks up what this store has of its element.
-func overlaps(group []*request) bool {
-	if !slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) }) {
-		return false
-	}
+// several reports whether a group has at least two operations. If one of them looks up its element, it may need the keys that an earlier
+// one wrote.
+func several(group []*request) bool {
 	all := 0
 	for _, r := range group {
 		keys, _ := r.size(0)
@@ -100,7 +102,10 @@ func (b *builder) release() {
 		b.s.requestLog.gone(b.remembers)
 	}
 	b.killed.reset()
-	*b = builder{recent: reusable(b.recent), removed: reusable(b.removed), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
+	clear(b.hotPuts)
+	clear(b.hotLooks)
+	*b = builder{recent: reusable(b.recent), removed: reusable(b.removed), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed,
+		hotPuts: b.hotPuts[:0], hotLooks: b.hotLooks[:0]}
 	builders.Put(b)
 }
 
@@ -182,6 +187,9 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 	}
 	b.check(b.s.writeElement(b.batch, b.buf[:n], value))
 	b.added++
+	if wide == nil && b.recordsPuts {
+		b.hotPuts = append(b.hotPuts, hotPut{element, dot})
+	}
 	if wide == nil && b.s.recent.on.Load() {
 		b.recent = appendRecent(b.recent, b.buf[:n])
 	}
@@ -257,7 +265,11 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 		}
 		last = element
 		if stored != nil && (c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator) {
-			ask = append(ask, i)
+			if dots, ok := b.remembered(element); ok {
+				stored[i] = dots
+			} else {
+				ask = append(ask, i)
+			}
 		}
 	}
 	before := b.iters.waited() // for earlier requests of the group
@@ -280,16 +292,24 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 // the set's writers, so all iterators see the same keys of it.
 func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) error {
 	b.s.counters.lookUps.Add(uint64(len(ask)))
-	return shared(len(ask), func(from, to int) (err error) {
+	far := make([]bool, len(r.ops))
+	err := shared(len(ask), func(from, to int) (err error) {
 		iters := b.s.elementIters(b.st)
 		defer lsm.Closing(&iters, &err)
 		for _, i := range ask[from:to] {
 			if stored[i], err = iters.appendDots(nil, r.ops[i].Element, b.actor); err != nil {
 				return err
 			}
+			far[i] = iters.stepped() >= b.s.hot.steps
 		}
 		return nil
 	})
+	for i := range far {
+		if far[i] {
+			b.lookedFar(r.ops[i].Element, stored[i])
+		}
+	}
+	return err
 }
 
 // lookUp returns the dots of an element's keys in this store, dead or not.
@@ -299,7 +319,9 @@ func (b *builder) lookUp(element []byte) []clock.Dot {
 	}
 	b.s.counters.lookUps.Add(1)
 	dots, err := b.iters.appendDots(nil, element, b.actor)
-	b.check(err)
+	if b.check(err); b.iters.stepped() >= b.s.hot.steps {
+		b.lookedFar(element, dots)
+	}
 	return dots
 }
 
@@ -313,7 +335,10 @@ func (b *builder) liveDots(op int, element []byte, within *clock.Clock) []clock.
 	if b.stored != nil && op != notStored {
 		dots = b.stored[op]
 	} else if b.st.next.HasMore(b.st.dead) { // an empty set has none
-		dots = b.lookUp(element)
+		var ok bool
+		if dots, ok = b.remembered(element); !ok {
+			dots = b.lookUp(element)
+		}
 	}
 	if b.err != nil {
 		return nil
@@ -356,6 +381,7 @@ func (b *builder) land(sync bool) (wait func() error, err error) {
 	b.entered = nil // the commit has taken it over
 	if err != nil {
 		b.st.resetNext()
+		b.s.voidHot(b.st)
 		return nil, err
 	}
 	b.publish()
@@ -400,6 +426,7 @@ func (b *builder) publish() {
 		b.addDeadTo(st.dead)
 		st.version++
 	}
+	b.publishHot()
 	st.changed()
 	had := st.counted.live.Load() > 0
 	b.s.sets.count(st, kills && st.batches%countEvery == 0)

@@ -54,6 +54,7 @@
 //	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ Store.moments ─ set.mu ─ deadRuns.mu
 //	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu
 //	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu ─ Unflushed.mu
+//	hot elements         ─ hotDots.mu
 //
 // The files, in reading order; packages lsm and filters list their own:
 //
@@ -62,7 +63,7 @@
 //	named.go                                                 one set by strings, over the calls of Store
 //	write.go lead.go gather.go builder.go keyorder.go        a write: operations, the queue of a set, when a group closes, its batch
 //	delta.go facts.go drop.go requests.go keeprequests.go    other work in that queue; requests that repeat
-//	lookup.go read.go reader.go moment.go await.go readers.go skip.go deadruns.go    a read
+//	lookup.go hotdots.go read.go reader.go moment.go await.go readers.go skip.go deadruns.go    a read
 //	publish.go                                               Dead, once durable, goes to the drop filter of compactions
 //	runner.go setpicker.go sampler.go                        the rewriter: when, which set, which span of it
 //	rewrite.go copied.go compact.go                          a pass over a span, what replaces it, passes over everything

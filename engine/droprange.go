@@ -102,7 +102,7 @@ func (c *setCache) within(b keyscheme.Bounds) (sets []*set) {
 func (c *setCache) forgetState(sets []*set) {
 	c.mu.Lock() // trim looks at them
 	for _, st := range sets {
-		st.forget()
+		st.forget(&c.s.hot)
 	}
 	c.mu.Unlock()
 	for _, st := range sets {
@@ -122,12 +122,14 @@ func (s *Store) renewActor(slots slotRange) error {
 }
 
 // forget resets the set to the state of an unknown one.
-func (st *set) forget() {
+func (st *set) forget(t *hotSets) {
 	st.mu.Lock()
 	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil
 	st.exists, st.unresolved, st.flags = false, 0, 0
 	st.raises++
 	st.version++
+	st.hot.puts++
+	t.forget(st)
 	st.changed()
 	st.mu.Unlock()
 	st.next = &clock.Clock{}

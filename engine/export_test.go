@@ -18,6 +18,44 @@ import (
 // RunsOf makes stores that are opened with these options remember dead runs of at least keysMin keys.
 func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 
+// HotFrom makes stores that are opened with these options remember the dots of elements whose look-ups step over so many keys; -1 is of all that
+// are looked up. They take up to that many bytes; 0 is the default.
+func (o *Options) HotFrom(steps int, bytes int64) { o.hotSteps, o.hotBytes = steps, bytes }
+
+// HotDots returns the live dots that are remembered of elements of a set, and how many look-ups of all sets these have answered.
+func (s *Store) HotDots(name []byte) (dots map[string][]clock.Dot, hits uint64, err error) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer s.sets.release(st)
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	dots = map[string][]clock.Dot{}
+	for _, g := range []hotEntries{st.hot.old, st.hot.young} {
+		for e := range g.of {
+			dots[e], _ = st.hotLive([]byte(e), true)
+		}
+	}
+	return dots, s.hot.hits.Load(), nil
+}
+
+// HotBytes returns the bytes that all sets take for what they remember, by the store's sum and by a count, and how many sets remember something.
+func (s *Store) HotBytes() (sum, counted int64, sets int) {
+	for key := range s.hot.sets.Range {
+		h := &key.(*set).hot
+		h.mu.RLock()
+		for _, g := range []hotEntries{h.old, h.young} {
+			for _, e := range g.of {
+				counted += e.heapBytes()
+			}
+		}
+		h.mu.RUnlock()
+		sets++
+	}
+	return s.hot.bytes.Load(), counted, sets
+}
+
 // Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. f may change how large and how many things are,
 // and nothing that decides about keys, order, events or files.
 func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }

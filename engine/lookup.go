@@ -153,7 +153,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	st.mu.RLock()
-	version := st.version
+	version, puts := st.version, st.hot.puts
 	if hold {
 		defer st.mu.RUnlock()
 	} else {
@@ -166,10 +166,16 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 		if share && iters.cold(i, len(elements)-i, 0) {
 			return i, true, nil
 		}
+		if live, ok := st.hotLive(element, hold); ok {
+			s.hot.hits.Add(1)
+			found[i] = bigset.Saw(live...)
+			continue
+		}
 		dots, err := iters.appendDots(nil, element, actor)
 		if err != nil {
 			return i, false, err
 		}
+		hot := iters.stepped() >= s.hot.steps
 		if !hold {
 			st.mu.RLock()
 		}
@@ -178,6 +184,9 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 			if !st.dead.Contains(d) {
 				live = append(live, d)
 			}
+		}
+		if hot && st.hot.puts == puts { // no live dot is missing
+			s.keepHot(st, element, live)
 		}
 		if !hold {
 			st.mu.RUnlock()
@@ -203,6 +212,7 @@ type elementIters struct {
 	moment uint64 // before tables was opened
 	all    *pebble.Iterator
 	tables *lsm.Tables
+	steps  int // of both, at the last call of stepped
 }
 
 func (s *Store) elementIters(st *set) elementIters {
@@ -261,6 +271,24 @@ func (e *elementIters) waited() (d time.Duration) {
 		d += e.tables.Stats().InternalStats.BlockReadDuration
 	}
 	return d
+}
+
+// stepped returns over how many keys the iterators have stepped since the last call, shown or not.
+func (e *elementIters) stepped() int {
+	before := e.steps
+	e.steps = 0
+	if e.all != nil {
+		e.steps = forwardSteps(e.all)
+	}
+	if e.tables != nil {
+		e.steps += forwardSteps(e.tables.Iterator)
+	}
+	return e.steps - before
+}
+
+func forwardSteps(it *pebble.Iterator) int {
+	stats := it.Stats()
+	return stats.ForwardStepCount[pebble.InternalIterCall]
 }
 
 // shared calls look for the parts of n look-ups, each in a goroutine, and waits for all.

@@ -101,3 +101,33 @@ func addThatLooksUp(b *testing.B, size, batch int) {
 	report("of-blind", ofBlind)
 	report("µs/element", micros)
 }
+
+// BenchmarkAddAgain adds a few elements again and again under policy coordinator, unsynced: each add looks its element up, and replaces it. It
+// reports the time of an add, and of the last tenth of them.
+//
+//	go test ./engine -run - -bench AddAgain -benchtime 1x
+func BenchmarkAddAgain(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		for _, adds := range []int{5000, 20_000} {
+			b.Run(fmt.Sprintf("elements=%d/adds=%d", size, adds), func(b *testing.B) {
+				store := openBench(b, nil)
+				add := func(from, to int) float64 {
+					began := time.Now()
+					for i := from; i < to; i++ {
+						element := fmt.Appendf(nil, "element-%d", i%size)
+						if _, err := store.Add(b.Context(), []byte("set"), [][]byte{element}, bigset.WriteOptions{Policy: bigset.PolicyCoordinator, Durability: bigset.NoSync}); err != nil {
+							b.Fatal(err)
+						}
+					}
+					return time.Since(began).Seconds() * 1e6 / float64(to-from)
+				}
+				for range b.N {
+					first := add(0, adds-adds/10)
+					last := add(adds-adds/10, adds)
+					b.ReportMetric((9*first+last)/10, "µs/add")
+					b.ReportMetric(last, "µs/last-add")
+				}
+			})
+		}
+	}
+}

@@ -95,6 +95,7 @@ func newMachine(t *rapid.T, seen *sights) *machine {
 		n.opt.SpanBytes = rapid.SampledFrom([]int{1 << 10, 4 << 10, 1 << 20}).Draw(t, "span")
 		n.opt.SetCacheBytes = rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "set cache")
 		n.opt.Events = m.event
+		n.opt.HotFrom(rapid.SampledFrom([]int{-1, -1, 1, 0}).Draw(t, "steps to a hot element"), rapid.SampledFrom([]int64{0, 2000}).Draw(t, "bytes of hot elements"))
 		n.opt.KeepContexts, n.model.KeepsContexts = m.keepsContexts, m.keepsContexts
 		n.split = rapid.SampledFrom([][]int{nil, {24, 40, 32, 64}, {60, 24, 16, 8}}).Draw(t, "cut")
 		n.open(t)
@@ -414,5 +415,10 @@ func (m *machine) check(t *rapid.T) {
 		n.checkCount(t)
 		m.seen.sawIf(n.store.Filtered() > 0, sawFiltered)
 		m.seen.sawIf(n.store.RunsPassed() > 0, sawDeadRun)
+		for _, set := range machineSets {
+			_, hits, err := n.store.HotDots([]byte(set))
+			must(t, err, "remembered dots")
+			m.seen.sawIf(hits > 0, sawHot)
+		}
 	}
 }

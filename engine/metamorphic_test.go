@@ -164,7 +164,7 @@ func variants(r *rand.Rand) []variant {
 		}
 	}
 	merge, set := compaction.Merge, compaction.Set
-	return []variant{
+	all := []variant{
 		{"plain", func(p *pair) {
 			p.opt.Tune(nil)
 			p.opt.MemTableBytes, p.opt.Strategy = 4<<20, compaction.None()
@@ -217,6 +217,17 @@ func variants(r *rand.Rand) []variant {
 			p.openWithOthers(t, r)
 		})},
 	}
+	for i := range all {
+		if i%3 == 0 { // what the others look up in keys
+			continue
+		}
+		tune := all[i].tune
+		all[i].tune = func(p *pair) {
+			tune(p)
+			p.opt.HotFrom(-1, []int64{0, 3000}[i%2])
+		}
+	}
+	return all
 }
 
 // withContextsKept returns those of the variants that can resolve unresolved keys, as ones that have them.

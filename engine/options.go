@@ -91,6 +91,9 @@ type Options struct {
 	tune func(*pebble.Options)
 	// tableKeysMin is the number of new keys from which on a portion is ingested as tables. Tests set it.
 	tableKeysMin int
+	// hotBytes and hotSteps are the bound of remembered dots and the steps that make an element hot: see hotdots.go. Tests set them.
+	hotBytes int64
+	hotSteps int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
 }
@@ -115,6 +118,8 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.Durability, bigset.Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
 	setDefault(&n.runKeysMin, runKeysMin)
+	setDefault(&n.hotBytes, hotBytesMax)
+	setDefault(&n.hotSteps, hotStepsMin)
 	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)

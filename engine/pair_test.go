@@ -257,9 +257,22 @@ func (p *pair) checkSet(t rapid.TB, set string) {
 			t.Fatalf("%s, set %q: key of dot %v, which is not dead and not live", p.label, set, dot)
 		}
 	}
+	p.checkHot(t, set)
 	if len(model.Wide) > 0 {
 		if err := testkit.SameElements(p.read(t, set, bigset.ReadOptions{}), model.Elements()); err != nil {
 			t.Fatalf("%s, set %q: %v", p.label, set, err)
+		}
+	}
+}
+
+// checkHot compares what a store remembers of elements with the model.
+func (p *pair) checkHot(t rapid.TB, set string) {
+	t.Helper()
+	hot, _, err := p.store.HotDots([]byte(set))
+	must(t, err, "remembered dots")
+	for e, dots := range hot {
+		if want := p.model.Set(set).Live(e); !slices.Equal(dots, want) {
+			t.Fatalf("%s, set %q: the dots of %q are remembered as %v, want %v", p.label, set, e, dots, want)
 		}
 	}
 }

@@ -326,7 +326,11 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		runs.split(len(p.st.prefix), put)
 		defer runs.applied()
 	}
-	if err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed); err != nil {
+	err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed)
+	if p.heals != nil { // live keys have come and gone
+		p.s.voidHot(p.st)
+	}
+	if err != nil {
 		return err
 	}
 	if len(put) > 0 {

@@ -36,6 +36,7 @@ const (
 	sawFactDeaths
 	sawIngest
 	sawUnread
+	sawHot
 	sightCount
 )
 
@@ -43,14 +44,14 @@ var sightNames = [sightCount]string{"crash", "batches lost", "crash within an op
 	"records filtered", "records dropped by a flush", "incarnation changed", "excise", "stream over a change", "stale context",
 	"duplicate delta", "context before its dot", "element with two dots", "delta of a lost batch", "eviction",
 	"unresolved key closed", "count without a scan", "dead run seeked over", "late writes in a sweep",
-	"keys by facts", "deaths by facts", "spans by tables", "blocks unread by a scan for dots"}
+	"keys by facts", "deaths by facts", "spans by tables", "blocks unread by a scan for dots", "look-ups answered by remembered dots"}
 
 // machinesFor is how many machines meet a sight with certainty: fewer than one run in 100,000 misses it. The sights that are not
 // listed need rareMachines.
 var machinesFor = map[sight]int{
 	sawCrash: 40, sawMidCrash: 40, sawSwap: 40, sawFiltered: 40, sawIncarnation: 40,
 	sawStaleKill: 40, sawDuplicate: 40, sawEviction: 40, sawCountUnscanned: 40,
-	sawLoss: 100, sawLateWrites: 100, sawFlushDrop: 100, sawStreamOverChange: 100,
+	sawHot: 40, sawLoss: 100, sawLateWrites: 100, sawFlushDrop: 100, sawStreamOverChange: 100,
 	sawUnseenContext: 100, sawOldDelta: 100, sawDeadRun: 100,
 }
 

@@ -57,6 +57,7 @@ var Order = [...]Lock{
 	{Rank: HoldNames{}, Name: "holdFS.names"},
 	{Rank: RetryMu{}, Name: "retry.mu"},
 	{Rank: UnflushedMu{}, Name: "Unflushed.mu"},
+	{Rank: HotDotsMu{}, Name: "hotDots.mu"},
 }
 
 // Rank is a place in Order.
@@ -107,6 +108,7 @@ type (
 	HoldNames       struct{ place }
 	RetryMu         struct{ place }
 	UnflushedMu     struct{ place }
+	HotDotsMu       struct{ place }
 )
 
 // place makes a type a Rank.
