@@ -4,7 +4,10 @@ package turns
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -12,7 +15,8 @@ import (
 )
 
 // Runner is a coord.Runner that runs everything in turns, one at a time, in an order decided by its source of random numbers. A turn ends
-// where its task yields, sleeps, waits for a signal, or ends. Time usually stands still while any task can run.
+// where its task yields, sleeps, waits for a signal, or ends. Time usually stands still while any task can run. A task that panics, or ends
+// its goroutine as a test that fails does, ends Run in the same way.
 //
 // Run may be called while no task of the Runner is running. The other methods may be called then, and by a task in its turn; Yield, Sleep
 // and a Signal's Wait only by a task in its turn. A task must not wait in any other way, or no task ever gets a turn again.
@@ -25,14 +29,21 @@ type Runner struct {
 	tasks   []*task
 	timers  []*timer
 	current *task
-	turn    chan struct{} // sent to by the task whose turn has ended
+	idle    []*routine // of tasks that have ended; Run ends them
 	trace   uint64
 }
 
 type task struct {
-	resume chan struct{}
-	ready  func() bool // nil means always
-	over   bool
+	*routine
+	ready func() bool // nil means always
+	over  bool
+}
+
+// routine is a coroutine that runs one task after the other. Its turns need no scheduler, and its stack has grown already.
+type routine struct {
+	do    func()
+	next  func() (struct{}, bool) // gives it a turn
+	yield func(struct{}) bool     // ends the turn
 }
 
 type timer struct {
@@ -44,21 +55,37 @@ var _ coord.Runner = (*Runner)(nil)
 
 // New returns a Runner whose order rng decides. Its start time is always the same.
 func New(rng *rand.Rand) *Runner {
-	return &Runner{rng: rng, now: time.Unix(1e9, 0), turn: make(chan struct{})}
+	return &Runner{rng: rng, now: time.Unix(1e9, 0)}
 }
 
 // Go implements coord.Runner.
 func (r *Runner) Go(f func()) {
-	t := &task{resume: make(chan struct{})}
-	r.tasks = append(r.tasks, t)
-	go func() {
-		<-t.resume
-		defer func() { // even if f ends its goroutine
-			t.over = true
-			r.turn <- struct{}{}
+	var c *routine
+	if n := len(r.idle); n > 0 {
+		c, r.idle = r.idle[n-1], r.idle[:n-1]
+	} else {
+		c = newRoutine()
+	}
+	c.do = f
+	r.tasks = append(r.tasks, &task{routine: c})
+}
+
+func newRoutine() *routine {
+	c := &routine{}
+	c.next, _ = iter.Pull(func(yield func(struct{}) bool) {
+		c.yield = yield
+		defer func() {
+			if p := recover(); p != nil { // Run panics in its place, on a stack that does not show the task
+				panic(fmt.Sprintf("turns: %v\n%s", p, debug.Stack()))
+			}
 		}()
-		f()
-	}()
+		for c.do != nil {
+			c.do()
+			c.do = nil
+			yield(struct{}{})
+		}
+	})
+	return c
 }
 
 // Now implements coord.Runner.
@@ -78,8 +105,7 @@ func (r *Runner) Yield(ready func() bool) {
 		panic("turns: a goroutine that has no turn waits for one")
 	}
 	t.ready = ready
-	r.turn <- struct{}{}
-	<-t.resume
+	t.yield(struct{}{})
 }
 
 // Sleep ends the turn. The next one comes when d has passed.
@@ -112,6 +138,12 @@ func (s *signal) Wait(ctx context.Context) error {
 // Run runs f and everything else until nothing can run and no timer is due within the given time. It reports whether f has ended; the next
 // Run continues what has not.
 func (r *Runner) Run(within time.Duration, f func()) bool {
+	defer func() {
+		for _, c := range r.idle {
+			c.next() // it has nothing to do, and ends
+		}
+		r.idle = nil
+	}()
 	r.Go(f)
 	first, end := r.tasks[len(r.tasks)-1], r.now.Add(within)
 	for {
@@ -148,10 +180,11 @@ func (r *Runner) Trace() uint64 { return r.trace }
 // give gives a task its turn.
 func (r *Runner) give(t *task) {
 	t.ready, r.current = nil, t
-	t.resume <- struct{}{}
-	<-r.turn
-	if r.current = nil; t.over {
+	t.next()
+	if r.current = nil; t.do == nil {
+		t.over = true
 		r.tasks = slices.DeleteFunc(r.tasks, func(o *task) bool { return o == t })
+		r.idle = append(r.idle, t.routine)
 	}
 }
 

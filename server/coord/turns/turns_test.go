@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,12 +117,46 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestGoexit: what ends its goroutine, as a test that fails does, gives its turn back.
+// TestGoexit: what ends its goroutine, as a test that fails does, or panics, ends Run in the same way.
 func TestGoexit(t *testing.T) {
-	r, others := newRunner(1), 0
-	r.Go(func() { others++ })
-	if !r.Run(0, func() { runtime.Goexit() }) || others != 1 {
-		t.Errorf("%d others ran", others)
+	for _, c := range []struct {
+		end  func()
+		want string // what the panic says
+	}{{runtime.Goexit, "<nil>"}, {func() { panic("broken") }, "turns: broken\ngoroutine "}} {
+		returned, ended := false, make(chan any)
+		go func() {
+			defer func() { ended <- recover() }()
+			newRunner(1).Run(0, c.end)
+			returned = true
+		}()
+		if got := fmt.Sprint(<-ended); returned || !strings.HasPrefix(got, c.want) {
+			t.Errorf("Run returned: %v; it panicked with %v, want %v", returned, got, c.want)
+		}
+	}
+}
+
+// TestRoutines: tasks that ended leave no goroutine when Run returns, and one that waits continues in the next Run.
+func TestRoutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	r, ran := newRunner(1), 0
+	wait := r.NewSignal()
+	r.Go(func() {
+		if wait.Wait(t.Context()) == nil {
+			ran++
+		}
+	})
+	r.Run(time.Second, func() {
+		for range 100 {
+			r.Go(func() { r.Yield(nil); r.Go(func() { ran++ }); ran++ })
+			r.Sleep(time.Millisecond)
+		}
+	})
+	if left := runtime.NumGoroutine() - before; ran != 200 || left != 1 {
+		t.Errorf("%d tasks ran, and %d goroutines are left for the one that waits", ran, left)
+	}
+	r.Run(0, wait.Set)
+	if left := runtime.NumGoroutine() - before; ran != 201 || left != 0 {
+		t.Errorf("%d tasks ran, and %d goroutines are left", ran, left)
 	}
 }
 
