@@ -26,11 +26,11 @@ type builder struct {
 	err     error        // the disk failed: the group can't be written
 	spoiled bool         // a request was refused after some of it was taken in: the batch must be made again, without that request
 
-	stored      [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
-	hotLooks    []hotLook       // look-ups that stepped far
-	hotPuts     []hotPut        // the keys of adds, if recordsPuts
-	recordsPuts bool            // look-ups make entries of hotDots, or the set has some
-	entered     *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
+	stored      [][]clock.Dot          // what this store has of the element of each operation of a request, if they were looked up in advance
+	hotLooks    map[string][]clock.Dot // what look-ups of elements that stepped far have found, except dots that were dead before the batch
+	hotPuts     []hotPut               // the keys of adds, if recordsPuts
+	recordsPuts bool                   // look-ups make entries of hotDots, or the set has some
+	entered     *lsm.Generation        // the generation that knows the elements of the batch; nil before the first one
 
 	actor      clock.Actor                   // this store's, for the set
 	first      uint64                        // the last dot of actor before this batch
@@ -103,9 +103,11 @@ func (b *builder) release() {
 	}
 	b.killed.reset()
 	clear(b.hotPuts)
-	clear(b.hotLooks)
+	if cap(b.hotPuts) > hotPutsKept {
+		b.hotPuts = nil
+	}
 	*b = builder{recent: reusable(b.recent), removed: reusable(b.removed), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed,
-		hotPuts: b.hotPuts[:0], hotLooks: b.hotLooks[:0]}
+		hotPuts: b.hotPuts[:0]}
 	builders.Put(b)
 }
 
@@ -254,21 +256,28 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 	apart := b.sole
 	var last []byte // element
 	var stored [][]clock.Dot
-	var ask []int // the operations whose elements are looked up
+	var ask []int      // the operations whose elements are looked up
+	var again [][2]int // operations on the element of an earlier one that is in ask, and that one
+	asked := -1
 	if b.st.next.HasMore(b.st.dead) {
 		stored, ask = make([][]clock.Dot, len(r.ops)), make([]int, 0, len(r.ops))
 	}
 	for n, i := range order {
 		element, c := r.ops[i].Element, &r.ops[i].Context
-		if n > 0 && bytes.Equal(element, last) || c.Wide != nil {
+		same := n > 0 && bytes.Equal(element, last)
+		if same || c.Wide != nil {
 			apart = false
 		}
-		last = element
+		if last = element; !same {
+			asked = -1
+		}
 		if stored != nil && (c.Wide != nil && !b.s.opt.KeepContexts || !c.Given && r.opt.Policy == bigset.PolicyCoordinator) {
-			if dots, ok := b.remembered(element); ok {
+			if asked >= 0 {
+				again = append(again, [2]int{i, asked})
+			} else if dots, ok := b.remembered(element); ok {
 				stored[i] = dots
 			} else {
-				ask = append(ask, i)
+				ask, asked = append(ask, i), i
 			}
 		}
 	}
@@ -279,6 +288,9 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 			break
 		}
 		stored[i] = b.lookUp(r.ops[i].Element)
+	}
+	for _, a := range again {
+		stored[a[0]] = slices.Clone(stored[a[1]])
 	}
 	b.stored = stored
 	if !apart {
@@ -297,10 +309,9 @@ func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) erro
 		iters := b.s.elementIters(b.st)
 		defer lsm.Closing(&iters, &err)
 		for _, i := range ask[from:to] {
-			if stored[i], err = iters.appendDots(nil, r.ops[i].Element, b.actor); err != nil {
+			if stored[i], far[i], err = b.look(&iters, r.ops[i].Element); err != nil {
 				return err
 			}
-			far[i] = iters.stepped() >= b.s.hot.steps
 		}
 		return nil
 	})
@@ -312,17 +323,29 @@ func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) erro
 	return err
 }
 
-// lookUp returns the dots of an element's keys in this store, dead or not.
+// lookUp returns the dots of an element's keys in this store that were not dead before the batch.
 func (b *builder) lookUp(element []byte) []clock.Dot {
 	if b.iters.st == nil {
 		b.iters = b.s.elementIters(b.st)
 	}
 	b.s.counters.lookUps.Add(1)
-	dots, err := b.iters.appendDots(nil, element, b.actor)
-	if b.check(err); b.iters.stepped() >= b.s.hot.steps {
+	dots, far, err := b.look(&b.iters, element)
+	if b.check(err); far {
 		b.lookedFar(element, dots)
 	}
 	return dots
+}
+
+// look is lookUp with given iterators. It reports whether they have stepped far.
+func (b *builder) look(iters *elementIters, element []byte) (dots []clock.Dot, far bool, err error) {
+	if dots, err = iters.appendDots(nil, element, b.actor); err != nil {
+		return nil, false, err
+	}
+	dots = slices.DeleteFunc(dots, b.st.dead.Contains)
+	if far = iters.stepped() >= b.s.hot.steps; far {
+		dots = slices.Clone(dots) // without the room of dead ones
+	}
+	return dots, far, nil
 }
 
 // notStored stands for an operation whose element was not looked up in advance.

@@ -34,6 +34,11 @@ func busy(p *pair) {
 	p.opt.Strategy = eager(compaction.Default())
 }
 
+// hotAtRandom draws which elements are hot: all, or those whose look-ups step far; and whether they fit in memory.
+func hotAtRandom(p *pair, r *rand.Rand) {
+	p.opt.HotFrom([]int{-1, -1, 3, 0}[r.IntN(4)], []int64{0, 3000}[r.IntN(2)])
+}
+
 // writer does random operations on a store and writes them into a history.
 type writer struct {
 	r      *rand.Rand
@@ -125,6 +130,7 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	sets := [][]string{{"s"}, {"s", "t", "u"}}[r.IntN(2)]
 	p := newPair("store")
 	busy(p)
+	hotAtRandom(p, r)
 	p.opt.KeepContexts = r.IntN(2) == 0
 	p.opt.SpanBytes = []int{4 << 10, 1 << 20}[r.IntN(2)] // with the larger all sets are small
 	p.open(t)
@@ -213,6 +219,7 @@ func TestHorizon(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPair("store")
 			busy(p)
+			hotAtRandom(p, tier.Random(t))
 			p.opt.Record, p.opt.Strategy = c.record, c.strategy
 			p.opt.KeepContexts = c.name == "unresolved contexts"
 			p.open(t)
@@ -352,6 +359,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	for range tier.Times(6) {
 		p := newPair("store")
 		busy(p)
+		hotAtRandom(p, r)
 		p.open(t)
 		h := &testkit.History{}
 		var wg sync.WaitGroup

@@ -128,7 +128,6 @@ func (st *set) forget(t *hotSets) {
 	st.exists, st.unresolved, st.flags = false, 0, 0
 	st.raises++
 	st.version++
-	st.hot.puts++
 	t.forget(st)
 	st.changed()
 	st.mu.Unlock()

@@ -40,20 +40,28 @@ func (s *Store) HotDots(name []byte) (dots map[string][]clock.Dot, hits uint64, 
 	return dots, s.hot.hits.Load(), nil
 }
 
-// HotBytes returns the bytes that all sets take for what they remember, by the store's sum and by a count, and how many sets remember something.
-func (s *Store) HotBytes() (sum, counted int64, sets int) {
+// KeysLookedUp returns how many look-ups have read keys.
+func (s *Store) KeysLookedUp() uint64 { return s.counters.lookUps.Load() - s.hot.hits.Load() }
+
+// OnceLooked makes the next look-up that reads keys call f between them and Dead. No other look-up may be under way.
+func (s *Store) OnceLooked(f func()) { s.looked = func() { s.looked = nil; f() } }
+
+// HotBytes returns the bytes that all sets take for what they remember, in both generations and in the young one, by the store's sums and by a
+// count, and how many sets remember something.
+func (s *Store) HotBytes() (sums, counted [2]int64, sets int) {
 	for key := range s.hot.sets.Range {
 		h := &key.(*set).hot
 		h.mu.RLock()
-		for _, g := range []hotEntries{h.old, h.young} {
+		for i, g := range []hotEntries{h.old, h.young} {
 			for _, e := range g.of {
-				counted += e.heapBytes()
+				counted[0] += e.heapBytes()
+				counted[1] += int64(i) * e.heapBytes()
 			}
 		}
 		h.mu.RUnlock()
 		sets++
 	}
-	return s.hot.bytes.Load(), counted, sets
+	return [2]int64{s.hot.bytes.Load(), s.hot.young.Load()}, counted, sets
 }
 
 // Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. f may change how large and how many things are,

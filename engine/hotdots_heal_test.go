@@ -28,7 +28,16 @@ func TestHotDotsOfAHealedSet(t *testing.T) {
 	}
 	first := string(lost.Keys[0].Name)
 	has(first, false)
-	p.heals(t, lost, bigset.HealResult{Healed: 12})
+	p.reopen(t)
+	late := false
+	p.store.OnceLooked(func() {
+		p.heals(t, lost, bigset.HealResult{Healed: 12})
+		late = true
+	})
+	_, err := p.store.Look(bg, []byte(healSet), []byte(first))
+	if must(t, err, "look"); !late {
+		t.Error("nothing was healed during a look-up")
+	}
 	has(first, true)
 	p.looksUp(t, healSet, first)
 

@@ -176,6 +176,9 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 			return i, false, err
 		}
 		hot := iters.stepped() >= s.hot.steps
+		if s.looked != nil {
+			s.looked()
+		}
 		if !hold {
 			st.mu.RLock()
 		}

@@ -51,6 +51,7 @@ type Store struct {
 	moments    lockorder.Mutex[lockorder.StoreMoments] // held by a goroutine that locks set.mu of several sets
 	viewed     func()                                  // called between a view and the opening of its iterator; nil except in tests
 	viewing    func()                                  // called between the views of several sets; nil except in tests
+	looked     func()                                  // is called by a look-up that has read the keys of an element, before it compares them with Dead; tests set it
 	recounted  sync.Map                                // prefixes of sets whose unresolved keys were counted again, see recountOnce
 }
 
