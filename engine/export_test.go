@@ -44,7 +44,15 @@ func (s *Store) HotDots(name []byte) (dots map[string][]clock.Dot, hits uint64, 
 func (s *Store) KeysLookedUp() uint64 { return s.counters.lookUps.Load() - s.hot.hits.Load() }
 
 // OnceLooked makes the next look-up that reads keys call f between them and Dead. No other look-up may be under way.
-func (s *Store) OnceLooked(f func()) { s.looked = func() { s.looked = nil; f() } }
+// The look-up holds locks: another goroutine calls f.
+func (s *Store) OnceLooked(f func()) {
+	s.looked = func() {
+		s.looked = nil
+		done := make(chan struct{})
+		go func() { defer close(done); f() }()
+		<-done
+	}
+}
 
 // HotBytes returns the bytes that all sets take for what they remember, in both generations and in the young one, by the store's sums and by a
 // count, and how many sets remember something.
