@@ -163,7 +163,8 @@ func (s AddWins) lives(r *Reading, i int, known *answers) bool {
 	})
 }
 
-// answers has what lives has found in one reading: many events may have replaced each other, and each is asked about for all the others.
+// answers has what lives has found in one reading: many events may have replaced each other, so the same event is asked about
+// again and again.
 type answers map[int]bool
 
 // of returns the answer for an event. It calls find only if the answer is not known.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -247,7 +246,7 @@ func (a *app) clusterTry() *cobra.Command {
 		Use:   "try",
 		Short: "Start a cluster on this machine, to try it",
 		Long: `Start nodes of a cluster on this machine, each a process of its own, and print how to talk to them. Each serves clients of bloomd, redis, HTTP
-and Riak, too. Ctrl-C stops them. Without --dir their folders are temporary. They have no TLS, so only this machine reaches them. A port that
+and Riak, too. Ctrl-C stops them. Without --dir their folders are temporary. They listen on 127.0.0.1 only, without TLS. A port that
 another program has is replaced by a free one.`,
 		Example: `  bigset cluster try
   bigset cluster try --nodes 5 --dir ~/trial
@@ -271,12 +270,8 @@ another program has is replaced by a free one.`,
 			}
 			defer os.RemoveAll(t.dir)
 		}
-		ctx := cmd.Context()
-		if !signal.Ignored(syscall.SIGHUP) { // which comes when the terminal is closed; the nodes do not get it
-			var stop context.CancelFunc
-			ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
-			defer stop()
-		}
+		ctx, stop := hangUp(cmd.Context()) // the nodes do not get this signal
+		defer stop()
 		return t.run(ctx, count, free)
 	}
 	return cmd

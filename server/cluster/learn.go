@@ -10,13 +10,16 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/server/coord"
 )
 
-// learn merges all entries of another member.
+// learn merges all entries of another member. A member that does not answer is given up after roundTime.
 func (f *Filters) learn(ctx context.Context, id string) error {
 	for after := (Hex)(nil); ; {
 		var entries []FilterEntry
-		if err := ask(ctx, f.m.links[id], verbEntries, after, &entries); err != nil {
+		bounded, cancel := coord.Deadline(ctx, f.m.run, roundTime)
+		err := ask(bounded, f.m.links[id], verbEntries, after, &entries)
+		if cancel(); err != nil {
 			return fmt.Errorf("node %s, asked which filters exist: %w", id, err)
 		}
 		if len(entries) == 0 {

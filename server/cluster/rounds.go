@@ -20,8 +20,8 @@ import (
 	"bigset/server/wire"
 )
 
-// Run keeps the member in agreement until ctx ends. A round begins an interval after the one before began: one that waited for a member that does not
-// answer is followed soon, because the others may have news.
+// Run keeps the member in agreement until ctx ends. Rounds begin an interval apart. After a round that took longer, because a
+// member did not answer, the next one begins after a tenth of an interval: the others may have news.
 func (m *Membership) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()

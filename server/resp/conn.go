@@ -215,7 +215,7 @@ func (c *conn) unknown(args [][]byte) string {
 // shownMost is how many bytes of an argument an error shows, as in redis.
 const shownMost = 128
 
-// shownOf returns the part of an argument that redis shows: a number of bytes at most, up to a zero byte.
+// shownOf returns the part of an argument that redis shows: at most that many bytes, and none from the first zero byte on.
 func shownOf(arg []byte, most int) []byte {
 	arg, _, _ = bytes.Cut(arg[:min(len(arg), most)], []byte{0})
 	return arg

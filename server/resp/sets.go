@@ -167,6 +167,9 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 			first = some[2]
 			at = common(first, last)
 		}
+		if at == len(last) { // elements were removed between the two reads
+			continue
+		}
 		low, high := 0, int(last[at])
 		if at < len(first) {
 			low = int(first[at])

@@ -75,8 +75,12 @@ func newRoutine() *routine {
 	c.next, _ = iter.Pull(func(yield func(struct{}) bool) {
 		c.yield = yield
 		defer func() {
-			if p := recover(); p != nil { // Run panics in its place, on a stack that does not show the task
+			switch p := recover().(type) {
+			case nil:
+			case error, string: // Run panics in its place, on a stack that does not show the task
 				panic(fmt.Sprintf("turns: %v\n%s", p, debug.Stack()))
+			default: // somebody waits for a value of this type
+				panic(p)
 			}
 		}()
 		for c.do != nil {
@@ -180,10 +184,15 @@ func (r *Runner) Trace() uint64 { return r.trace }
 // give gives a task its turn.
 func (r *Runner) give(t *task) {
 	t.ready, r.current = nil, t
+	ended := true // unless next returns: it panicked, or ended its goroutine
+	defer func() {
+		if r.current = nil; ended {
+			t.over = true
+			r.tasks = slices.DeleteFunc(r.tasks, func(o *task) bool { return o == t })
+		}
+	}()
 	t.next()
-	if r.current = nil; t.do == nil {
-		t.over = true
-		r.tasks = slices.DeleteFunc(r.tasks, func(o *task) bool { return o == t })
+	if ended = t.do == nil; ended {
 		r.idle = append(r.idle, t.routine)
 	}
 }

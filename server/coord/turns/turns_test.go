@@ -1,6 +1,7 @@
 package turns_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -123,21 +124,27 @@ func TestGoexit(t *testing.T) {
 		end  func()
 		want string // what the panic says
 	}{{runtime.Goexit, "<nil>"}, {func() { panic("broken") }, "turns: broken\ngoroutine "}} {
-		returned, ended := false, make(chan any)
+		r, returned, ended := newRunner(1), false, make(chan any)
 		go func() {
 			defer func() { ended <- recover() }()
-			newRunner(1).Run(0, c.end)
+			r.Run(0, c.end)
 			returned = true
 		}()
 		if got := fmt.Sprint(<-ended); returned || !strings.HasPrefix(got, c.want) {
 			t.Errorf("Run returned: %v; it panicked with %v, want %v", returned, got, c.want)
+		}
+		if !r.Run(0, func() {}) {
+			t.Error("the next Run does not end")
 		}
 	}
 }
 
 // TestRoutines: tasks that ended leave no goroutine when Run returns, and one that waits continues in the next Run.
 func TestRoutines(t *testing.T) {
-	before := runtime.NumGoroutine()
+	stacks := make([]byte, 1<<20)
+	left := func() int {
+		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("turns.newRoutine.func1("))
+	}
 	r, ran := newRunner(1), 0
 	wait := r.NewSignal()
 	r.Go(func() {
@@ -151,12 +158,12 @@ func TestRoutines(t *testing.T) {
 			r.Sleep(time.Millisecond)
 		}
 	})
-	if left := runtime.NumGoroutine() - before; ran != 200 || left != 1 {
-		t.Errorf("%d tasks ran, and %d goroutines are left for the one that waits", ran, left)
+	if n := left(); ran != 200 || n != 1 {
+		t.Errorf("%d tasks ran, and %d goroutines are left for the one that waits", ran, n)
 	}
 	r.Run(0, wait.Set)
-	if left := runtime.NumGoroutine() - before; ran != 201 || left != 0 {
-		t.Errorf("%d tasks ran, and %d goroutines are left", ran, left)
+	if n := left(); ran != 201 || n != 0 {
+		t.Errorf("%d tasks ran, and %d goroutines are left", ran, n)
 	}
 }
 
