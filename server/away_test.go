@@ -1,8 +1,14 @@
 package server
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +23,8 @@ import (
 // awayTime is how long a member that was away and missed little may take until it counts.
 const awayTime = 10 * time.Second
 
-// TestAway stops a member, adds elements and marks keys at the others, and starts it again: within awayTime it serves reads, the others
-// know that, its own store has what it missed, and no hint is left.
+// TestAway ends a member, adds elements and marks keys at the others, and starts it again: within awayTime it serves reads, the others
+// know that, its own store has what it missed, and no hint is left. In every other round the member is a process, which kill -9 ends.
 func TestAway(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", encrypted), func(t *testing.T) {
@@ -35,6 +41,11 @@ func TestAway(t *testing.T) {
 				const missed = 200
 				set := []byte(fmt.Sprint("missed", round))
 				stopNode(t, nodes[2])
+				if round%2 == 0 {
+					kill := startProcess(t, configs[2])
+					awaitOthers(t, nodes[:2], "c")
+					kill()
+				}
 				for i := range missed {
 					ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: fmt.Append(nil, i)}}
 					if _, err := nodes[i%2].member.Coordinator().Write(t.Context(), coord.Write{Set: set, Ops: ops}); err != nil {
@@ -59,7 +70,7 @@ func TestAway(t *testing.T) {
 				t.Logf("counts after %v", time.Since(began))
 			}
 			talkAt(t, nodes[0].bloomdAddr(), "create f", "Done")
-			for round := range tier.Pick(1, 1, 5) {
+			for round := range tier.Pick(1, 1, 6) {
 				away(round)
 			}
 		})
@@ -86,4 +97,82 @@ func notCounted(t *testing.T, nodes []*Node, set []byte, elements int) string {
 		return fmt.Sprintf("its store has %d of %d elements, %v", c.Elements, elements, err)
 	}
 	return ""
+}
+
+const (
+	processConfig  = "BIGSET_TEST_NODE" // the variable with the configuration of a node's process
+	processStarted = "the node has started"
+)
+
+// TestNodeProcess is no test: it is a node in a process of its own, which startProcess starts.
+func TestNodeProcess(t *testing.T) {
+	text := os.Getenv(processConfig)
+	if text == "" {
+		t.Skip("this is the process of another test")
+	}
+	var c Config
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	startNode(t, c)
+	fmt.Println(processStarted)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or the process that started it has ended
+}
+
+// startProcess starts a node in a process of its own, and returns the function that kills it.
+func startProcess(t *testing.T, c Config) (kill func()) {
+	t.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestNodeProcess$", "-test.v")
+	cmd.Env = append(os.Environ(), processConfig+"="+string(text))
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		_, err = cmd.StdinPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill() // it has ended if that fails, and Wait says how
+		if err := cmd.Wait(); cmd.ProcessState.Exited() {
+			t.Errorf("the process of a node ended by itself: %v", err)
+		}
+	})
+	t.Cleanup(kill)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if lines.Text() == processStarted {
+			return kill
+		}
+		fmt.Fprintln(t.Output(), lines.Text())
+	}
+	t.Fatal("the process of a node did not start")
+	return nil
+}
+
+// awaitOthers waits until nodes are connected to a member, which has everything and is sent no hints.
+func awaitOthers(t *testing.T, nodes []*Node, id string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		why := ""
+		for _, n := range nodes {
+			for _, m := range n.member.Status().Members {
+				if m.ID == id && (!m.Up || !m.Sets || !m.Filters || m.Hints > 0) {
+					why = fmt.Sprintf("%s at %s: %s, sets %v, filters %v, %d hints", id, n.config.Peers.Node, m.Why, m.Sets, m.Filters, m.Hints)
+				}
+			}
+		}
+		if why == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(why)
+		}
+	}
 }
