@@ -64,6 +64,18 @@ func (l *lab) encryption() (*encryption, error) {
 	return &encryption{server, client}, errors.Join(err, err1, err2, err3)
 }
 
+// listen opens a listener of this machine, encrypted as given, and returns the function that dials it. A nil encryption means plain.
+func (e *encryption) listen() (ln net.Listener, dial func(context.Context) (net.Conn, error), err error) {
+	if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, nil, err
+	}
+	to := (&net.Dialer{}).DialContext
+	if e != nil {
+		ln, to = tls.NewListener(ln, e.server), (&tls.Dialer{Config: e.client}).DialContext
+	}
+	return ln, func(ctx context.Context) (net.Conn, error) { return to(ctx, "tcp", ln.Addr().String()) }, nil
+}
+
 // transportOver measures connections that are encrypted as given; nil means plain.
 func (l *lab) transportOver(system string, with *encryption, parts int) error {
 	return l.wired(parts, with, func(newLink func() *wire.Link) error {
@@ -98,13 +110,9 @@ func (l *lab) wired(parts int, with *encryption, f func(newLink func() *wire.Lin
 		}
 		return part, nil
 	}})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, dial, err := with.listen()
 	if err != nil {
 		return err
-	}
-	dial := (&net.Dialer{}).DialContext
-	if with != nil {
-		ln, dial = tls.NewListener(ln, with.server), (&tls.Dialer{Config: with.client}).DialContext
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	var wg sync.WaitGroup
@@ -112,7 +120,7 @@ func (l *lab) wired(parts int, with *encryption, f func(newLink func() *wire.Lin
 	var links []*wire.Link
 	err = f(func() *wire.Link {
 		links = append(links, wire.NewLink(wire.LinkOptions{Requests: 1,
-			Dial:   func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", ln.Addr().String()) },
+			Dial:   dial,
 			Client: func() wire.ClientOptions { return wire.ClientOptions{} },
 		}))
 		return links[len(links)-1]

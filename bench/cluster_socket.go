@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -11,13 +10,9 @@ import (
 // sockets measures what the transport cannot exceed on this machine: the same bytes over bare connections, encrypted as given. Each caller
 // has a connection of its own, and no frame, queue or other goroutine is between it and the socket.
 func (l *lab) sockets(of string, with *encryption, parts int) (err error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, dial, err := with.listen()
 	if err != nil {
 		return err
-	}
-	dial := (&net.Dialer{}).DialContext
-	if with != nil {
-		ln, dial = tls.NewListener(ln, with.server), (&tls.Dialer{Config: with.client}).DialContext
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -38,7 +33,7 @@ func (l *lab) sockets(of string, with *encryption, parts int) (err error) {
 		wg.Wait()
 	}()
 	connect := func(wants byte) (net.Conn, error) {
-		c, err := dial(l.ctx, "tcp", ln.Addr().String())
+		c, err := dial(l.ctx)
 		if err != nil {
 			return nil, err
 		}
