@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"bigset/engine"
@@ -136,5 +137,46 @@ func TestDrawsOfPrefixes(t *testing.T) {
 		if most := (randomLevels + 1) * (randomRun + 20); elements > most { // a level takes a page, an end and some branches
 			t.Errorf("a draw read %d elements, at most %d are expected", elements, most)
 		}
+	}
+}
+
+// interrupted is a backend that calls a function before the first read from the end of a set.
+type interrupted struct {
+	*alone.Backend
+	once sync.Once
+	do   func()
+}
+
+func (b *interrupted) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
+	if r.Reverse {
+		b.once.Do(b.do)
+	}
+	return b.Backend.Read(ctx, r)
+}
+
+// TestDrawWhileElementsGo: a draw reads the first elements of a set and then its last one. If the elements after the first three, which are
+// prefixes of each other, are removed in between, the last one is one of the three.
+func TestDrawWhileElementsGo(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	b := &interrupted{Backend: alone.New(store)}
+	dial, _ := serve(t, b, Options{})
+	p, other := dial(), dial()
+	add, remove := []string{"SADD", "k", "a", "ab", "abc"}, []string{"SREM", "k"}
+	for i := range 2 * randomRun {
+		add, remove = append(add, fmt.Sprint("abcd", i)), append(remove, fmt.Sprint("abcd", i))
+	}
+	p.do(t, add...)
+	gone := ""
+	b.do = func() { gone = other.do(t, remove...) }
+	if got := p.do(t, "SRANDMEMBER", "k"); !slices.Contains([]string{`$"a"`, `$"ab"`, `$"abc"`}, got) {
+		t.Error(got)
+	}
+	if gone != fmt.Sprint(":", 2*randomRun) {
+		t.Errorf("removed in between: %s", gone)
 	}
 }
