@@ -11,7 +11,11 @@ import (
 
 // check reports what is wrong with a declaration, before anything is run.
 func (s *System) check() error {
-	counter, _ := s.Spec.(Counter)
+	if b, ok := s.Spec.(interface{ bounded() error }); ok { // a Counter, or a Spec that embeds one
+		if err := b.bounded(); err != nil {
+			return fmt.Errorf("convergence: system %q: %w", s.Name, err)
+		}
+	}
 	word := s.Name != "" && !strings.ContainsAny(s.Name, " \t\r\n#")
 	switch {
 	case !word:
@@ -20,8 +24,6 @@ func (s *System) check() error {
 		return fmt.Errorf("convergence: system %q has no Open", s.Name)
 	case s.Pace < 0 || s.Pace > paceMost:
 		return fmt.Errorf("convergence: system %q has a pace of %v; it is at most %v", s.Name, s.Pace, paceMost)
-	case counter.Most > countMost:
-		return fmt.Errorf("convergence: system %q: Counter.Most is %d, the maximum is %d: the sums have to fit 64 bits", s.Name, counter.Most, int64(countMost))
 	case s.CausalNet && (s.Buffers || s.BestEffort):
 		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
 	case s.CausalNet && s.Restored:

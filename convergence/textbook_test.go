@@ -132,6 +132,9 @@ func countsMilliseconds(s *convergence.System) {
 	}
 }
 
+// namedCounter is a Spec that embeds a Counter.
+type namedCounter struct{ convergence.Counter }
+
 // TestDeclarationsAreChecked: an impossible declaration is reported before anything runs.
 func TestDeclarationsAreChecked(t *testing.T) {
 	for want, sys := range map[string]convergence.System{
@@ -144,6 +147,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		"beside Buffers":              {Name: "x", Open: OpenORSet, Buffers: true, CausalNet: true},
 		"CausalNet beside Parallel":   {Name: "x", Open: OpenORSet, Parallel: true, CausalNet: true},
 		"the maximum is 18014398509":  {Name: "x", Open: OpenORSet, Spec: convergence.Counter{Most: 1<<54 + 1}},
+		"Most is 18014398509481986":   {Name: "x", Open: OpenORSet, Spec: &namedCounter{convergence.Counter{Most: 1<<54 + 2}}},
 		"neither a replica nor an er": {Name: "x", Open: func(convergence.Env) (convergence.Replica, error) { return nil, nil }},
 	} {
 		if _, err := convergence.Explore(t.Context(), sys, convergence.Options{}); err == nil || !strings.Contains(err.Error(), want) {

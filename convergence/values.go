@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -20,6 +21,14 @@ type Counter struct {
 
 // countMost lets 511 operations of one schedule have the largest number. About one in a thousand has it.
 const countMost = 1 << 54
+
+// bounded returns an error if the numbers could exceed 64 bits. A Spec that embeds a Counter has this method too.
+func (c Counter) bounded() error {
+	if c.Most > countMost {
+		return fmt.Errorf("Counter.Most is %d, the maximum is %d: the sums have to fit 64 bits", c.Most, int64(countMost))
+	}
+	return nil
+}
 
 // Gen implements Spec.
 func (c Counter) Gen(r *rand.Rand, elems []string) Op {
