@@ -68,8 +68,8 @@ type Filters struct {
 	mu     sync.RWMutex
 	served map[string]*Filter // the active filters
 
-	learningTokens atomic.Bool // lists of tokens are being exchanged
-	learning       atomic.Bool // the entries of other members are being fetched
+	learningTokens  atomic.Bool // lists of tokens are being exchanged
+	learningFilters atomic.Bool // the entries of other members are being fetched
 }
 
 var (

@@ -43,25 +43,23 @@ func (f *Filters) learn(ctx context.Context, id string) error {
 }
 
 // heard learns what other members know that this one does not. It is called after each round and returns at once. A member that does not say which
-// filters exist delays no tokens.
+// filters exist delays no tokens, and one that does not exchange tokens keeps no other from learning filters.
 func (f *Filters) heard(states map[string]State) {
 	if !f.learningTokens.CompareAndSwap(false, true) {
 		return
 	}
 	f.m.ended.Go(func() {
-		err := f.m.learnTokens(f.m.life, states) // before this member counts as one that has everything acknowledged
+		enough, err := f.m.learnTokens(f.m.life, states) // before this member counts as one that has everything acknowledged
 		f.learningTokens.Store(false)
-		if err == nil {
-			if !f.learning.CompareAndSwap(false, true) {
-				return
+		if enough && f.learningFilters.CompareAndSwap(false, true) {
+			defer f.learningFilters.Store(false)
+			bad := f.learnFrom(f.m.life, states)
+			if bad == nil {
+				f.m.tokensLearned()
 			}
-			defer f.learning.Store(false)
-			err = f.learnFrom(f.m.life, states)
+			err = errors.Join(err, bad)
 		}
-		switch {
-		case err == nil:
-			f.m.tokensLearned()
-		case f.m.life.Err() == nil:
+		if err != nil && f.m.life.Err() == nil {
 			f.m.conf.Log.Warn("cluster: it could not be learned which filters and tokens exist, it is tried again", "cause", err)
 		}
 	})

@@ -138,8 +138,8 @@ type Membership struct {
 	waits  string // what this member waits for
 	others map[string]other
 
-	// lacks says whether this disk may lack acknowledged writes, from its open until the member has joined under a new epoch.
-	lacks struct{ sets, filters bool }
+	// mayLack says whether this disk may lack acknowledged writes, from its open until the member has joined under a new epoch.
+	mayLack struct{ sets, filters bool }
 
 	superseded bool // the cluster was restored without this disk
 
@@ -219,7 +219,7 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 	if string(m.filled.Identity) != string(c.Disk.Identity()) {
 		m.filled = filled{}
 	}
-	m.lacks.sets, m.lacks.filters = c.Disk.MayLack()
+	m.mayLack.sets, m.mayLack.filters = c.Disk.MayLack()
 	if r := m.ledger.Committed; r != nil {
 		if why := m.differs(r); why != "" {
 			return nil, fmt.Errorf("%w: this folder is of a cluster %s", ErrConfig, why)
@@ -272,7 +272,7 @@ func (m *Membership) look() {
 		e := r.Members[v.Self]
 		// A disk that may lack something must first join under a new epoch: writes that it has acknowledged under this one may still be
 		// counted somewhere.
-		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters && !m.ledger.Restore && !m.superseded
+		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.mayLack.sets && !m.mayLack.filters && !m.ledger.Restore && !m.superseded
 		v.Sets = v.Serves && m.filled.Sets >= e.Sets
 		v.Filters = v.Serves && m.filled.Filters >= e.Filters
 	}

@@ -197,7 +197,7 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 func (m *Membership) act(ctx context.Context, states map[string]State) (waits string, err error) {
 	ids := slices.Sorted(maps.Keys(states))
 	m.mu.Lock()
-	l, v, lacks := m.ledger, m.view, m.lacks
+	l, v, mayLack := m.ledger, m.view, m.mayLack
 	m.mu.Unlock()
 	if p := l.Prepared; p != nil && p.Proposer == m.conf.Node {
 		if err := m.forget(ctx, m.conf.Node); err != nil {
@@ -236,7 +236,7 @@ func (m *Membership) act(ctx context.Context, states map[string]State) (waits st
 			return "", err
 		}
 	case !v.Serves:
-		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), lacks.sets, lacks.filters)
+		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), mayLack.sets, mayLack.filters)
 		if gone := m.missing(states); gone != "" {
 			return "a new epoch, to which all members have to agree: " + gone, nil
 		}
@@ -290,12 +290,12 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 		err = fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
 	default:
 		if l, err = l.commit(r); err == nil {
-			before := m.lacks
+			before := m.mayLack
 			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
-				m.lacks.sets, m.lacks.filters = false, false
+				m.mayLack.sets, m.mayLack.filters = false, false
 			}
 			if err = m.save(ctx, l); err != nil { // here first: the others may still be asked under the former epoch, under which this member must not answer
-				m.lacks = before
+				m.mayLack = before
 			}
 		}
 	}

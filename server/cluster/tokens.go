@@ -121,11 +121,12 @@ func (m *Member) tokensText() string {
 }
 
 // learnTokens exchanges lists with the members whose list differs, in parallel: one that does not answer delays no other, and is given up after
-// roundTime. Members of an older program have no list. After one exchange with all others, this member has met them.
-func (m *Member) learnTokens(ctx context.Context, states map[string]State) error {
+// roundTime. Members of an older program have no list. After one exchange with all others, this member has met them. enough says that this
+// member has everything acknowledged in spite of an error: it had before, or a member that has was reached.
+func (m *Member) learnTokens(ctx context.Context, states map[string]State) (enough bool, err error) {
 	v := m.membership.View()
 	if m.conf.Tokens == nil || !v.Serves {
-		return nil
+		return true, nil
 	}
 	ctx, cancel := coord.Deadline(ctx, m.run, roundTime)
 	defer cancel()
@@ -144,12 +145,17 @@ func (m *Member) learnTokens(ctx context.Context, states map[string]State) error
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return err
+		enough, _ := m.filters.list.state()
+		for i, id := range ids {
+			s := states[id]
+			enough = enough || errs[i] == nil && s.Listed && s.Committed != nil && s.Committed.of(v.Record)
+		}
+		return enough, err
 	}
 	if met {
 		m.tokensMet.Store(true)
 	}
-	return nil
+	return true, nil
 }
 
 // tokensLearned puts the list into effect if this member has learned everything acknowledged.

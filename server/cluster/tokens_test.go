@@ -232,3 +232,60 @@ func TestTokensWhenPushesAreLost(t *testing.T) {
 		})
 	}
 }
+
+// TestTokensNotExchanged: a member with a new disk learns filters and tokens from one member while another one answers nothing about tokens.
+func TestTokensNotExchanged(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	var hangs, hung atomic.Bool
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	w.around = func(h wire.Handler) wire.Handler { // that of a
+		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if !hangs.Load() || r.From.Name != "c" {
+				return h(ctx, r, send)
+			}
+			if r.Verb == verbTokens {
+				hung.Store(true)
+				select {
+				case <-ctx.Done():
+				case <-over:
+				}
+				return nil, door.ErrUnavailable
+			}
+			answer, err := h(ctx, r, send)
+			if err != nil || r.Verb != verbState {
+				return answer, err
+			}
+			var s State
+			if err := json.Unmarshal(answer, &s); err != nil {
+				return nil, err
+			}
+			s.Tokens = "1" // c always has something to ask a about
+			return json.Marshal(s)
+		}
+	}
+	w.start(0)
+	w.around = nil
+	w.start(1)
+	w.start(2)
+	until(t, "birth", w.listed)
+	until(t, "tokens are learned", func() bool { g := (&tokens.Guard{List: w.procs[0].tokens}).Anonymous(); return g.Free() })
+	e, secret := newToken(t, "app")
+	w.procs[0].change(t, e)
+	w.procs[2].stop()
+	w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()
+	hangs.Store(true)
+	fresh := w.start(2)
+	until(t, "c lists filters and knows the token", func() bool {
+		listed, _ := fresh.member.filters.list.state()
+		_, err := fresh.grant(secret)
+		return listed && err == nil
+	})
+	if !hung.Load() {
+		t.Error("c did not ask a")
+	}
+	if fresh.member.tokensMet.Load() {
+		t.Error("c has met a")
+	}
+}
