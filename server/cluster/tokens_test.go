@@ -167,7 +167,7 @@ func TestTokensOnTheWay(t *testing.T) {
 }
 
 // TestTokensWhenPushesAreLost: a member that is told nothing of a removal learns of it in its own rounds, within five seconds, while another member
-// takes requests and answers none.
+// takes requests and answers none; and at once while that member is asked which filters exist.
 func TestTokensWhenPushesAreLost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -215,20 +215,33 @@ func TestTokensWhenPushesAreLost(t *testing.T) {
 			}
 			until(t, "birth", w.listed)
 			until(t, "tokens are learned", func() bool { g := (&tokens.Guard{List: w.procs[0].tokens}).Anonymous(); return g.Free() })
-			e, secret := newToken(t, "app")
-			w.procs[1].change(t, e)
-			open, err := w.procs[2].grant(secret)
-			must(t, err)
-			lost.Store(true)
+			tries, limit := 1, 5*time.Second
 			if slices.Contains(c.hangs, verbEntries) {
-				until(t, "c asks a which filters exist", hung.Load)
+				tries, limit = 3, 3*roundTime/4 // of a question that takes roundTime; on a busy machine one of them suffices
 			}
-			began := time.Now()
-			w.procs[1].change(t, tokens.Entry{ID: e.ID, Removed: true}, "c")
-			until(t, "c learns that the token is gone", func() bool { return !open.May(tokens.Read, nil) })
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("c took a removed token for %v", took)
+			list, open := make([]tokens.Entry, tries), make([]tokens.Grant, tries)
+			for i := range list {
+				e, secret := newToken(t, fmt.Sprint("app", i))
+				w.procs[1].change(t, e)
+				grant, err := w.procs[2].grant(secret)
+				must(t, err)
+				list[i], open[i] = e, grant
 			}
+			lost.Store(true)
+			for i, e := range list {
+				if hung.Store(false); tries > 1 {
+					until(t, "c asks a which filters exist", hung.Load)
+				}
+				began := time.Now()
+				w.procs[1].change(t, tokens.Entry{ID: e.ID, Removed: true}, "c")
+				until(t, "c learns that the token is gone", func() bool { return !open[i].May(tokens.Read, nil) })
+				took := time.Since(began)
+				if took <= limit {
+					return
+				}
+				t.Logf("c took a removed token for %v", took)
+			}
+			t.Errorf("c took removed tokens for longer than %v", limit)
 		})
 	}
 }
