@@ -487,20 +487,32 @@ http://%s/console shows them in a browser. Ctrl-C ends them.
 	return t.a.out.Flush()
 }
 
-// stop ends all nodes in order.
+const (
+	orderlyTime = 15 * time.Second // for nodes that end in order
+	unaskedTime = 2 * time.Second  // for nodes that could not be sent a signal
+)
+
+// stop ends all nodes in order, and kills those that take too long. Windows has no such signal: there a Ctrl-C at the terminal reaches the nodes,
+// too, and nothing else asks them to end.
 func (t *trial) stop() {
+	limit := orderlyTime
 	for _, n := range t.nodes {
-		if n.cmd != nil && n.cmd.Process != nil {
-			_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		if n.cmd == nil || n.cmd.Process == nil {
+			continue
+		}
+		if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			limit = unaskedTime
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
 	for _, n := range t.nodes {
 		if n.ended == nil {
 			continue
 		}
 		select {
 		case <-n.ended:
-		case <-time.After(15 * time.Second):
+		case <-ctx.Done():
 			_ = n.cmd.Process.Kill()
 			<-n.ended
 		}

@@ -23,7 +23,8 @@ var block struct {
 }
 
 // FreeAddress returns an address on this machine that has no listener, for a process that is about to listen. A port that the
-// system chose could be given to another listener before that. No other call returns the address, here or in another process.
+// system chose could be given to another listener before that. No other call returns the address, here or in another process, and none returns
+// the first port of a block.
 func FreeAddress() (string, error) {
 	block.mu.Lock()
 	defer block.mu.Unlock()
