@@ -32,7 +32,7 @@ func goodFilterName(name []byte) bool {
 	return len(name) > 0 && len(name) <= keyscheme.FilterNameBytesMax
 }
 
-// Errors of filters, in the words of redis's module.
+// Errors of filters, in the words of redis's module RedisBloom 2.8 where it has one.
 const (
 	errNoFilter     = "ERR not found"
 	errFilterExists = "ERR item exists"
@@ -44,6 +44,7 @@ const (
 	errExpansion    = "ERR EXPANSION is not served: how fast filters grow is a setting of the node, scale_size"
 	errNonScaling   = "ERR NONSCALING is not served: filters always grow"
 	errRequiresItem = "ERR wrong number of arguments for 'bf.insert' command"
+	errUnknownArg   = "ERR Unknown argument received"
 )
 
 // spec reads the options for a new filter. Values below the least that filters support are raised, values above the largest are lowered:
@@ -251,11 +252,11 @@ func insertArgs(args [][]byte) (o door.FilterCreate, keys [][]byte, making bool,
 	making = true
 	for i := 0; i < len(args) && err == nil; i++ {
 		value := i + 1
+		last := value == len(args)
 		switch {
+		case last && (is(args[i], "ITEMS") || is(args[i], "CAPACITY") || is(args[i], "ERROR") || is(args[i], "EXPANSION")):
+			err = refusal(errRequiresItem)
 		case is(args[i], "ITEMS"):
-			if value == len(args) {
-				return o, nil, false, refusal(errRequiresItem)
-			}
 			return s.FilterCreate, args[value:], making, nil
 		case is(args[i], "NOCREATE"):
 			making = false
@@ -263,14 +264,14 @@ func insertArgs(args [][]byte) (o door.FilterCreate, keys [][]byte, making bool,
 			err = refusal(errNonScaling)
 		case is(args[i], "EXPANSION"):
 			err = refusal(errExpansion)
-		case is(args[i], "CAPACITY") && value < len(args):
+		case is(args[i], "CAPACITY"):
 			err = s.capacity(args[value])
 			i++
-		case is(args[i], "ERROR") && value < len(args):
+		case is(args[i], "ERROR"):
 			err = s.rate(args[value])
 			i++
 		default:
-			err = refusal(errSyntax)
+			err = refusal(errUnknownArg)
 		}
 	}
 	if err == nil {
@@ -321,6 +322,10 @@ func (c *conn) bfCard(ctx context.Context, args [][]byte) {
 // bfInfo answers with all figures, or with one. The figures are those of redis's module, no more: go-redis refuses a name that it does not
 // know, and redis-py needs all of them. A filter that has grown is still one.
 func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
+	if len(args) > 3 {
+		c.failArity("bf.info")
+		return
+	}
 	i, ok, err := c.filterInfo(ctx, args[1])
 	switch {
 	case err != nil:
@@ -328,9 +333,6 @@ func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
 		return
 	case !ok:
 		c.fail(errNoFilter)
-		return
-	case len(args) > 3:
-		c.failArity("bf.info")
 		return
 	}
 	rows := []figure{{"CAPACITY", "Capacity", i.Capacity}, {"SIZE", "Size", i.Storage}, {"FILTERS", "Number of filters", 1},
@@ -374,5 +376,5 @@ func (c *conn) bfFigure(word []byte, rows []figure, rate float64) {
 		c.Out = appendDouble(c.Out, c.proto, rate)
 		return
 	}
-	c.fail(fmt.Sprintf("ERR %.32s is not known of filters here: CAPACITY, SIZE, FILTERS, ITEMS, EXPANSION and ERROR are", word))
+	c.fail(fmt.Sprintf("ERR Invalid information value %.32q: CAPACITY, SIZE, FILTERS, ITEMS, EXPANSION and ERROR are known", word))
 }

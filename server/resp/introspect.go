@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -18,6 +17,17 @@ import (
 const redisVersion = "7.0.15"
 
 func upper(s string) string { return strings.ToUpper(s) }
+
+// lower returns a pattern with small letters in the place of ASCII's large ones. Other bytes stay, also those that are not UTF-8.
+func lower(pattern []byte) []byte {
+	p := slices.Clone(pattern)
+	for i, b := range p {
+		if b >= 'A' && b <= 'Z' {
+			p[i] = b + 'a' - 'A'
+		}
+	}
+	return p
+}
 
 // command answers COMMAND and its subcommands.
 func (c *conn) command(_ context.Context, args [][]byte) {
@@ -87,7 +97,7 @@ func (c *conn) commandList(args [][]byte) {
 			c.failed("command", nil, err)
 			return
 		}
-		pattern := bytes.ToLower(args[4])
+		pattern := lower(args[4])
 		list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !matches(pattern, []byte(name)) })
 	}
 	c.header(typeArray, len(list))
@@ -213,7 +223,7 @@ var configCommands = []subcommand{
 		}
 		var found [][2]string
 		for _, set := range c.s.settings() {
-			named := func(pattern []byte) bool { return matches(bytes.ToLower(pattern), []byte(set[0])) }
+			named := func(pattern []byte) bool { return matches(lower(pattern), []byte(set[0])) }
 			if slices.ContainsFunc(args[2:], named) {
 				found = append(found, set)
 			}

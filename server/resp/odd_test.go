@@ -37,6 +37,9 @@ CONFIG|CONFIG GET|CONFIG FOO|CONFIG GET nosuch|CONFIG GET save|CONFIG GET sav[e]
 			list = append(list, strings.Split(strings.ReplaceAll(cmd, "\x01", "|"), " "))
 		}
 	}
+	for _, pattern := range []string{"\u212aeys", "KE[\xff-\xffY]S", "[^\u212aP]eys", "k\xffys"} { // the first letter is the sign of kelvin, whose small letter is k
+		list = append(list, []string{"COMMAND", "LIST", "FILTERBY", "PATTERN", pattern}, []string{"CONFIG", "GET", pattern})
+	}
 	return append(list, []string{""}, []string{"\x00"}, []string{"client\x00", "id"}, []string{"SADD\x00", "a", "b"}, []string{"foo\r\nbar", "x\r\ny"},
 		[]string{strings.Repeat("a", 200), strings.Repeat("b", 200), "c"}, []string{"CLIENT", "SETNAME", "a b"}, []string{"CLIENT", "SETNAME", "a\x00b"}, []string{"CLIENT", "SETNAME", "\xc3\xa9"}, []string{"CLIENT", "SETNAME", ""})
 }
