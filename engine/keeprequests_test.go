@@ -305,7 +305,9 @@ func TestRequestsInPages(t *testing.T) {
 		ops[i] = addOp(fmt.Sprintf("%05d", i))
 	}
 	for i := range 3 {
-		a.asked(t, fmt.Sprint("large ", i), bigset.NoSync, ops...)
+		o := bigset.WriteOptions{Request: fmt.Append(nil, "large ", i), Policy: bigset.PolicyEmpty, Durability: bigset.NoSync}
+		_, err := a.store.Write(bg, []byte("s"), ops, o)
+		must(t, err, "large write")
 	}
 	for i := range 300 {
 		a.asked(t, fmt.Sprint("small ", i), bigset.NoSync, rmOp(fmt.Sprintf("%05d", i)))
