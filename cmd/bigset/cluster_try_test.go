@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +15,32 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"bigset/internal/testkit/tier"
 )
+
+// messages is what a process writes to standard error. Any number of goroutines may call the methods.
+type messages struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+func (m *messages) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, b...)
+	return len(b), nil
+}
+
+func (m *messages) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(m.all)
+}
 
 // trying is a trial in a process of its own.
 type trying struct {
@@ -31,7 +50,7 @@ type trying struct {
 	said  string
 	nodes []map[string]string // by the heads of the table's columns
 	pids  []int
-	errs  bytes.Buffer
+	errs  messages
 	rest  chan string
 }
 
@@ -204,6 +223,8 @@ func TestClusterTry(t *testing.T) {
 	if ran != 8 {
 		t.Errorf("%d commands in\n%s", ran, r.said)
 	}
+	for late := time.Now().Add(time.Minute); r.errs.String() == "" && time.Now().Before(late); time.Sleep(time.Millisecond) {
+	}
 	r.end(syscall.SIGINT)
 	if got := r.errs.String(); !strings.HasPrefix(got, "a node has ended: node c (signal: killed), see ") || !strings.HasSuffix(got, "; the others continue\n") {
 		t.Errorf("it says %q of the node that was killed", got)
@@ -240,7 +261,7 @@ func TestClusterTryEnds(t *testing.T) {
 		}
 		r := startTrying(t, "--nodes", "1")
 		r.end(s)
-		if r.errs.Len() > 0 {
+		if r.errs.String() != "" {
 			t.Errorf("%v: it says %q", s, &r.errs)
 		}
 	}
