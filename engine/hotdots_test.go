@@ -178,6 +178,7 @@ func TestHotDotsOfUnresolved(t *testing.T) {
 	for _, e := range []string{"e", "a"} {
 		p.looksUp(t, set, e)
 	}
+	p.all(t, set, keyscheme.OpRemove, []string{"absent"}, bigset.NoSync) // writes nothing
 	if hot, _, err := p.store.HotDots([]byte(set)); err != nil || len(hot) > 0 {
 		t.Errorf("%v are remembered, %v", hot, err)
 	}
