@@ -84,7 +84,7 @@ func (r *runner) tick(ctx context.Context) error {
 	if r.s.db.FlushFull() || r.s.db.Stalled() != nil { // all that follows writes, or waits for flushes
 		return nil
 	}
-	if err := r.s.db.FlushSmallMemTables(r.s.counters.lookUps.Load() - r.s.hot.hits.Load()); err != nil {
+	if err := r.s.db.FlushSmallMemTables(r.s.counters.lookUps.Load()); err != nil {
 		return err
 	}
 	err := errors.Join(r.s.forgetRequests(ctx), r.exciseSome(ctx))

@@ -65,13 +65,13 @@ const memTablesMax = 2
 // FlushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation, and
 // flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
 //
-// lookUps is the number of look-ups in keys since the open. FlushSmallMemTables does nothing unless there were many since the last call.
+// lookUps is the number of look-ups since the open. FlushSmallMemTables does nothing unless there were many since the last call.
 // Only one goroutine may call it.
 func (d *DB) FlushSmallMemTables(lookUps uint64) error {
 	if d.fullSize {
 		return nil
 	}
-	many := int64(lookUps-d.lookUps) >= lookUpsMin // it may be a little less than before
+	many := lookUps-d.lookUps >= lookUpsMin
 	d.lookUps = lookUps
 	if !many {
 		return nil
