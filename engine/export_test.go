@@ -87,13 +87,6 @@ func (s *Store) HotBytes() (sum, counted int64, entries int) {
 	return s.hot.bytes.Load(), counted, entries
 }
 
-// HotPositions makes the positions of what is remembered begin again after so many.
-func (s *Store) HotPositions(last uint32) {
-	for i := range s.hot.shards {
-		s.hot.shards[i].last = last
-	}
-}
-
 // Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. f may change how large and how many things are,
 // and nothing that decides about keys, order, events or files.
 func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
