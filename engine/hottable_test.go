@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -99,5 +100,47 @@ func TestHotTable(t *testing.T) {
 			}
 			entries[key] = true
 		})
+	})
+}
+
+// BenchmarkHotTable measures a full table of the default size: an element that is not found and then kept, as after each look-up that the table can't
+// answer, and elements at random that are found.
+//
+//	go test ./engine -run - -bench HotTable
+func BenchmarkHotTable(b *testing.B) {
+	var table hotDots
+	table.init(hotBytesDefault)
+	hs, n := &hotSet{1, "0123456789ab"}, uint64(0)
+	var element [16]byte
+	var room [4]clock.Dot
+	keep := func() {
+		n++
+		binary.BigEndian.PutUint64(element[:], n*0x9e3779b97f4a7c15)
+		if _, ok := table.appendDots(room[:0], hs, element[:]); !ok {
+			table.keep(hs, element[:], append(room[:0], clock.Dot{Actor: hs.actor, Counter: n}), 0)
+		}
+	}
+	for n < 3_000_000 {
+		keep()
+	}
+	b.Run("kept", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			keep()
+		}
+	})
+	b.Run("found", func(b *testing.B) {
+		b.ReportAllocs()
+		i, found := uint64(1), 0
+		for b.Loop() {
+			i = i*6364136223846793005 + 1442695040888963407
+			binary.BigEndian.PutUint64(element[:], (n-i>>33%1_000_000)*0x9e3779b97f4a7c15)
+			if _, ok := table.appendDots(room[:0], hs, element[:]); ok {
+				found++
+			}
+		}
+		if found < b.N {
+			b.Fatalf("%d of %d found", found, b.N)
+		}
 	})
 }
