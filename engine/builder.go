@@ -26,11 +26,10 @@ type builder struct {
 	err     error        // the disk failed: the group can't be written
 	spoiled bool         // a request was refused after some of it was taken in: the batch must be made again, without that request
 
-	stored      [][]clock.Dot          // what this store has of the element of each operation of a request, if they were looked up in advance
-	hotLooks    map[string][]clock.Dot // what look-ups of elements that stepped far have found, except dots that were dead before the batch
-	hotPuts     []hotPut               // the keys of adds, if recordsPuts
-	recordsPuts bool                   // look-ups make entries of hotDots, or the set has some
-	entered     *lsm.Generation        // the generation that knows the elements of the batch; nil before the first one
+	stored      [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
+	hotPuts     []hotPut        // the keys of adds, if recordsPuts
+	recordsPuts bool            // look-ups make entries of hotDots, or the set may have some
+	entered     *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
 
 	actor      clock.Actor                   // this store's, for the set
 	first      uint64                        // the last dot of actor before this batch
@@ -70,7 +69,7 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
 	looksUp := slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) })
-	b.recordsPuts = looksUp || st.hot.some.Load()
+	b.recordsPuts = looksUp || st.hot.Load() != nil
 	b.sole, b.overlay = len(group) == 1, looksUp && several(group)
 	return b
 }
@@ -304,23 +303,16 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 // the set's writers, so all iterators see the same keys of it.
 func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) error {
 	b.s.counters.lookUps.Add(uint64(len(ask)))
-	far := make([]bool, len(r.ops))
-	err := shared(len(ask), func(from, to int) (err error) {
+	return shared(len(ask), func(from, to int) (err error) {
 		iters := b.s.elementIters(b.st)
 		defer lsm.Closing(&iters, &err)
 		for _, i := range ask[from:to] {
-			if stored[i], far[i], err = b.look(&iters, r.ops[i].Element); err != nil {
+			if stored[i], err = b.look(&iters, r.ops[i].Element); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	for i := range far {
-		if far[i] {
-			b.lookedFar(r.ops[i].Element, stored[i])
-		}
-	}
-	return err
 }
 
 // lookUp returns the dots of an element's keys in this store that were not dead before the batch.
@@ -329,23 +321,20 @@ func (b *builder) lookUp(element []byte) []clock.Dot {
 		b.iters = b.s.elementIters(b.st)
 	}
 	b.s.counters.lookUps.Add(1)
-	dots, far, err := b.look(&b.iters, element)
-	if b.check(err); far {
-		b.lookedFar(element, dots)
-	}
+	dots, err := b.look(&b.iters, element)
+	b.check(err)
 	return dots
 }
 
-// look is lookUp with given iterators. It reports whether they have stepped far.
-func (b *builder) look(iters *elementIters, element []byte) (dots []clock.Dot, far bool, err error) {
-	if dots, err = iters.appendDots(nil, element, b.actor); err != nil {
-		return nil, false, err
+// look is lookUp with given iterators.
+func (b *builder) look(iters *elementIters, element []byte) ([]clock.Dot, error) {
+	dots, err := iters.appendDots(nil, element, b.actor)
+	if err != nil {
+		return nil, err
 	}
 	dots = slices.DeleteFunc(dots, b.st.dead.Contains)
-	if far = iters.stepped() >= b.s.hot.steps; far {
-		dots = slices.Clone(dots) // without the room of dead ones
-	}
-	return dots, far, nil
+	b.keep(element, dots)
+	return dots, nil
 }
 
 // notStored stands for an operation whose element was not looked up in advance.
@@ -404,7 +393,7 @@ func (b *builder) land(sync bool) (wait func() error, err error) {
 	b.entered = nil // the commit has taken it over
 	if err != nil {
 		b.st.resetNext()
-		b.s.voidHot(b.st)
+		b.st.forgetHot()
 		return nil, err
 	}
 	b.publish()
@@ -430,6 +419,7 @@ func (b *builder) publish() {
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	b.s.removed.add(b.removed) // before Dead: a reader that finds a dot in Dead finds the name, too
+	b.putHot()
 	st.mu.Lock()
 	st.seen.AddRange(b.actor, b.first+1, b.counter)
 	for _, d := range b.learned {

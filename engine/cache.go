@@ -152,7 +152,6 @@ func (c *setCache) forget(st *set) {
 	c.keysAt = max(c.keysAt, st.lastKeys.Load())
 	c.live.Add(-st.counted.live.Swap(0))
 	c.deadBytes.Add(-st.counted.dead.Swap(0))
-	c.s.hot.forget(st)
 	if st.loadErr == nil {
 		c.gone++
 	}

@@ -45,7 +45,7 @@ func coldElements(from, to int) (list [][]byte) {
 func openCold(t *testing.T, set []byte) (*engine.Store, *testkit.Disk) {
 	t.Helper()
 	disk := testkit.NewDisk()
-	s, err := engine.Open("store", &engine.Options{FS: disk, BackgroundInterval: -1, LSM: engine.LSM{BlockBytes: 256}})
+	s, err := engine.Open("store", &engine.Options{FS: disk, BackgroundInterval: -1, HotBytes: -1, LSM: engine.LSM{BlockBytes: 256}})
 	must(t, err, "open")
 	t.Cleanup(func() { must(t, s.Close(), "close") })
 	_, err = s.Add(bg, set, coldElements(6, 70), bigset.WriteOptions{})

@@ -34,9 +34,9 @@ func busy(p *pair) {
 	p.opt.Strategy = eager(compaction.Default())
 }
 
-// hotAtRandom draws which elements are hot: all, or those whose look-ups step far; and whether they fit in memory.
+// hotAtRandom draws how much is remembered of elements that were looked up.
 func hotAtRandom(p *pair, r *rand.Rand) {
-	p.opt.HotFrom([]int{-1, -1, 3, 0}[r.IntN(4)], []int64{0, 3000}[r.IntN(2)])
+	p.opt.HotBytes = []int64{-1, 0, 600, 3000}[r.IntN(4)]
 }
 
 // writer does random operations on a store and writes them into a history.

@@ -54,7 +54,7 @@
 //	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ Store.moments ─ set.mu ─ deadRuns.mu
 //	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu
 //	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu ─ Unflushed.mu
-//	hot elements         ─ hotDots.mu
+//	hot elements         ─ hotShard.mu
 //
 // The files, in reading order; packages lsm and filters list their own:
 //

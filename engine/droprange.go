@@ -102,7 +102,7 @@ func (c *setCache) within(b keyscheme.Bounds) (sets []*set) {
 func (c *setCache) forgetState(sets []*set) {
 	c.mu.Lock() // trim looks at them
 	for _, st := range sets {
-		st.forget(&c.s.hot)
+		st.forget()
 	}
 	c.mu.Unlock()
 	for _, st := range sets {
@@ -122,13 +122,13 @@ func (s *Store) renewActor(slots slotRange) error {
 }
 
 // forget resets the set to the state of an unknown one.
-func (st *set) forget(t *hotSets) {
+func (st *set) forget() {
 	st.mu.Lock()
 	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil
 	st.exists, st.unresolved, st.flags = false, 0, 0
 	st.raises++
 	st.version++
-	t.forget(st)
+	st.forgetHot()
 	st.changed()
 	st.mu.Unlock()
 	st.next = &clock.Clock{}

@@ -18,11 +18,8 @@ import (
 // RunsOf makes stores that are opened with these options remember dead runs of at least keysMin keys.
 func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 
-// HotFrom makes stores that are opened with these options remember the dots of elements whose look-ups step over so many keys; -1 is of all that
-// are looked up. They take up to that many bytes; 0 is the default.
-func (o *Options) HotFrom(steps int, bytes int64) { o.hotSteps, o.hotBytes = steps, bytes }
-
-// HotDots returns the live dots that are remembered of elements of a set, and how many look-ups of all sets these have answered.
+// HotDots returns the live dots that are remembered of elements of a set, and how many look-ups of all sets these have answered. It fails if an element
+// has two entries.
 func (s *Store) HotDots(name []byte) (dots map[string][]clock.Dot, hits uint64, err error) {
 	st, err := s.sets.acquire(name)
 	if err != nil {
@@ -32,12 +29,36 @@ func (s *Store) HotDots(name []byte) (dots map[string][]clock.Dot, hits uint64, 
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	dots = map[string][]clock.Dot{}
-	for _, g := range []hotEntries{st.hot.old, st.hot.young} {
-		for e := range g.of {
-			dots[e], _ = st.hotLive([]byte(e), true)
-		}
+	hs := st.hot.Load()
+	if hs == nil {
+		return dots, s.hot.hits.Load(), nil
 	}
-	return dots, s.hot.hits.Load(), nil
+	s.hot.each(func(e hotEntry) {
+		if e.set() != hs.number {
+			return
+		}
+		if dots[string(e.element())] != nil {
+			err = fmt.Errorf("%q is remembered twice", e.element())
+		}
+		dots[string(e.element())] = slices.DeleteFunc(e.appendDots([]clock.Dot{}, hs.actor), st.dead.Contains)
+	})
+	return dots, s.hot.hits.Load(), err
+}
+
+// each calls f with each entry that can be found.
+func (t *hotDots) each(f func(hotEntry)) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, at := range s.chains {
+			for ; s.has(at); at = s.entry(at).older() {
+				if s.entry(at).set() != 0 {
+					f(s.entry(at))
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
 }
 
 // KeysLookedUp returns how many look-ups have read keys.
@@ -54,22 +75,16 @@ func (s *Store) OnceLooked(f func()) {
 	}
 }
 
-// HotBytes returns the bytes that all sets take for what they remember, in both generations and in the young one, by the store's sums and by a
-// count, and how many sets remember something.
-func (s *Store) HotBytes() (sums, counted [2]int64, sets int) {
-	for key := range s.hot.sets.Range {
-		h := &key.(*set).hot
-		h.mu.RLock()
-		for i, g := range []hotEntries{h.old, h.young} {
-			for _, e := range g.of {
-				counted[0] += e.heapBytes()
-				counted[1] += int64(i) * e.heapBytes()
-			}
-		}
-		h.mu.RUnlock()
-		sets++
+// HotBytes returns the bytes that are taken for what is remembered, by the store's sum and by a count, and how many entries can be found.
+func (s *Store) HotBytes() (sum, counted int64, entries int) {
+	for i := range s.hot.shards {
+		shard := &s.hot.shards[i]
+		shard.mu.Lock()
+		counted += int64(cap(shard.ring) + 4*cap(shard.chains))
+		shard.mu.Unlock()
 	}
-	return [2]int64{s.hot.bytes.Load(), s.hot.young.Load()}, counted, sets
+	s.hot.each(func(hotEntry) { entries++ })
+	return s.hot.bytes.Load(), counted, entries
 }
 
 // Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. f may change how large and how many things are,

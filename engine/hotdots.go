@@ -1,265 +1,352 @@
 package engine
 
 import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lockorder"
 )
 
-// A look-up of an element steps over all its keys. Those of dead dots stay in a memtable until it is flushed, and in tables that the drop
-// filter has passed too early until they are compacted. The drop filter hides them from the iterator, which steps over them all the same: an
-// element that is added again ten thousand times costs ten thousand steps at each look-up. So a look-up that has stepped over many keys
-// makes its element hot: the set remembers the element's dots, and look-ups of the present answer from these. An element that is not
-// hot costs a look-up the count of its steps, and, in a set that has hot ones, a lock and a search of two maps. A batch that looks elements up,
-// or whose set has hot ones, lists the keys of its adds, and searches the maps for each when it is published.
+// A look-up of an element searches memtables and tables, which are larger than the caches of a processor, and steps over all its keys, those of
+// dead dots too. So a store remembers the live dots of the elements that were looked up last, and look-ups of the present answer from these.
 //
-//	look-up that steps far ─► keep ─► entry: the dots of an element ─► look-ups: those that are not in Dead
-//	batch                  ─► publish, together with Seen and Dead: the dots that it adds join the entries of their elements
+//	look-up in the keys ─► keep ─► entry: the dots of an element ─► look-ups: those that are not in Dead
+//	batch               ─► put, before Seen and Dead: the dots that it adds join the entries of their elements
 //
 // An entry has every live dot of its element, as of what is published. It may have dead ones, too. Look-ups leave those out by Dead, which
 // only grows while a set is in memory; DropRange, which empties it, forgets the entries. So a death changes no entry. The key of an add that
 // becomes visible does. These make keys visible:
 //
-//	a group of writers: Write, ApplyDelta, ApplyFacts    publish adds the dots of builder.put. A group that did not record them
+//	a group of writers: Write, ApplyDelta, ApplyFacts    publish puts the dots of builder.put. A group that did not record them
 //	                                                     forgets the set's entries
 //	a batch that failed                                  may have been applied: land forgets them
 //	IngestPortion                                        publish forgets them
 //	Heal, which restores lost keys, fills holes, and     pass.swap forgets them, whether or not the swap has failed
 //	  takes away live keys under wrong elements
-//	DropRange                                            set.forget forgets them: Dead begins again. It waits for look-ups to end
+//	DropRange                                            set.forget forgets them: Dead begins again
 //	a set that is loaded again                           is another set in memory, without entries
 //
 // All other work only takes away keys of dead dots, or moves keys: flushes, compactions, passes, sweeps, excises of emptied sets,
 // point deletes, records of requests. A whole-set delete is a growth of Dead.
 //
+// Entries are found by the number of their set (hotSet). A set that forgets them takes another number: the old entries are found no more, not
+// those either that a look-up makes that had begun before.
+//
 // The context of an unresolved key kills dots that are not in Dead yet. A set that has such a key has no entries, and gets none.
 //
-// A look-up reads hotDots.puts, opens its iterator, and makes an entry only if puts is still the same: then no key has become visible in
-// between. puts is of the whole set. An add to any element keeps the look-ups that are under way from making entries; later look-ups of the
-// same elements try again. A group makes the entries of its own look-ups when it is published. Until then only its leader changes what is
-// visible, and later operations of the group use what it has found (builder.hotLooks).
+// A look-up reads hotDots.puts, opens its iterator, and makes an entry only if no later batch has put a key into the entry's place (hotShard.puts):
+// then no key of the element has become visible in between. Several elements share such a place. So an add may keep the look-up of another
+// element that is under way from making its entry, and does so rarely. A group makes the entries of its own look-ups at once, as the element was before
+// the group: until the group is published only its leader changes what is visible.
 //
-// Reads of another moment (chunks, Moments, DotStatus) use no entries: only look-ups of queries (lookUpOnce) and of batches (builder) do.
-// An iterator may show a batch a moment before it is published. An entry, like Count and a Moment, does not. So for that moment a look-up may
-// lack what an earlier read has shown.
+// Reads of another moment (chunks, Moments, DotStatus) use no entries: only look-ups of queries (lookUp) and of batches (builder) do.
 type hotDots struct {
-	some atomic.Bool // there may be entries; false if there are none
-	puts uint64      // counts what made keys of adds visible, under set.mu
+	seed  maphash.Seed
+	puts  atomic.Uint64 // counts the batches that have put keys of adds
+	sets  atomic.Uint64 // the last number of a set
+	hits  atomic.Uint64 // look-ups that were answered from entries
+	bytes atomic.Int64  // of all shards
 
-	mu         lockorder.RWMutex[lockorder.HotDotsMu]
-	young, old hotEntries
+	shards []hotShard // none: nothing is remembered
 }
 
-// hotEntries are entries by element.
-type hotEntries struct {
-	of    map[string]*hotEntry
-	bytes int64
+// hotSet is under which number a set has its entries.
+type hotSet struct {
+	number uint64
+	actor  clock.Actor // of most dots: this store's
 }
 
-// hotEntry is what a set remembers of an element.
-type hotEntry struct {
-	element string
-	dots    []clock.Dot // in order
-	one     [1]clock.Dot
+// hotShard is a part of the table: a ring of entries, in which the youngest overwrites the oldest, and chains of entries that have the same hash.
+// The garbage collector finds no pointers in it. Positions count all bytes that were ever written, from 1 on. A position modulo the size of the ring
+// is where its entry is, if fewer bytes were written since than the ring has.
+type hotShard struct {
+	mu     lockorder.Mutex[lockorder.HotDotsMu]
+	ring   []byte
+	chains []uint32 // the position of the youngest entry of each, 0 if it never had one
+	next   uint32   // the position of the next entry
+	last   uint32   // the position from which on the ring begins again without entries
+	most   int      // bytes of ring
+	puts   [64]uint64
 }
 
-// hotSets bounds the entries of all sets of a store. They have two generations: an entry that is made or written joins the young one. When
-// that takes half of the bound, the old one is forgotten, the young one becomes old, and a new one begins.
-type hotSets struct {
-	most    int64         // bytes of both generations
-	steps   int           // over how many keys a look-up must step to make its element hot
-	young   atomic.Int64  // bytes of the young generation
-	bytes   atomic.Int64  // of both
-	turning atomic.Bool   // a goroutine is in turn
-	hits    atomic.Uint64 // look-ups that were answered from remembered dots
-	sets    sync.Map      // *set -> nothing: those that have entries
-}
+// hotEntry is a part of a ring that begins with an entry. Numbers are little-endian.
+//
+//	older 4 | set 8 | element bytes 2 | room 2 | used 2 | element | room: the dots, in order, each: actor bytes 1 | actor | counter 8
+//
+// older is the position of the chain's next entry. set is 0 in an entry that was left. A dot of the actor of the set has no actor bytes.
+type hotEntry []byte
 
 const (
-	// hotBytesMax bounds the entries of a store.
-	hotBytesMax = 32 << 20
-	// hotStepsMin is how many keys a look-up steps over if it makes its element hot. One that finds an element once steps over one to three.
-	hotStepsMin = 8
-	// hotDotsMax is how many live dots an element may have that is remembered: an entry is searched at each write of its element.
+	// hotBytesDefault bounds the entries of a store.
+	hotBytesDefault = 64 << 20
+	// hotDotsMax is how many live dots an element may have that is remembered.
 	hotDotsMax = 16
 	// hotPutsKept is for how many keys of adds a builder keeps the room for its next batch.
 	hotPutsKept = 1 << 14
-	// hotEntryBytes is about what an entry costs, apart from its element, its second and later dots, and their actors: itself and its place in
-	// the map.
-	hotEntryBytes = 144
+	// hotShardsMax is how many shards there are, unless they would have fewer than hotShardBytes.
+	hotShardsMax  = 64
+	hotShardBytes = 64 << 10
+	// hotRingMost bounds a ring, so that positions rarely begin again.
+	hotRingMost = 1 << 30
+	// hotRingFirst is the size of a ring with its first entry. It doubles until it has its full size.
+	hotRingFirst = 4 << 10
+	// hotChainBytes is for how many bytes of a ring there is a chain.
+	hotChainBytes = 32
+	// hotShare is the share of a ring that an entry may take.
+	hotShare = 8
+
+	hotHeaderBytes = 18
+	hotDotBytes    = 9 // of a dot without actor
 )
 
-func (e *hotEntry) heapBytes() int64 {
-	n := hotEntryBytes + len(e.element)
-	if cap(e.dots) > 1 {
-		n += 24 * cap(e.dots)
+// init gives the table its bound. It takes no memory before there are entries. A negative bound is no table.
+func (t *hotDots) init(most int64) {
+	if t.seed = maphash.MakeSeed(); most < 0 {
+		return
 	}
-	for _, d := range e.dots { // this store's own actor is in memory once, and is counted all the same
-		n += len(d.Actor)
-	}
-	return int64(n)
-}
-
-// add adds a dot, and removes those that are dead.
-func (e *hotEntry) add(d clock.Dot, dead *clock.Clock) {
-	e.dots = slices.DeleteFunc(e.dots, dead.Contains)
-	if at, found := slices.BinarySearchFunc(e.dots, d, clock.Dot.Compare); !found && !dead.Contains(d) {
-		e.dots = slices.Insert(e.dots, at, d)
+	t.shards = make([]hotShard, min(max(most/hotShardBytes, 1), hotShardsMax))
+	share := most / int64(len(t.shards))
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.most = int(min(share*hotChainBytes/(hotChainBytes+4), hotRingMost)) // each chain takes 4 bytes
+		s.next, s.last = 1, math.MaxUint32-2*uint32(s.most)
 	}
 }
 
-// dotsOf returns the dots that are remembered of an element, which include all live ones. The caller holds set.mu, or leads the set. The
-// result is the caller's.
-func (h *hotDots) dotsOf(element []byte) (dots []clock.Dot, ok bool) {
-	if !h.some.Load() {
-		return nil, false
+// hotOf returns under which number a set has its entries, or nil if nothing is remembered. The caller holds set.mu, or leads the set.
+func (s *Store) hotOf(st *set) *hotSet {
+	if hs := st.hot.Load(); hs != nil || len(s.hot.shards) == 0 {
+		return hs
 	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	e := h.find(element)
+	st.hot.CompareAndSwap(nil, &hotSet{s.hot.sets.Add(1), s.actorOf(st)})
+	return st.hot.Load()
+}
+
+// forgetHot forgets the entries of the set. The caller holds mu, or leads the set.
+func (st *set) forgetHot() { st.hot.Store(nil) }
+
+// place returns the shard of an element, and its hash.
+func (t *hotDots) place(set uint64, element []byte) (*hotShard, uint64) {
+	h := (maphash.Bytes(t.seed, element) ^ set) * 0x9e3779b97f4a7c15
+	return &t.shards[h>>32%uint64(len(t.shards))], h
+}
+
+// chain returns the chain of a hash.
+func (s *hotShard) chain(h uint64) *uint32 {
+	return &s.chains[h&math.MaxUint32*uint64(len(s.chains))>>32]
+}
+
+// put returns the place in puts of a hash.
+func (s *hotShard) put(h uint64) *uint64 { return &s.puts[h>>58] }
+
+// appendDots appends the dots that are remembered of an element, which include all live ones.
+func (t *hotDots) appendDots(dst []clock.Dot, hs *hotSet, element []byte) (dots []clock.Dot, ok bool) {
+	if hs == nil {
+		return dst, false
+	}
+	s, h := t.place(hs.number, element)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(h, hs.number, element)
 	if e == nil {
-		return nil, false
+		return dst, false
 	}
-	return slices.Clone(e.dots), true
+	return e.appendDots(dst, hs.actor), true
 }
 
-func (h *hotDots) find(element []byte) *hotEntry {
-	if e := h.young.of[string(element)]; e != nil {
-		return e
+// keep remembers the live dots of an element. The caller read puts before it looked them up; a leader knows that nothing has become visible
+// since.
+func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64) {
+	if hs == nil || len(live) > hotDotsMax {
+		return
 	}
-	return h.old.of[string(element)]
+	s, h := t.place(hs.number, element)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *s.put(h) <= puts && s.find(h, hs.number, element) == nil {
+		t.insert(s, h, hs, element, live)
+	}
 }
 
-// hotLive returns the live dots of an element, if they are remembered. held says that the caller holds mu.
-func (st *set) hotLive(element []byte, held bool) (live []clock.Dot, ok bool) {
-	if !st.hot.some.Load() {
-		return nil, false
+// put adds the dot of a key that has become visible to the entry of its element, if it has one, and removes those that are dead. batch is what puts was
+// after the commit.
+func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uint64) {
+	s, h := t.place(hs.number, p.element)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.put(h) = max(*s.put(h), batch)
+	e := s.find(h, hs.number, p.element)
+	if e == nil {
+		return
 	}
-	if !held {
+	var room [hotDotsMax + 1]clock.Dot
+	dots := slices.DeleteFunc(e.appendDots(room[:0], hs.actor), dead)
+	if at, found := slices.BinarySearchFunc(dots, p.dot, clock.Dot.Compare); !found && !dead(p.dot) {
+		dots = slices.Insert(dots, at, p.dot)
+	}
+	if hotDotsBytes(dots, hs.actor) <= e.room() {
+		e.setDots(dots, hs.actor)
+		return
+	}
+	e.leave()
+	if len(dots) <= hotDotsMax {
+		t.insert(s, h, hs, p.element, dots)
+	}
+}
+
+// find returns the entry of an element, or nil.
+func (s *hotShard) find(h uint64, set uint64, element []byte) hotEntry {
+	if len(s.ring) == 0 {
+		return nil
+	}
+	for at := *s.chain(h); s.has(at); {
+		e := s.entry(at)
+		if e.set() == set && string(e.element()) == string(element) {
+			return e
+		}
+		at = e.older()
+	}
+	return nil
+}
+
+// has reports whether the ring still has what was written at a position.
+func (s *hotShard) has(at uint32) bool { return at != 0 && s.next-at <= uint32(len(s.ring)) }
+
+func (s *hotShard) entry(at uint32) hotEntry { return hotEntry(s.ring[at%uint32(len(s.ring)):]) }
+
+// insert writes an entry of an element that has none. An entry that is too large is not written. mu is locked.
+func (t *hotDots) insert(s *hotShard, h uint64, hs *hotSet, element []byte, dots []clock.Dot) {
+	room := max(hotDotBytes, hotDotsBytes(dots, hs.actor))
+	n := hotHeaderBytes + len(element) + room
+	if n > s.most/hotShare || len(element) > math.MaxUint16 {
+		return
+	}
+	for int(s.next)+n > len(s.ring) && len(s.ring) < s.most {
+		t.grow(s)
+	}
+	at := s.take(uint32(n))
+	e, chain := s.entry(at), s.chain(h)
+	binary.LittleEndian.PutUint32(e, *chain)
+	binary.LittleEndian.PutUint64(e[4:], hs.number)
+	binary.LittleEndian.PutUint16(e[12:], uint16(len(element)))
+	binary.LittleEndian.PutUint16(e[14:], uint16(room))
+	copy(e[hotHeaderBytes:], element)
+	e.setDots(dots, hs.actor)
+	*chain = at
+}
+
+// take returns the position of n bytes in one piece.
+func (s *hotShard) take(n uint32) (at uint32) {
+	size := uint32(len(s.ring))
+	if s.next > s.last {
+		clear(s.chains)
+		s.next = 1
+	}
+	if left := size - s.next%size; left < n {
+		s.next += left
+	}
+	at = s.next
+	s.next += n
+	return at
+}
+
+// grow makes a ring larger that has not begun again yet, so that its entries keep their positions.
+func (t *hotDots) grow(s *hotShard) {
+	ring := make([]byte, min(max(2*len(s.ring), hotRingFirst), s.most))
+	copy(ring, s.ring)
+	chains := make([]uint32, len(ring)/hotChainBytes)
+	t.bytes.Add(int64(len(ring) - len(s.ring) + 4*(len(chains)-len(s.chains))))
+	s.ring, s.chains = ring, chains
+	for at := uint32(1); at < s.next; {
+		e := s.entry(at)
+		if e.set() != 0 {
+			_, h := t.place(e.set(), e.element())
+			chain := s.chain(h)
+			binary.LittleEndian.PutUint32(e, *chain)
+			*chain = at
+		}
+		at += uint32(hotHeaderBytes + len(e.element()) + e.room())
+	}
+}
+
+func (e hotEntry) older() uint32   { return binary.LittleEndian.Uint32(e) }
+func (e hotEntry) set() uint64     { return binary.LittleEndian.Uint64(e[4:]) }
+func (e hotEntry) leave()          { binary.LittleEndian.PutUint64(e[4:], 0) }
+func (e hotEntry) room() int       { return int(binary.LittleEndian.Uint16(e[14:])) }
+func (e hotEntry) element() []byte { return e[hotHeaderBytes:][:binary.LittleEndian.Uint16(e[12:])] }
+
+// dots returns the used part of the room for dots.
+func (e hotEntry) dots() []byte {
+	return e[hotHeaderBytes+len(e.element()):][:binary.LittleEndian.Uint16(e[16:])]
+}
+
+func (e hotEntry) appendDots(dst []clock.Dot, own clock.Actor) []clock.Dot {
+	for b := e.dots(); len(b) > 0; {
+		d, n := clock.Dot{Actor: own}, int(b[0])
+		if n > 0 {
+			d.Actor = clock.Actor(b[1 : 1+n])
+		}
+		d.Counter = binary.LittleEndian.Uint64(b[1+n:])
+		dst, b = append(dst, d), b[hotDotBytes+n:]
+	}
+	return dst
+}
+
+// setDots writes dots that fit in the room.
+func (e hotEntry) setDots(dots []clock.Dot, own clock.Actor) {
+	at := hotHeaderBytes + len(e.element())
+	b := e[at:at]
+	for _, d := range dots {
+		if d.Actor == own {
+			d.Actor = ""
+		}
+		b = append(b, byte(len(d.Actor)))
+		b = append(b, d.Actor...)
+		b = binary.LittleEndian.AppendUint64(b, d.Counter)
+	}
+	binary.LittleEndian.PutUint16(e[16:], uint16(len(b)))
+}
+
+func hotDotsBytes(dots []clock.Dot, own clock.Actor) int {
+	n := hotDotBytes * len(dots)
+	for _, d := range dots {
+		if d.Actor != own {
+			n += len(d.Actor)
+		}
+	}
+	return n
+}
+
+// hotBatch is how many elements fromHot answers at a time, so that writers do not wait long.
+const hotBatch = 64
+
+// fromHot answers the elements whose dots are remembered, and returns how many it leaves.
+func (s *Store) fromHot(st *set, elements [][]byte, found []bigset.Context) (left int) {
+	left = len(elements)
+	for from := 0; from < len(elements) && st.hot.Load() != nil; from += hotBatch {
+		part := elements[from:min(from+hotBatch, len(elements))]
+		dots := make([]clock.Dot, 0, len(part)) // most elements have one or none
 		st.mu.RLock()
-		defer st.mu.RUnlock()
-	}
-	live, ok = st.hot.dotsOf(element)
-	return slices.DeleteFunc(live, st.dead.Contains), ok
-}
-
-// keepHot remembers the live dots of an element. They are those of this moment: the caller holds mu, and nothing became visible since before
-// they were looked up.
-func (s *Store) keepHot(st *set, element []byte, live []clock.Dot) {
-	if st.unresolved != 0 || len(live) > hotDotsMax {
-		return
-	}
-	h := &st.hot
-	h.mu.Lock()
-	if h.find(element) == nil {
-		e := &hotEntry{element: string(element)}
-		e.dots = append(e.one[:0], live...)
-		if !h.some.Load() {
-			h.some.Store(true)
-			s.hot.sets.Store(st, nil)
+		hs := st.hot.Load()
+		for i, e := range part {
+			live, ok := s.hot.appendDots(dots, hs, e)
+			if !ok {
+				continue
+			}
+			n := len(dots)
+			dots = live[:n+len(slices.DeleteFunc(live[n:], st.dead.Contains))]
+			found[from+i] = bigset.Saw(dots[n:len(dots):len(dots)]...)
+			left--
 		}
-		h.renew(&s.hot, e)
+		st.mu.RUnlock()
 	}
-	h.mu.Unlock()
-	s.hot.turn()
-}
-
-// renew puts an entry that is in no generation into the young one. mu is locked.
-func (h *hotDots) renew(t *hotSets, e *hotEntry) {
-	if h.young.of == nil {
-		h.young.of = map[string]*hotEntry{}
-	}
-	h.young.of[e.element] = e
-	h.grow(t, &h.young, e.heapBytes())
-}
-
-// put adds a dot to the entry of an element, if it has one. mu is locked.
-func (h *hotDots) put(t *hotSets, element []byte, d clock.Dot, dead *clock.Clock) {
-	e := h.young.of[string(element)]
-	if e == nil {
-		if e = h.old.of[string(element)]; e == nil {
-			return
-		}
-		delete(h.old.of, e.element)
-		h.grow(t, &h.old, -e.heapBytes())
-		h.renew(t, e)
-	}
-	before := e.heapBytes()
-	e.add(d, dead)
-	h.grow(t, &h.young, e.heapBytes()-before)
-	if len(e.dots) > hotDotsMax {
-		delete(h.young.of, e.element)
-		h.grow(t, &h.young, -e.heapBytes())
-	}
-}
-
-// grow counts by how much a generation has grown.
-func (h *hotDots) grow(t *hotSets, g *hotEntries, bytes int64) {
-	g.bytes += bytes
-	t.bytes.Add(bytes)
-	if g == &h.young {
-		t.young.Add(bytes)
-	}
-}
-
-// drop forgets a generation.
-func (h *hotDots) drop(t *hotSets, g *hotEntries) {
-	h.grow(t, g, -g.bytes)
-	g.of = nil
-}
-
-// turn begins a new generation if the young one is full.
-func (t *hotSets) turn() {
-	full := func() bool { return t.young.Load() > t.most/2 }
-	if !full() || !t.turning.CompareAndSwap(false, true) {
-		return
-	}
-	defer t.turning.Store(false)
-	if !full() { // another goroutine has just done it
-		return
-	}
-	for key := range t.sets.Range {
-		st := key.(*set)
-		h := &st.hot
-		h.mu.Lock()
-		h.drop(t, &h.old)
-		t.young.Add(-h.young.bytes)
-		h.old, h.young = h.young, hotEntries{}
-		h.end(t, st)
-		h.mu.Unlock()
-	}
-}
-
-// end records that the set has no entries, if that is so. mu is locked.
-func (h *hotDots) end(t *hotSets, st *set) {
-	if len(h.young.of)+len(h.old.of) == 0 {
-		h.some.Store(false)
-		t.sets.Delete(st)
-	}
-}
-
-// forget forgets the entries of a set. While it runs, nobody may add any: the caller holds set.mu, or nobody uses the set.
-func (t *hotSets) forget(st *set) {
-	h := &st.hot
-	if !h.some.Load() {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.drop(t, &h.young)
-	h.drop(t, &h.old)
-	h.end(t, st)
-}
-
-// voidHot forgets the entries of a set, because keys may have become visible.
-func (s *Store) voidHot(st *set) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.hot.puts++
-	s.hot.forget(st)
+	s.hot.hits.Add(uint64(len(elements) - left))
+	return left
 }
 
 // hotPut is the key of an add in a batch.
@@ -268,61 +355,38 @@ type hotPut struct {
 	dot     clock.Dot
 }
 
-// publishHot changes the entries by a batch that is being published. set.mu is locked, and Dead is that after the batch.
-func (b *builder) publishHot() {
-	h, t := &b.st.hot, &b.s.hot
-	if b.added > 0 {
-		h.puts++
-	}
-	if b.st.unresolved != 0 || b.added > 0 && !b.recordsPuts || !b.brought.Empty() {
-		t.forget(b.st)
+// putHot changes the entries by the adds of a batch that is committed and not published yet: a look-up shows these as an iterator does.
+func (b *builder) putHot() {
+	hs := b.st.hot.Load()
+	if len(b.hotPuts) == 0 || hs == nil {
 		return
 	}
-	b.keepLookedUp()
-	if len(b.hotPuts) == 0 || !h.some.Load() {
-		return
-	}
-	h.mu.Lock()
+	batch := b.s.hot.puts.Add(1)
 	for _, p := range b.hotPuts {
-		h.put(t, p.element, p.dot, b.st.dead)
+		b.s.hot.put(hs, p, b.dead, batch)
 	}
-	h.end(t, b.st)
-	h.mu.Unlock()
-	t.turn()
 }
 
-// remembered returns the dots of an element's keys before the batch, if they are remembered, by the set or for this batch: all that were live,
-// and perhaps dead ones. The result is the caller's.
+// publishHot forgets the entries of the set if putHot could not change them by a batch that is being published. set.mu is locked.
+func (b *builder) publishHot() {
+	if b.st.unresolved != 0 || b.added > 0 && !b.recordsPuts || !b.brought.Empty() {
+		b.st.forgetHot()
+	}
+}
+
+// remembered returns the dots of an element's keys before the batch, if they are remembered: all that were live, and perhaps dead ones. The result is
+// the caller's.
 func (b *builder) remembered(element []byte) (dots []clock.Dot, ok bool) {
-	if len(b.hotLooks) > 0 {
-		dots, ok = b.hotLooks[string(element)]
-		dots = slices.Clone(dots)
-	}
-	if !ok {
-		dots, ok = b.st.hot.dotsOf(element)
-	}
-	if ok {
+	if dots, ok = b.s.hot.appendDots(nil, b.st.hot.Load(), element); ok {
 		b.s.counters.lookUps.Add(1)
 		b.s.hot.hits.Add(1)
 	}
 	return dots, ok
 }
 
-// lookedFar takes note of a look-up that stepped far, and found dots that were not dead before the batch.
-func (b *builder) lookedFar(element []byte, dots []clock.Dot) {
-	if len(dots) > hotDotsMax {
-		return
+// keep remembers what a look-up for the batch has found: the element as it was before the batch.
+func (b *builder) keep(element []byte, dots []clock.Dot) {
+	if b.st.unresolved == 0 {
+		b.s.hot.keep(b.s.hotOf(b.st), element, dots, math.MaxUint64)
 	}
-	if b.hotLooks == nil {
-		b.hotLooks = map[string][]clock.Dot{}
-	}
-	b.hotLooks[string(element)] = slices.Clone(dots)
-}
-
-// keepLookedUp remembers the elements whose look-ups for this batch stepped far, as they were before it. The caller holds set.mu.
-func (b *builder) keepLookedUp() {
-	for element, dots := range b.hotLooks {
-		b.s.keepHot(b.st, []byte(element), slices.DeleteFunc(dots, b.st.dead.Contains))
-	}
-	b.hotLooks = nil
 }

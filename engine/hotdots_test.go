@@ -22,7 +22,7 @@ import (
 func hotPair(t *testing.T, label string) *pair {
 	t.Helper()
 	p := newPair(label)
-	p.opt.HotFrom(-1, 0)
+	p.opt.HotBytes = 0
 	p.open(t)
 	return p
 }
@@ -166,7 +166,7 @@ func TestHotDotsOfUnresolved(t *testing.T) {
 	t.Parallel()
 	const set = "s"
 	p := newPair("store")
-	p.opt.HotFrom(-1, 0)
+	p.opt.HotBytes = 0
 	p.opt.KeepContexts, p.model.KeepsContexts = true, true
 	p.open(t)
 	defer p.close(t)
@@ -178,6 +178,7 @@ func TestHotDotsOfUnresolved(t *testing.T) {
 	for _, e := range []string{"e", "a"} {
 		p.looksUp(t, set, e)
 	}
+	p.all(t, set, keyscheme.OpRemove, []string{"absent"}, bigset.NoSync) // writes nothing
 	if hot, _, err := p.store.HotDots([]byte(set)); err != nil || len(hot) > 0 {
 		t.Errorf("%v are remembered, %v", hot, err)
 	}
@@ -259,89 +260,135 @@ func TestHotDotsOfAFailedStore(t *testing.T) {
 	_ = p.store.Close()
 }
 
-// TestHotDotsAreBounded: what is remembered stays within its bound over all sets, what is in use stays in it, and sets that are forgotten take
-// nothing.
-func TestHotDotsAreBounded(t *testing.T) {
+// TestHotDotsBesideAdds: adds of other elements, with or without a look-up, keep few look-ups from remembering what they find.
+func TestHotDotsBesideAdds(t *testing.T) {
 	t.Parallel()
-	const most = 20_000
-	p := newPair("store")
-	p.opt.HotFrom(-1, most)
-	p.opt.SetCacheBytes = 1
-	p.open(t)
+	const set, looks = "s", 40
+	p := hotPair(t, "store")
 	defer p.close(t)
-	check := func(when string) {
-		t.Helper()
-		if sums, counted, _ := p.store.HotBytes(); sums != counted || sums[0] > most+2000 {
-			t.Fatalf("%s: %d bytes, counted %d, at most %d", when, sums, counted, most)
+	p.all(t, set, keyscheme.OpAdd, elementNames(0, looks), bigset.NoSync)
+	p.reopen(t)
+	for i := range looks {
+		o := bigset.WriteOptions{Durability: bigset.NoSync}
+		if i%2 > 0 {
+			o.Policy = bigset.PolicyEmpty
 		}
-	}
-	names := []string{"s", "t", "u"}
-	inUse := 0
-	for i := range 300 {
-		set := names[i/100]
-		p.all(t, set, keyscheme.OpAdd, []string{bulkName(i), "in use"}, bigset.NoSync)
+		p.store.OnceLooked(func() { p.write(t, set, []bigset.Op{addOp("other"), addOp("another")}, o) })
 		p.looksUp(t, set, bulkName(i))
-		if hot, _, _ := p.store.HotDots([]byte(set)); hot["in use"] != nil {
-			inUse++
-		}
-		check("while elements are added")
 	}
-	if inUse < 290 {
-		t.Errorf("an element in use was remembered %d of 300 times", inUse)
-	}
-	for _, set := range names {
-		p.checkSet(t, set)
-	}
-	if _, _, sets := p.store.HotBytes(); sets > 2 {
-		t.Errorf("%d sets remember something, though the last one has filled both generations", sets)
-	}
-	publish(t, p) // a set is pinned until its Dead is published
-	must(t, p.store.TrimSets(), "trim")
-	if sums, _, sets := p.store.HotBytes(); sums != [2]int64{} || sets != 0 {
-		t.Errorf("%d bytes of %d sets after all sets were forgotten", sums, sets)
+	hot, _, err := p.store.HotDots([]byte(set))
+	if kept := len(hot) - 2; err != nil || kept < looks-5 {
+		t.Errorf("%d of %d elements are remembered, %v", kept, looks, err)
 	}
 }
 
-// TestHotDotsThatGrow: what is remembered stays within its bound while each element gets more dots, until it has too many to be remembered. A
-// set in which all have too many has nothing remembered.
+// TestHotDotsAreBounded: what is remembered stays within its bound over all sets, an element in use is mostly remembered, a set that is loaded again
+// remembers nothing, and no memory is taken before something is looked up.
+func TestHotDotsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int64{1000, 20_000, 300_000} {
+		p := newPair(fmt.Sprint("bytes ", most))
+		p.opt.HotBytes = most
+		p.opt.SetCacheBytes = 1
+		p.open(t)
+		names := []string{"s", "t", "u"}
+		if sum, counted, _ := p.store.HotBytes(); sum != 0 || counted != 0 {
+			t.Errorf("%s: %d bytes, counted %d, before the first look-up", p.label, sum, counted)
+		}
+		inUse, worst := 0, 0
+		for i := range 300 {
+			set := names[i/100]
+			p.all(t, set, keyscheme.OpAdd, []string{bulkName(i), "in use"}, bigset.NoSync)
+			p.looksUp(t, set, bulkName(i))
+			if hot, _, _ := p.store.HotDots([]byte(set)); hot["in use"] != nil {
+				inUse++
+			}
+			sum, counted, entries := p.store.HotBytes()
+			if sum != counted || sum > most {
+				t.Fatalf("%s: %d bytes, counted %d", p.label, sum, counted)
+			}
+			worst = max(worst, entries)
+		}
+		if inUse < 290 {
+			t.Errorf("%s: an element in use was remembered %d of 300 times", p.label, inUse)
+		}
+		if want := min(300, most/70); int64(worst) < want {
+			t.Errorf("%s: %d elements are remembered, want %d", p.label, worst, want)
+		}
+		for _, set := range names {
+			p.checkSet(t, set)
+		}
+		publish(t, p) // a set is pinned until its Dead is published
+		must(t, p.store.TrimSets(), "trim")
+		if hot, _, err := p.store.HotDots([]byte("u")); err != nil || len(hot) > 0 {
+			t.Errorf("%s: a set that was loaded again remembers %v, %v", p.label, hot, err)
+		}
+		p.close(t)
+	}
+}
+
+// TestNoHotDots: without memory for it nothing is remembered.
+func TestNoHotDots(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	for range 3 {
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), bigset.NoSync)
+		p.looksUp(t, "s", bulkName(0))
+	}
+	if hot, hits, err := p.store.HotDots([]byte("s")); err != nil || len(hot) > 0 || hits > 0 {
+		t.Errorf("%v are remembered, %d look-ups are answered, %v", hot, hits, err)
+	}
+	if sum, _, _ := p.store.HotBytes(); sum != 0 {
+		t.Errorf("%d bytes are taken", sum)
+	}
+}
+
+// TestHotDotsThatGrow: what is remembered stays within its bound while each element gets more dots, until it has too many to be remembered.
 func TestHotDotsThatGrow(t *testing.T) {
 	t.Parallel()
 	const most, elements = 40_000, 60
 	set := []byte("s")
 	p := newPair("store")
-	p.opt.HotFrom(-1, most)
+	p.opt.HotBytes = most
 	p.open(t)
 	defer p.close(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, elements), bigset.NoSync)
-	worst := int64(0)
-	for range 17 {
+	for dots := 2; dots <= 18; dots++ {
 		for i := range elements {
 			_, err := p.store.Look(bg, set, []byte(bulkName(i)))
 			must(t, err, "look")
 			_, err = p.store.Write(bg, set, []bigset.Op{addOp(bulkName(i))}, bigset.WriteOptions{Durability: bigset.NoSync, Policy: bigset.PolicyEmpty})
 			must(t, err, "add")
-			sums, counted, _ := p.store.HotBytes()
-			if sums != counted {
-				t.Fatalf("%d bytes, counted %d", sums, counted)
-			}
-			worst = max(worst, sums[0])
 		}
-	}
-	if worst < most/2 || worst > most+2000 {
-		t.Errorf("at worst %d bytes, want at most %d", worst, most)
-	}
-	if sums, _, sets := p.store.HotBytes(); sums != [2]int64{} || sets != 0 {
-		t.Errorf("%d bytes of %d sets after all elements have too many dots", sums, sets)
+		hot, _, err := p.store.HotDots(set)
+		must(t, err, "remembered dots")
+		n := 0
+		for _, of := range hot {
+			if len(of) == dots {
+				n++
+			}
+		}
+		want := elements
+		if dots > 16 {
+			want = 0
+		}
+		if n != want {
+			t.Errorf("%d elements are remembered with %d dots, want %d", n, dots, want)
+		}
+		if sum, counted, _ := p.store.HotBytes(); sum != counted || sum > most {
+			t.Fatalf("%d bytes, counted %d", sum, counted)
+		}
 	}
 }
 
-// TestHotElementOfAGroup: a group that writes an element with many dead keys several times looks it up in its keys once.
+// TestHotElementOfAGroup: a group that writes an element several times looks it up in its keys once.
 func TestHotElementOfAGroup(t *testing.T) {
 	t.Parallel()
 	for _, ops := range []int{1, 3, 1000} {
 		for _, present := range []bool{true, false} {
-			p := newPair("store")
-			p.open(t)
+			p := hotPair(t, "store")
 			p.all(t, "s", keyscheme.OpAdd, []string{"z"}, bigset.NoSync) // nothing is looked up in an empty set
 			p.addsElsewhere(t, "e", 60, present)
 			before := p.store.KeysLookedUp()
@@ -366,23 +413,6 @@ func TestHotElementOfAGroup(t *testing.T) {
 	}
 }
 
-// TestHotAmongOthers: of the elements of one call, only those whose own look-ups step far become hot.
-func TestHotAmongOthers(t *testing.T) {
-	t.Parallel()
-	p := newPair("store")
-	p.open(t)
-	defer p.close(t)
-	p.addsElsewhere(t, "e", 60, true)
-	names := [][]byte{[]byte("e"), []byte("x"), []byte("y")}
-	for range 2 {
-		_, err := p.store.Subset(bg, []byte("s"), names)
-		must(t, err, "subset")
-		if hot, _, err := p.store.HotDots([]byte("s")); err != nil || len(hot) != 1 || hot["e"] == nil {
-			t.Errorf("%v are remembered, %v", hot, err)
-		}
-	}
-}
-
 // addsElsewhere gives an element of set s as many keys as another replica's adds leave, which replace each other; the last one is live if
 // present is set. None of them looks the element up.
 func (p *pair) addsElsewhere(t *testing.T, e string, adds uint64, present bool) {
@@ -400,7 +430,7 @@ func (p *pair) addsElsewhere(t *testing.T, e string, adds uint64, present bool) 
 	}
 }
 
-// TestHotElements: an element whose look-ups step over many dead keys becomes hot, whoever looks it up, and others do not.
+// TestHotElements: an element that is looked up again is found in memory, whoever looks it up.
 func TestHotElements(t *testing.T) {
 	t.Parallel()
 	const adds = 200
@@ -409,48 +439,55 @@ func TestHotElements(t *testing.T) {
 		must(t, err, "remembered dots")
 		return n
 	}
-	again := func(t *testing.T, p *pair, o bigset.WriteOptions) {
-		for range adds {
-			_, err := p.store.Write(bg, []byte("s"), []bigset.Op{addOp("e")}, o)
-			must(t, err, "add")
-		}
+	for name, o := range map[string]bigset.WriteOptions{
+		"added again": {Durability: bigset.NoSync}, "present, and skipped": {Durability: bigset.NoSync, SkipPresent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := hotPair(t, "store")
+			defer p.close(t)
+			for range adds {
+				_, err := p.store.Write(bg, []byte("s"), []bigset.Op{addOp("e")}, o)
+				must(t, err, "add")
+			}
+			if n := hits(p); n < adds-2 { // the first finds the set empty
+				t.Errorf("%d of %d adds were answered by remembered dots", n, adds)
+			}
+		})
 	}
-	unsynced := bigset.WriteOptions{Durability: bigset.NoSync}
-	t.Run("added again", func(t *testing.T) {
+	t.Run("asked for", func(t *testing.T) {
 		t.Parallel()
-		p := newPair("store")
-		p.open(t)
+		p := hotPair(t, "store")
 		defer p.close(t)
-		again(t, p, unsynced)
-		if n := hits(p); n < adds-10 {
-			t.Errorf("%d of %d adds were answered by remembered dots", n, adds)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.NoSync)
+		p.reopen(t)
+		var names [][]byte
+		for _, e := range elementNames(50, 150) {
+			names = append(names, []byte(e))
 		}
-		for _, e := range elementNames(0, 100) {
-			_, err := p.store.Write(bg, []byte("s"), []bigset.Op{addOp(e), addOp(e + "x")}, unsynced)
-			must(t, err, "add")
-			if found, err := p.store.Contains(bg, []byte("s"), []byte(e)); err != nil || !found {
-				t.Errorf("%q: %v, %v", e, found, err)
+		check := func(found []bigset.Presence, err error) {
+			t.Helper()
+			must(t, err, "subset")
+			for i, e := range names {
+				if want := p.model.Set("s").Live(string(e)); !slices.Equal(found[i].Context.Dots, want) || found[i].Present != (len(want) > 0) {
+					t.Errorf("%q: %+v, want %v", e, found[i], want)
+				}
 			}
 		}
-		if hot, _, err := p.store.HotDots([]byte("s")); err != nil || len(hot) != 1 {
-			t.Errorf("%d elements are remembered, want 1, %v", len(hot), err)
+		some, err := p.store.Subset(bg, []byte("s"), names[40:60])
+		if must(t, err, "subset"); len(some) != 20 || hits(p) != 0 {
+			t.Errorf("%d answers, of which %d by remembered dots", len(some), hits(p))
 		}
-	})
-	t.Run("present, and skipped", func(t *testing.T) {
-		t.Parallel()
-		p := newPair("store")
-		p.opt.HotFrom(-1, 0)
-		p.open(t)
-		defer p.close(t)
-		again(t, p, bigset.WriteOptions{Durability: bigset.NoSync, SkipPresent: true})
-		if n := hits(p); n < adds-3 {
-			t.Errorf("%d of %d adds were answered by remembered dots", n, adds)
+		for _, want := range []uint64{20, 120} {
+			check(p.store.Subset(bg, []byte("s"), names))
+			if n := hits(p); n != want {
+				t.Errorf("%d look-ups were answered by remembered dots, want %d", n, want)
+			}
 		}
 	})
 	t.Run("asked for beside a replica's deltas", func(t *testing.T) {
 		t.Parallel()
-		p := newPair("store")
-		p.open(t)
+		p := hotPair(t, "store")
 		defer p.close(t)
 		p.addsElsewhere(t, "e", 1, true)
 		stop, n := make(chan struct{}), uint64(1)

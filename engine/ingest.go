@@ -272,7 +272,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 		if b.runs != nil {
 			b.runs.applied()
 		}
-		s.voidHot(st)
+		st.forgetHot()
 		return res, err
 	}
 	batch := b.batch

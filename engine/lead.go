@@ -214,9 +214,6 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		return nil
 	}
 	if b.empty() {
-		st.mu.RLock()
-		b.keepLookedUp()
-		st.mu.RUnlock()
 		if err := s.db.Writable(); err != nil {
 			failAll(group, err)
 			return nil

@@ -82,7 +82,31 @@ func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, foun
 		return nil
 	}
 	s.counters.lookUps.Add(uint64(len(elements)))
-	return s.lookUpIn(ctx, st, elements, found)
+	left := s.fromHot(st, elements, found)
+	if left == len(elements) {
+		return s.lookUpIn(ctx, st, elements, found)
+	}
+	if left > 0 {
+		return s.lookUpRest(ctx, st, elements, found, left)
+	}
+	return nil
+}
+
+// lookUpRest looks up the elements that are not remembered.
+func (s *Store) lookUpRest(ctx context.Context, st *set, elements [][]byte, found []bigset.Context, left int) error {
+	rest, foundRest := make([][]byte, 0, left), make([]bigset.Context, left)
+	for i := range found {
+		if !found[i].Given {
+			rest = append(rest, elements[i])
+		}
+	}
+	err := s.lookUpIn(ctx, st, rest, foundRest)
+	for i := range found {
+		if !found[i].Given {
+			found[i], foundRest = foundRest[0], foundRest[1:]
+		}
+	}
+	return err
 }
 
 // lookUpTries is how often a look-up that a writer disturbed is repeated before writers of the set are held for it.
@@ -153,7 +177,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	st.mu.RLock()
-	version, puts := st.version, st.hot.puts
+	version, hot, puts := st.version, s.hotOf(st), s.hot.puts.Load()
 	if hold {
 		defer st.mu.RUnlock()
 	} else {
@@ -166,16 +190,10 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 		if share && iters.cold(i, len(elements)-i, 0) {
 			return i, true, nil
 		}
-		if live, ok := st.hotLive(element, hold); ok {
-			s.hot.hits.Add(1)
-			found[i] = bigset.Saw(live...)
-			continue
-		}
 		dots, err := iters.appendDots(nil, element, actor)
 		if err != nil {
 			return i, false, err
 		}
-		hot := iters.stepped() >= s.hot.steps
 		if s.looked != nil {
 			s.looked()
 		}
@@ -188,8 +206,8 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 				live = append(live, d)
 			}
 		}
-		if hot && st.hot.puts == puts { // no live dot is missing
-			s.keepHot(st, element, live)
+		if st.unresolved == 0 {
+			s.hot.keep(hot, element, live, puts)
 		}
 		if !hold {
 			st.mu.RUnlock()
@@ -215,7 +233,6 @@ type elementIters struct {
 	moment uint64 // before tables was opened
 	all    *pebble.Iterator
 	tables *lsm.Tables
-	steps  int // of both, at the last call of stepped
 }
 
 func (s *Store) elementIters(st *set) elementIters {
@@ -274,24 +291,6 @@ func (e *elementIters) waited() (d time.Duration) {
 		d += e.tables.Stats().InternalStats.BlockReadDuration
 	}
 	return d
-}
-
-// stepped returns over how many keys the iterators have stepped since the last call, shown or not.
-func (e *elementIters) stepped() int {
-	before := e.steps
-	e.steps = 0
-	if e.all != nil {
-		e.steps = forwardSteps(e.all)
-	}
-	if e.tables != nil {
-		e.steps += forwardSteps(e.tables.Iterator)
-	}
-	return e.steps - before
-}
-
-func forwardSteps(it *pebble.Iterator) int {
-	stats := it.Stats()
-	return stats.ForwardStepCount[pebble.InternalIterCall]
 }
 
 // shared calls look for the parts of n look-ups, each in a goroutine, and waits for all.

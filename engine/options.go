@@ -41,6 +41,9 @@ type Options struct {
 	BlockCacheBytes int64
 	// LSM tunes what lies below the sets: compactions, level 0, tables, bloom filters of tables.
 	LSM LSM
+	// HotBytes bounds the memory for the dots of elements that were looked up last, which later look-ups answer from; default 64 MiB, negative remembers
+	// none. It is taken as it is needed.
+	HotBytes int64
 	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use may exceed it.
 	// Default 256 MiB.
 	SetCacheBytes int64
@@ -91,9 +94,6 @@ type Options struct {
 	tune func(*pebble.Options)
 	// tableKeysMin is the number of new keys from which on a portion is ingested as tables. Tests set it.
 	tableKeysMin int
-	// hotBytes and hotSteps are the bound of remembered dots and the steps that make an element hot: see hotdots.go. Tests set them.
-	hotBytes int64
-	hotSteps int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
 }
@@ -118,8 +118,7 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.Durability, bigset.Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
 	setDefault(&n.runKeysMin, runKeysMin)
-	setDefault(&n.hotBytes, hotBytesMax)
-	setDefault(&n.hotSteps, hotStepsMin)
+	setDefault(&n.HotBytes, hotBytesDefault)
 	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)

@@ -55,6 +55,7 @@ func newPair(label string) *pair {
 	p := &pair{label: label, disk: testkit.NewDisk(), model: testkit.NewReplica(), opt: engine.Options{
 		BackgroundInterval:    -1,
 		MemTableBytes:         64 << 10,
+		HotBytes:              -1, // look-ups read keys
 		SpanBytes:             4 << 10,
 		RewriteBytesPerSecond: 1 << 40,
 		Logger:                silent,

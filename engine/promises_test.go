@@ -20,7 +20,7 @@ type promising struct {
 
 func openPromising(t *testing.T, disk *testkit.Disk) promising {
 	t.Helper()
-	s, err := Open("db", &Options{FS: disk, BackgroundInterval: -1, hotSteps: -1})
+	s, err := Open("db", &Options{FS: disk, BackgroundInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

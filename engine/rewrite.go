@@ -328,7 +328,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	}
 	err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed)
 	if p.heals != nil { // live keys have come and gone
-		p.s.voidHot(p.st)
+		p.st.forgetHot()
 	}
 	if err != nil {
 		return err

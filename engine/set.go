@@ -57,7 +57,7 @@ type set struct {
 	shown      *view         // the last view handed out; nil if it is out of date
 	awaited    chan struct{} // is closed by the next change of seen or dead; nil while nobody awaits one
 
-	hot       hotDots
+	hot       atomic.Pointer[hotSet]   // under which number the set has entries in hotDots; nil: it has none
 	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long run; changed between batches only
 	readers   readers
 	publish   publishing   // the publisher's own, see publish.go

@@ -59,8 +59,8 @@ type Stats struct {
 	LocateScans         uint64 `json:"locate_scans" metric:"counter" help:"scans of a set for keys by their dots"`
 	LocateSkips         uint64 `json:"locate_skips" metric:"counter" help:"blocks and whole tables that such scans skipped because they hold none of the dots"`
 	LookUps             uint64 `json:"look_ups" metric:"counter" help:"elements looked up, by queries and by writes"`
-	HotLookUps          uint64 `json:"hot_look_ups" metric:"counter" help:"of look_ups, those that were answered from what is remembered of hot elements"`
-	BytesHot            uint64 `json:"bytes_hot" metric:"gauge" help:"bytes of what is remembered of hot elements, approximately"`
+	HotLookUps          uint64 `json:"hot_look_ups" metric:"counter" help:"of look_ups, those that were answered from what is remembered of elements"`
+	BytesHot            uint64 `json:"bytes_hot" metric:"gauge" help:"bytes of what is remembered of elements that were looked up"`
 	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
 	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets excised"`
 	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
@@ -118,7 +118,7 @@ func (s *Store) Stats() (Stats, error) {
 		StallMillis: uint64(l.Stalled.Sum().Milliseconds()), DotsLive: uint64(max(0, s.sets.live.Load())), BytesTombstones: uint64(max(0, s.sets.deadBytes.Load())),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteResolved: c.rewriteResolved.Load(), RunsPassed: c.runsPassed.Load(),
-		HotLookUps: s.hot.hits.Load(), LookUps: c.lookUps.Load(), BytesHot: uint64(max(0, s.hot.bytes.Load())),
+		HotLookUps: s.hot.hits.Load(), LookUps: c.lookUps.Load(), BytesHot: uint64(s.hot.bytes.Load()),
 		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
 		LocatedInLog: c.locatedInLog.Load(), LocatedByScan: c.locatedByScan.Load(), LocateScans: c.locateScans.Load(),
 		LocateSkips: c.locateSkips.Load(),

@@ -28,7 +28,7 @@ type Store struct {
 	db   *lsm.DB
 	sets setCache
 
-	hot       hotSets
+	hot       hotDots
 	setCounts setCounts
 
 	registry   atomic.Pointer[compaction.Registry]
@@ -66,7 +66,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	}
 	s := &Store{opt: opt, limits: defaultRecordLimits, filters: filters.New(), eventDotsMax: bigset.DeltaDotsMax}
 	s.sets.init(s)
-	s.hot.most, s.hot.steps = opt.hotBytes, opt.hotSteps
+	s.hot.init(opt.HotBytes)
 	s.setCounts.turn = make(chan struct{}, 1)
 	if err := s.open(dir); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, lsm.DiskError(err))

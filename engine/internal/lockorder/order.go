@@ -57,7 +57,7 @@ var Order = [...]Lock{
 	{Rank: HoldNames{}, Name: "holdFS.names"},
 	{Rank: RetryMu{}, Name: "retry.mu"},
 	{Rank: UnflushedMu{}, Name: "Unflushed.mu"},
-	{Rank: HotDotsMu{}, Name: "hotDots.mu"},
+	{Rank: HotDotsMu{}, Name: "hotShard.mu"},
 }
 
 // Rank is a place in Order.
