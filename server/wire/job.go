@@ -155,24 +155,33 @@ func (s *Server) perform(w work) work {
 }
 
 // unread waits, without a turn, until the client of some work has taken most of the answers that were made for it, or all the work's requests
-// have ended.
+// have ended. What has waited looks again when it has its turn: others may have waited for the same.
 func (w work) unread() {
 	j := w.first()
-	if j.c.own == nil {
-		return
+	for j.c.own != nil && !w.ended() {
+		read := j.c.answers.full(j.c.s.opt.UnreadMax)
+		if read == nil {
+			return
+		}
+		again := j.rest()
+		for each := range w.jobs() {
+			select {
+			case <-read:
+			case <-each.ctx.Done():
+			}
+		}
+		again()
 	}
-	read := j.c.answers.full(j.c.s.opt.UnreadMax)
-	if read == nil {
-		return
-	}
-	again := j.rest()
+}
+
+// ended reports whether all requests of the work have ended.
+func (w work) ended() bool {
 	for each := range w.jobs() {
-		select {
-		case <-read:
-		case <-each.ctx.Done():
+		if each.ctx.Err() == nil {
+			return false
 		}
 	}
-	again()
+	return true
 }
 
 // errGone reports that no caller waits for a stream any more.

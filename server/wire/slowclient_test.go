@@ -228,7 +228,7 @@ func TestUnreadTogether(t *testing.T) {
 		t.Error("the second request begins although its client has not read")
 	case <-time.After(10 * time.Millisecond):
 	}
-	c.answers.add(-1)
+	c.answers.add(-1 - o.s.opt.UnreadMax/2)
 	<-went
 	jobs[1].cancel()
 }
