@@ -112,7 +112,8 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 	}
 	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
 	r := bufio.NewReaderSize(patient{c}, bufferBytes)
-	c.in.r, c.reading.resume = r, make(chan struct{}, 1)
+	c.in.r = r
+	c.reading = reading{least: loneLeast, resume: make(chan struct{}, 1)}
 	if o.Unwatched {
 		c.reading.peek = newPeek(nc)
 	}
@@ -229,8 +230,8 @@ func (c *Client) Do(ctx context.Context, call Call) ([]byte, error) {
 		return nil, err
 	}
 	if w.reads {
-		c.readAnswer(ctx, w)
-		c.left()
+		c.readAnswer(w)
+		c.left(w)
 	}
 	r := c.wait(ctx, w)
 	return r.body, r.err
@@ -385,9 +386,10 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]
 		add = c.w.send
 	}
 	if w.reads {
-		if err := c.catchUp(); err != nil {
+		w.stop = context.AfterFunc(ctx, func() { c.kick(w) })
+		if err := c.catchUp(ctx); err != nil {
 			c.takes(w)
-			c.left()
+			c.left(w)
 			return nil, err
 		}
 	}
@@ -396,7 +398,7 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]
 			return w, nil
 		}
 		if w.reads {
-			c.left()
+			c.left(w)
 		}
 		if err := c.Err(); closed {
 			return nil, notSent(cmpErr(err, ErrClosed))

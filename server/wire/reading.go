@@ -19,6 +19,7 @@ import (
 //
 // Client.mu guards the fields, except within.
 type reading struct {
+	least   int           // loneLeast, or a test's
 	lone    int           // how many calls in a row have come alone
 	stopped bool          // the reader has stopped
 	call    *waiter       // the call whose goroutine reads
@@ -71,7 +72,7 @@ func (c *Client) stops() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.reading
-	r.stopped = r.peek != nil && r.lone >= loneLeast && len(c.waiting) == 0 && c.in.r.Buffered() == 0
+	r.stopped = r.peek != nil && r.lone >= r.least && len(c.waiting) == 0 && c.in.r.Buffered() == 0
 	return r.stopped
 }
 
@@ -86,9 +87,12 @@ func (c *Client) goOn() {
 
 // catchUp reads what has arrived while nobody has read, before a call that reads its answer sends its request. An error says that the
 // call has not happened.
-func (c *Client) catchUp() error {
+func (c *Client) catchUp(ctx context.Context) error {
 	for c.in.r.Buffered() > 0 || c.reading.peek.arrived() {
-		if err := c.readSegment(); err != nil {
+		switch err := c.readNext(); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return notSent(ctx.Err())
+		case err != nil:
 			c.end(err)
 			return notSent(err)
 		}
@@ -105,34 +109,32 @@ func (c *Client) stopping() error {
 }
 
 // readAnswer reads until the answer to a call has arrived, its context has ended, or the connection has.
-func (c *Client) readAnswer(ctx context.Context, w *waiter) {
-	defer context.AfterFunc(ctx, func() { c.kick(w) })()
+func (c *Client) readAnswer(w *waiter) {
 	for len(w.replies) == 0 {
-		err := c.await()
-		if err == nil {
-			c.reading.within = true
-			err = c.readSegment()
-			c.reading.within = false
-		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		switch err := c.readNext(); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			return
-		}
-		if err != nil {
+		case err != nil:
 			c.end(err)
 			return
 		}
 	}
 }
 
-// await waits for the beginning of a segment. It fails with os.ErrDeadlineExceeded if the goroutine should not read any more.
-func (c *Client) await() error {
+// readNext reads a segment in the goroutine of a call. It fails with os.ErrDeadlineExceeded if that should not read any more.
+func (c *Client) readNext() error {
 	c.mu.Lock()
 	kicked := c.reading.kicked
 	c.mu.Unlock()
 	if kicked {
 		return os.ErrDeadlineExceeded
 	}
-	_, err := c.in.r.Peek(1)
-	return err
+	if _, err := c.in.r.Peek(1); err != nil {
+		return err
+	}
+	c.reading.within = true
+	defer func() { c.reading.within = false }()
+	return c.readSegment()
 }
 
 // kick makes the goroutine of a call stop reading.
@@ -153,7 +155,8 @@ func (c *Client) unkick() {
 }
 
 // left ends the reading by the goroutine of a call.
-func (c *Client) left() {
+func (c *Client) left(w *waiter) {
+	w.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unkick()
