@@ -18,7 +18,7 @@ type ServerOptions struct {
 	// Handler answers requests. It has no default.
 	Handler Handler
 	// Together has functions that answer requests of some verbs in place of Handler, except requests for streams. A call gets the requests of one verb that
-	// have arrived together on a connection: one, or as many as were received at once. It is made in a goroutine of its own. Each request is admitted, bounded
+	// have arrived together on a connection: one, or as many as were received at once. It is made in a goroutine like a Handler's. Each request is admitted, bounded
 	// in time and answered by itself.
 	Together map[Verb]func([]*Task)
 	// ClientErrors encodes errors for clients; default Errors.
