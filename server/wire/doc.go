@@ -23,7 +23,8 @@
 //
 // A request runs in a goroutine of its own, and its answer reaches the caller through the goroutine that reads the connection. If requests come
 // one at a time, these wake-ups take longer than the rest. Then the goroutine that reads runs the request (here.go), and the caller reads its
-// own answer (reading.go, ClientOptions.Unwatched).//
+// own answer (reading.go, ClientOptions.Unwatched).
+//
 // # What an error means
 //
 // ErrNotSent: nothing has happened, because the request never left, or was refused before it was read. ErrLost: the outcome is unknown,
