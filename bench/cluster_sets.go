@@ -121,7 +121,7 @@ func (l *lab) wired(parts int, with *encryption, f func(newLink func() *wire.Lin
 	err = f(func() *wire.Link {
 		links = append(links, wire.NewLink(wire.LinkOptions{Requests: 1,
 			Dial:   dial,
-			Client: func() wire.ClientOptions { return wire.ClientOptions{} },
+			Client: func() wire.ClientOptions { return wire.ClientOptions{Unwatched: true} }, // as of package client
 		}))
 		return links[len(links)-1]
 	})

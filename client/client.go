@@ -86,8 +86,9 @@ func Open(o Options) (*Client, error) {
 			Dial:     func(ctx context.Context) (net.Conn, error) { return dial(ctx, addr, o.TLS) },
 			Client: func() wire.ClientOptions {
 				return wire.ClientOptions{
-					Options: wire.Options{Errors: api.Errors{}, PingInterval: pingInterval, SilenceMax: silenceMax},
-					Name:    o.Name,
+					Options:   wire.Options{Errors: api.Errors{}, PingInterval: pingInterval, SilenceMax: silenceMax},
+					Unwatched: true,
+					Name:      o.Name,
 				}
 			},
 		})

@@ -65,7 +65,7 @@ type unread struct {
 	mu    sync.Mutex
 	bytes int
 	most  int
-	read  chan struct{} // closed when at most most bytes wait again; nil unless a goroutine waits for that
+	read  chan struct{} // closed when at most half of most bytes wait; nil unless a goroutine waits for that
 }
 
 // add adds bytes that wait, or removes them.
@@ -73,13 +73,13 @@ func (u *unread) add(bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.bytes += bytes
-	if u.read != nil && u.bytes <= u.most {
+	if u.read != nil && u.bytes <= u.most/2 {
 		close(u.read)
 		u.read = nil
 	}
 }
 
-// full returns nil if at most most bytes wait, and otherwise a channel that is closed when that is so again.
+// full returns nil if at most most bytes wait, and otherwise a channel that is closed when half of them wait.
 func (u *unread) full(most int) <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -29,6 +29,10 @@ type ClientOptions struct {
 	BytesMax    int
 	// Credit is how many parts of a stream may be in flight; default 2.
 	Credit int
+	// Unwatched lets the connection go unread while no call is in progress and calls have come alone: the goroutine of such a call reads its
+	// own answer, which is sooner. Then the end of a connection is noticed by the next call, before it sends anything, or after a
+	// PingInterval.
+	Unwatched bool
 }
 
 func (o ClientOptions) withDefaults() ClientOptions {
@@ -65,10 +69,13 @@ type Client struct {
 	start    time.Time
 	draining atomic.Bool
 
+	in segments // used by the goroutine that reads
+
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]*waiter
 	err     error // why the connection has ended
+	reading reading
 }
 
 var (
@@ -85,6 +92,7 @@ type waiter struct {
 	stop    func() bool         // stops watching its context
 	coming  *assembly           // used by the reader only
 	spare   chan []byte         // memory of parts no longer in use, for later parts; nil for a call that is not a stream
+	reads   bool                // the goroutine of the call reads the connection, and its own answer
 }
 
 type reply struct {
@@ -102,8 +110,13 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 	if err := nc.SetDeadline(deadlineOf(o.HelloTime)); err != nil {
 		return nil, errors.Join(notSent(err), nc.Close())
 	}
-	r := bufio.NewReaderSize(nc, bufferBytes)
 	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
+	r := bufio.NewReaderSize(patient{c}, bufferBytes)
+	c.in.r = r
+	c.reading = reading{least: loneLeast, resume: make(chan struct{}, 1)}
+	if o.Unwatched {
+		c.reading.peek = newPeek(nc)
+	}
 	their, version, err := o.greet(nc, r, hello{role: o.Role, purpose: o.Purpose, name: o.Name, body: o.Hello})
 	if err == nil {
 		c.remote = Remote{Role: their.role, Name: their.name, Address: nc.RemoteAddr().String(), Purpose: o.Purpose, Version: version, Hello: their.body}
@@ -131,7 +144,7 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 			c.end(err)
 		}
 	}()
-	go func() { c.end(c.read(r)) }()
+	go func() { c.end(c.read()) }()
 	go c.watch()
 	return c, nil
 }
@@ -215,6 +228,10 @@ func (c *Client) Do(ctx context.Context, call Call) ([]byte, error) {
 	w, err := c.begin(ctx, &call, 0, nil)
 	if err != nil {
 		return nil, err
+	}
+	if w.reads {
+		c.readAnswer(w)
+		c.left(w)
 	}
 	r := c.wait(ctx, w)
 	return r.body, r.err
@@ -353,7 +370,7 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]
 		return nil, notSent(err)
 	case c.draining.Load():
 		c.mu.Unlock()
-		return nil, fmt.Errorf("%w: %s is stopping", ErrNotSent, c.remote.Address)
+		return nil, c.stopping()
 	case len(c.waiting) >= c.opt.RequestsMax:
 		c.mu.Unlock()
 		return nil, fmt.Errorf("%w: %d requests are under way to it", ErrBusy, c.opt.RequestsMax)
@@ -361,14 +378,27 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]
 	c.last++
 	w.id, m.id = c.last, c.last
 	c.waiting[w.id] = w
+	alone := len(c.waiting) == 1
+	c.reading.begin(w, alone && done == nil && credit == 0)
+	c.mu.Unlock()
 	add := c.out.push
-	if len(c.waiting) == 1 { // with several calls, the next is likely to come before the writer's turn
+	if alone { // with several calls, the next is likely to come before the writer's turn
 		add = c.w.send
 	}
-	c.mu.Unlock()
+	if w.reads {
+		w.stop = context.AfterFunc(ctx, func() { c.kick(w) })
+		if err := c.catchUp(ctx); err != nil {
+			c.takes(w)
+			c.left(w)
+			return nil, err
+		}
+	}
 	if ok, closed := add(m, false); !ok {
 		if !c.takes(w) && done != nil { // the end of the connection has settled it
 			return w, nil
+		}
+		if w.reads {
+			c.left(w)
 		}
 		if err := c.Err(); closed {
 			return nil, notSent(cmpErr(err, ErrClosed))
@@ -414,6 +444,7 @@ func (c *Client) watch() {
 			return
 		case <-t.C:
 		}
+		c.goOn()
 		now, heard := time.Since(c.start), time.Duration(c.heard.Load())
 		if asked != 0 && heard >= asked {
 			asked = 0
@@ -431,35 +462,29 @@ func (c *Client) watch() {
 	}
 }
 
-// read handles what the other side sends, until the connection ends.
-func (c *Client) read(r *bufio.Reader) error {
-	s := &segments{r: r}
-	for {
-		h, err := s.next()
-		if err != nil {
-			return err
-		}
-		c.heard.Store(int64(time.Since(c.start)))
-		switch h.kind {
-		case kindAnswer, kindPart, kindError:
-			err = c.body(s, h)
-		case kindRefusal:
-			err = c.refused(s, h)
-		case kindDrain:
-			c.draining.Store(true)
-			err = s.rest(h)
-		case kindPing:
-			c.out.push(&message{kind: kindPong, priority: PriorityQuorum}, true)
-			err = s.rest(h)
-		case kindPong:
-			err = s.rest(h)
-		default:
-			err = fmt.Errorf("%w: a segment of kind %d from a server", ErrFrame, h.kind)
-		}
-		if err != nil {
-			return err
-		}
+// readSegment handles a segment that the other side sends.
+func (c *Client) readSegment() error {
+	s := &c.in
+	h, err := s.next()
+	if err != nil {
+		return err
 	}
+	c.heard.Store(int64(time.Since(c.start)))
+	switch h.kind {
+	case kindAnswer, kindPart, kindError:
+		return c.body(s, h)
+	case kindRefusal:
+		return c.refused(s, h)
+	case kindDrain:
+		c.draining.Store(true)
+		return s.rest(h)
+	case kindPing:
+		c.out.push(&message{kind: kindPong, priority: PriorityQuorum}, true)
+		return s.rest(h)
+	case kindPong:
+		return s.rest(h)
+	}
+	return fmt.Errorf("%w: a segment of kind %d from a server", ErrFrame, h.kind)
 }
 
 // rest skips a payload.

@@ -2,7 +2,7 @@
 // and flow control. It knows nothing about sets and filters: bodies are bytes, and verbs give them a meaning.
 //
 //	                 Caller                                      Handler
-//	a request ──► Link ──► Client ══ segments over TCP or TLS ══► Server ──► a goroutine a request
+//	a request ──► Link ──► Client ══ segments over TCP or TLS ══► Server ──► Handler
 //	              │        │                                       │
 //	              │        └ numbers requests, waits for answers   └ admits by budget, refuses before a body is decoded
 //	              └ keeps connections open, and reports at once if it has none
@@ -20,6 +20,10 @@
 //
 // The goroutine that has a message writes it itself if no other message waits, as far as the socket takes it without waiting. Messages that
 // wait, and those likely to be followed by others, are written by a goroutine of the connection, many at a time.
+//
+// A request runs in a goroutine of its own, and its answer reaches the caller through the goroutine that reads the connection. If requests come
+// one at a time, these wake-ups take longer than the rest. Then the goroutine that reads runs the request (here.go), and the caller reads its
+// own answer (reading.go, ClientOptions.Unwatched).
 //
 // # What an error means
 //

@@ -56,8 +56,8 @@ func (w work) first() *job {
 // turn returns the turn of the work.
 func (w work) turn() *turn { return &w.first().turn }
 
-// begin starts a complete request.
-func (c *serverConn) begin(id uint64, a *assembly) {
+// begin starts a complete request. It fails with errTakenOver if another goroutine reads the connection from now on.
+func (c *serverConn) begin(id uint64, a *assembly) error {
 	j := &job{c: c, id: id, bytes: int64(a.env.length),
 		req: Request{Verb: a.env.verb, Epoch: a.env.epoch, Priority: a.env.priority, Body: a.body, From: &c.from}}
 	j.req.j = j
@@ -73,33 +73,41 @@ func (c *serverConn) begin(id uint64, a *assembly) {
 		}
 	}
 	c.mu.Lock()
+	c.lone.came(len(c.open))
 	c.open[id] = j
 	c.mu.Unlock()
 	c.s.running.Add(1)
 	if c.s.opt.Together[j.req.Verb] == nil || j.credit != nil {
-		c.start(work{alone: j})
-		return
+		return c.start(work{alone: j})
 	}
 	if len(c.arrived) > 0 && c.arrived[0].Request.Verb != j.req.Verb {
-		c.together()
+		_ = c.together() // by other goroutines: this request has come as well
 	}
 	j.task = Task{Context: j.ctx, Request: &j.req, j: j}
 	c.arrived = append(c.arrived, &j.task)
+	return nil
 }
 
-// together begins the requests that have arrived together.
-func (c *serverConn) together() {
-	if len(c.arrived) > 0 {
-		c.start(work{together: c.arrived})
-		c.arrived = nil
+// together begins the requests that have arrived together. Its errors are those of begin.
+func (c *serverConn) together() error {
+	if len(c.arrived) == 0 {
+		return nil
 	}
+	w := work{together: c.arrived}
+	c.arrived = nil
+	return c.start(w)
 }
 
-// start does some work as soon as it may run.
-func (c *serverConn) start(w work) {
-	if c.own == nil || c.s.opt.Free[w.first().req.Verb] || c.s.turns.begin(&c.row, w) {
-		c.s.do(w)
+// start does some work as soon as it may run. Its errors are those of begin.
+func (c *serverConn) start(w work) error {
+	if c.own != nil && !c.s.opt.Free[w.first().req.Verb] && !c.s.turns.begin(&c.row, w) {
+		return nil
 	}
+	if c.here(w) {
+		return c.performHere(w)
+	}
+	c.s.do(w)
+	return nil
 }
 
 // do lets an idle goroutine do some work, or a new one.
@@ -147,24 +155,33 @@ func (s *Server) perform(w work) work {
 }
 
 // unread waits, without a turn, until the client of some work has taken most of the answers that were made for it, or all the work's requests
-// have ended.
+// have ended. What has waited looks again when it has its turn: others may have waited for the same.
 func (w work) unread() {
 	j := w.first()
-	if j.c.own == nil {
-		return
+	for j.c.own != nil && !w.ended() {
+		read := j.c.answers.full(j.c.s.opt.UnreadMax)
+		if read == nil {
+			return
+		}
+		again := j.rest()
+		for each := range w.jobs() {
+			select {
+			case <-read:
+			case <-each.ctx.Done():
+			}
+		}
+		again()
 	}
-	read := j.c.answers.full(j.c.s.opt.UnreadMax)
-	if read == nil {
-		return
-	}
-	again := j.rest()
+}
+
+// ended reports whether all requests of the work have ended.
+func (w work) ended() bool {
 	for each := range w.jobs() {
-		select {
-		case <-read:
-		case <-each.ctx.Done():
+		if each.ctx.Err() == nil {
+			return false
 		}
 	}
-	again()
+	return true
 }
 
 // errGone reports that no caller waits for a stream any more.

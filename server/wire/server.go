@@ -18,7 +18,7 @@ type ServerOptions struct {
 	// Handler answers requests. It has no default.
 	Handler Handler
 	// Together has functions that answer requests of some verbs in place of Handler, except requests for streams. A call gets the requests of one verb that
-	// have arrived together on a connection: one, or as many as were received at once. It is made in a goroutine of its own. Each request is admitted, bounded
+	// have arrived together on a connection: one, or as many as were received at once. It is made in a goroutine like a Handler's. Each request is admitted, bounded
 	// in time and answered by itself.
 	Together map[Verb]func([]*Task)
 	// ClientErrors encodes errors for clients; default Errors.
@@ -110,6 +110,9 @@ type Server struct {
 	nodes, clients use
 	work           chan work // to idle goroutines
 	turns          *turns    // of clients' requests
+	guard          guard
+	loneLeast      int          // loneLeast, or a test's
+	here           atomic.Int64 // requests that were performed where they were read
 	greeting       *greeting
 	refused        refusalLog
 
@@ -123,7 +126,8 @@ type Server struct {
 // NewServer returns a server.
 func NewServer(o ServerOptions) *Server {
 	o = o.withDefaults()
-	s := &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), greeting: newGreeting(o.GreetingMax), conns: map[*serverConn]struct{}{}}
+	s := &Server{opt: o, nodes: use{most: o.Nodes}, clients: use{most: o.Clients}, work: make(chan work), greeting: newGreeting(o.GreetingMax), conns: map[*serverConn]struct{}{},
+		guard: guard{time: guardTime}, loneLeast: loneLeast}
 	s.turns = newTurns(o.RunMax, s.do)
 	s.refused.log, s.refused.now = o.Log, time.Now
 	return s
@@ -132,7 +136,7 @@ func NewServer(o ServerOptions) *Server {
 // ServeConn answers the requests of one connection until the connection ends, and closes it. It returns why the connection was refused or
 // failed, or nil if either side closed it.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
-	c, r, err := s.admit(ctx, nc)
+	c, err := s.admit(ctx, nc)
 	if c == nil {
 		if closed := nc.Close(); err == nil || ctx.Err() != nil || s.stopped() || silent(errors.Join(err, closed)) {
 			return nil
@@ -155,8 +159,8 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 			_ = nc.Close()
 		}
 	}()
-	err = c.read(r)
-	c.cancel()
+	c.read() // it returns before the end if another goroutine reads on
+	err = <-c.ended
 	_ = nc.Close()
 	c.out.close()
 	<-writing
@@ -176,15 +180,15 @@ func (s *Server) stopped() bool {
 
 // admit waits until a connection may introduce itself, and registers or refuses it. The error is nil, and so is the connection, if it was
 // closed to make room for others.
-func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Reader, error) {
+func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, error) {
 	if s.stopped() {
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
 	e, err := s.greeting.enter(ctx, nc, s.opt.HelloTime)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	c, r, err := s.greet(ctx, nc)
+	c, err := s.greet(ctx, nc)
 	out, due := s.greeting.leave(e)
 	if due > 0 {
 		s.opt.Log.Warn("wire: connections that did not introduce themselves were closed for others", "closed", due)
@@ -192,19 +196,19 @@ func (s *Server) admit(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	if out && c == nil {
 		err = nil
 	}
-	return c, r, err
+	return c, err
 }
 
 // greet registers a connection or refuses it.
-func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Reader, error) {
+func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, error) {
 	if err := nc.SetDeadline(deadlineOf(s.opt.HelloTime)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	from := Remote{Address: nc.RemoteAddr().String()}
 	if s.opt.Identify != nil {
 		var err error
 		if from.Role, from.Name, err = s.opt.Identify(ctx, nc); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		from.Proven = true
 	}
@@ -217,7 +221,7 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 		case errors.Is(err, ErrRefused):
 			_, _ = nc.Write(s.opt.preamble()) // the other side comes to the same result
 		}
-		return nil, nil, err
+		return nil, err
 	}
 	refuse := func(err error) error {
 		b := append([]byte{byte(refusedHello)}, s.opt.errors(from.Role).Append(nil, err)...)
@@ -232,14 +236,14 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 		err = fmt.Errorf("%w: a segment of kind %d in place of a hello", ErrFrame, h.kind)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	their, err := decodeHello(payload)
 	if err != nil {
-		return nil, nil, refuse(err)
+		return nil, refuse(err)
 	}
 	if from.Proven && (their.role != from.Role || their.name != "" && their.name != from.Name) {
-		return nil, nil, refuse(fmt.Errorf("%w: it says that it is %v %q, its certificate says %v %q", ErrRefused, their.role, their.name, from.Role, from.Name))
+		return nil, refuse(fmt.Errorf("%w: it says that it is %v %q, its certificate says %v %q", ErrRefused, their.role, their.name, from.Role, from.Name))
 	}
 	if !from.Proven {
 		from.Role, from.Name = their.role, their.name
@@ -247,16 +251,17 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	from.Purpose, from.Version, from.Hello = their.purpose, version, their.body
 	answer, address, err := s.opt.Hello(&from)
 	if err != nil {
-		return nil, nil, refuse(err)
+		return nil, refuse(err)
 	}
 	own := hello{role: RoleNode, purpose: from.Purpose, address: address, name: s.opt.Name, body: answer}
 	if _, err := nc.Write(appendSegment(s.opt.preamble(), kindHello, own.append(nil))); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := nc.SetDeadline(time.Time{}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	c := &serverConn{s: s, nc: nc, from: from, address: address, use: &s.clients, open: map[uint64]*job{}, coming: map[uint64]*assembly{}}
+	c := &serverConn{s: s, nc: nc, from: from, address: address, use: &s.clients, open: map[uint64]*job{}, coming: map[uint64]*assembly{},
+		segments: &segments{r: r}, ended: make(chan error, 1)}
 	c.out = newQueue(int(s.opt.Nodes.Bytes))
 	c.w = newWriter(nc, c.out, s.opt.WriteTime)
 	if from.Role == RoleNode {
@@ -269,11 +274,11 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	defer s.mu.Unlock()
 	if s.closed {
 		c.cancel()
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
 	s.conns[c] = struct{}{}
 	s.served.Add(1)
-	return c, r, nil
+	return c, nil
 }
 
 func (s *Server) remove(c *serverConn) {

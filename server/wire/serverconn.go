@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +31,13 @@ type serverConn struct {
 	drained bool
 
 	// Only the reader uses these.
-	arrived []*Task // requests for one function of ServerOptions.Together that have not begun
-	expects bool    // reading has a deadline, because a request has arrived in part
+	segments *segments
+	arrived  []*Task // requests for one function of ServerOptions.Together that have not begun
+	expects  bool    // reading has a deadline, because a request has arrived in part
+	lone     lone
+
+	busy  busy
+	ended chan error // receives why reading has ended
 }
 
 // drain asks the other side to send no more requests.
@@ -44,27 +48,34 @@ func (c *serverConn) drain() {
 	c.out.push(&message{kind: kindDrain, priority: PriorityQuorum}, true)
 }
 
-// read takes requests until the connection ends.
-func (c *serverConn) read(r *bufio.Reader) error {
-	err := c.readSegments(r)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("%w: a request that arrived in part, and nothing more of it within %v", ErrFrame, c.s.opt.ArriveTime)
+// read takes requests until the connection ends, or until another goroutine reads on. At the end it sends the reason to ended.
+func (c *serverConn) read() {
+	err := c.readSegments()
+	if err == errTakenOver {
+		return
 	}
-	return err
+	c.letGo()
+	c.cancel() // what this connection's requests do
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%w: a request that arrived in part, and nothing more of it within %v", ErrFrame, c.s.opt.ArriveTime)
+	}
+	c.ended <- err
 }
 
 // readSegments is read with the errors of the connection.
-func (c *serverConn) readSegments(r *bufio.Reader) error {
-	defer c.letGo()
-	s := &segments{r: r}
+func (c *serverConn) readSegments() error {
+	s := c.segments
 	for {
 		if len(c.arrived) > 0 && s.waits() {
-			c.together()
+			if err := c.together(); err != nil {
+				return err
+			}
 		}
 		h, err := s.next()
 		if err != nil {
 			return err
 		}
+		c.lone.arrived()
 		switch h.kind {
 		case kindRequest:
 			err = c.request(s, h)
@@ -101,7 +112,8 @@ func (c *serverConn) readSegments(r *bufio.Reader) error {
 
 // letGo begins the requests that have arrived, and returns the budget of incomplete ones.
 func (c *serverConn) letGo() {
-	c.together()
+	c.lone = lone{}
+	_ = c.together() // in other goroutines
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, a := range c.coming {
@@ -199,8 +211,11 @@ func (c *serverConn) request(s *segments, h head) error {
 		c.mu.Lock()
 		delete(c.coming, h.id)
 		c.mu.Unlock()
-		c.begin(h.id, a)
-		return c.expect(false)
+		if err = c.expect(false); err != nil {
+			c.give(int64(a.env.length))
+			return err
+		}
+		return c.begin(h.id, a)
 	}
 	return nil
 }

@@ -228,9 +228,44 @@ func TestUnreadTogether(t *testing.T) {
 		t.Error("the second request begins although its client has not read")
 	case <-time.After(10 * time.Millisecond):
 	}
-	c.answers.add(-1)
+	c.answers.add(-1 - o.s.opt.UnreadMax/2)
 	<-went
 	jobs[1].cancel()
+}
+
+// TestUnreadAgain: of several requests that wait for a client to read its answers, each looks again when its turn comes.
+func TestUnreadAgain(t *testing.T) {
+	t.Parallel()
+	const most = 100
+	s := NewServer(ServerOptions{Log: quiet, RunMax: 1, UnreadMax: most})
+	c := (&order{s: s}).conn()
+	c.answers.add(most + 1)
+	went := make(chan *job)
+	for _, name := range []string{"a", "b"} {
+		j := alone(t.Context(), c, name)
+		defer j.cancel()
+		go func() {
+			work{alone: j}.unread()
+			went <- j
+		}()
+	}
+	for waits := false; !waits; { // the turn that one of them gets is the only one
+		c.answers.mu.Lock()
+		waits = c.answers.read != nil
+		c.answers.mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.answers.add(-most/2 - 1)
+	first := <-went
+	c.answers.add(most)
+	s.turns.end(&first.turn)
+	select {
+	case <-went:
+		t.Error("the second request begins although the answer to the first one has not been read")
+	case <-time.After(20 * time.Millisecond):
+	}
+	c.answers.add(-most)
+	s.turns.end(&(<-went).turn)
 }
 
 // TestIdleStream: a client that asks for no further part of a stream keeps it for some time only. A node may take its time.

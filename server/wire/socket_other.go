@@ -10,3 +10,9 @@ type socket struct{}
 func newSocket(net.Conn) *socket { return nil }
 
 func (*socket) write([]byte) int { return 0 }
+
+type peek struct{}
+
+func newPeek(net.Conn) *peek { return nil }
+
+func (*peek) arrived() bool { return false }

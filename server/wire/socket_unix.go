@@ -56,3 +56,42 @@ func (s *socket) write(b []byte) int {
 	}
 	return s.n
 }
+
+// peek looks whether anything has arrived. One goroutine at a time may use it.
+type peek struct {
+	raw syscall.RawConn
+	b   [1]byte
+	got bool
+	try func(fd uintptr) bool
+}
+
+// newPeek returns nil for a connection without a socket that it knows.
+func newPeek(nc net.Conn) *peek {
+	if c, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
+		nc = c.NetConn()
+	}
+	c, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	p := &peek{raw: raw}
+	p.try = func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), p.b[:], syscall.MSG_PEEK)
+		for err == syscall.EINTR {
+			_, _, err = syscall.Recvfrom(int(fd), p.b[:], syscall.MSG_PEEK)
+		}
+		p.got = err != syscall.EAGAIN
+		return true // it does not wait
+	}
+	return p
+}
+
+// arrived reports whether a read would return at once, with bytes or an error.
+func (p *peek) arrived() bool {
+	p.got = true
+	return p.raw.Read(p.try) != nil || p.got
+}

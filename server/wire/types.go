@@ -129,7 +129,8 @@ func (r *Request) Rest() (resume func()) {
 	return func() { again() }
 }
 
-// Handler answers a request. It is called in a goroutine of its own. The context ends with the request's deadline, when the caller gives
+// Handler answers a request. It is called in a goroutine of its own, or in the one that reads the connection: after some milliseconds
+// another one reads on. The context ends with the request's deadline, when the caller gives
 // up, and with the connection. For a stream the handler calls send for each part but the last. Send blocks until the other side wants the
 // part and the part before has been written. So a handler makes a part while the one before is written: the bytes of a part must not be
 // changed before the next call of send has returned, and those of the last part not at all: it may be written after the handler has returned. Send fails if the caller has given up. An error of the handler is encoded by Errors.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -75,6 +76,10 @@ func serve(t testing.TB, o ServerOptions) *service {
 		o.Log = quiet
 	}
 	v.s = NewServer(o)
+	if rand.N(2) == 0 {
+		v.eager()
+		t.Log("the server performs lone requests where it reads them")
+	}
 	var err error
 	if v.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -97,9 +102,17 @@ func serve(t testing.TB, o ServerOptions) *service {
 
 func (v *service) dial(t testing.TB, o ClientOptions) *Client {
 	t.Helper()
+	eager := o.PingInterval == 0 && rand.N(2) == 0 // otherwise the test is about what a connection notices, or sets more
+	if eager {
+		o.Unwatched = true
+		t.Log("lone calls of a client read their answers")
+	}
 	c, err := v.try(o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if eager {
+		c.least(0)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c

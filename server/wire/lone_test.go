@@ -1,0 +1,509 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// eager makes a server perform the first request that comes alone where it was read.
+func (v *service) eager() *service {
+	v.s.loneLeast = 0
+	return v
+}
+
+// dialEager connects a client whose calls read their own answers from the first one on.
+func (v *service) dialEager(t testing.TB, o ClientOptions) *Client {
+	t.Helper()
+	o.Unwatched = true
+	c := v.dial(t, o)
+	c.least(0)
+	if c.reading.peek == nil {
+		t.Skip("this system can't tell what has arrived")
+	}
+	return c
+}
+
+func (c *Client) least(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading.least = n
+}
+
+// unread reports whether nobody reads the connection.
+func (c *Client) unread() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reading.stopped && c.reading.call == nil
+}
+
+func echo(t testing.TB, c *Client) {
+	t.Helper()
+	body := fmt.Sprint("body ", rand.N(1000))
+	if got, err := c.Do(inTime(t), Call{Verb: verbEcho, Body: []byte(body)}); err != nil || string(got) != body {
+		t.Fatalf("%q came back as %q, %v", body, got, err)
+	}
+}
+
+// rest calls until nobody reads the connection.
+func (c *Client) rest(t testing.TB) {
+	t.Helper()
+	for ctx := inTime(t); ; time.Sleep(time.Millisecond) {
+		echo(t, c)
+		if c.unread() {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the reader never stops")
+		}
+	}
+}
+
+// TestLone: after loneLeast lone requests, and not before, a server performs them where it reads them, and a client reads its own answers.
+func TestLone(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	v.s.loneLeast = loneLeast
+	c := v.dial(t, ClientOptions{Options: Options{PingInterval: time.Hour}, Unwatched: true})
+	c.least(loneLeast)
+	for i := range loneLeast {
+		if n := v.s.here.Load(); n != 0 || c.unread() {
+			t.Fatalf("after %d requests, %d were performed where they were read; nobody reads: %v", i, n, c.unread())
+		}
+		echo(t, c)
+	}
+	if c.reading.peek != nil {
+		c.rest(t)
+	}
+	for ctx := inTime(t); v.s.here.Load() < 3; echo(t, c) { // a busy machine can make a request look as if it had waited
+		if ctx.Err() != nil {
+			t.Fatal("no request was performed where it was read")
+		}
+	}
+	watched, err := v.try(ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Close()
+	for range 2 * loneLeast {
+		echo(t, watched)
+	}
+	if watched.unread() {
+		t.Error("nobody reads a connection that should be watched")
+	}
+}
+
+// TestCameAlone: requests come alone only if no other is running, and if none has waited for the one before.
+func TestCameAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l lone
+		for range 3 {
+			l.came(0)
+		}
+		if l.row != 3 {
+			t.Errorf("%d in a row", l.row)
+		}
+		l.ended = time.Now()
+		time.Sleep(soonTime)
+		l.arrived()
+		if l.row != 3 {
+			t.Errorf("a request that came later: %d in a row", l.row)
+		}
+		l.ended = time.Now()
+		time.Sleep(soonTime - 1)
+		l.arrived()
+		if l.row != 0 {
+			t.Errorf("a request that had waited: %d in a row", l.row)
+		}
+		l.came(0)
+		l.arrived()
+		l.came(1)
+		if l.row != 0 {
+			t.Errorf("a request beside another: %d in a row", l.row)
+		}
+	})
+}
+
+// TestTakenOver: while a request that was performed where it was read waits, its connection is read: pings are answered, other requests are
+// done, and the caller can give up.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]ServerOptions{"each": {}, "together": {Together: map[Verb]func([]*Task){}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := serve(t, o)
+			if o.Together != nil {
+				o.Together[verbWait] = func(all []*Task) {
+					for _, task := range all {
+						task.Done(v.handle(task.Context, task.Request, nil))
+					}
+				}
+			}
+			v.eager()
+			c := v.dial(t, ClientOptions{Options: Options{PingInterval: 20 * time.Millisecond, SilenceMax: 10 * time.Second}})
+			for range 3 {
+				ctx, cancel := context.WithTimeout(inTime(t), 5*time.Second)
+				ended := make(chan error, 1)
+				before := v.s.here.Load()
+				go func() {
+					_, err := c.Do(ctx, Call{Verb: verbWait})
+					ended <- err
+				}()
+				for v.inside.Load() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if v.s.here.Load() == before {
+					t.Error("it was not performed where it was read")
+				}
+				echo(t, c)
+				cancel()
+				if err := <-v.gone; !errors.Is(err, context.Canceled) {
+					t.Errorf("its handler learned %v", err)
+				}
+				if err := <-ended; !errors.Is(err, ErrLost) {
+					t.Errorf("it ended with %v", err)
+				}
+				echo(t, c)
+			}
+		})
+	}
+}
+
+// TestGuardForgets: the guard looks at no connection that is idle, and at each that is used again.
+func TestGuardForgets(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{}).eager()
+	c := v.dial(t, ClientOptions{Options: Options{PingInterval: time.Hour}})
+	looked := func() int {
+		v.s.guard.mu.Lock()
+		defer v.s.guard.mu.Unlock()
+		return len(v.s.guard.conns)
+	}
+	for range 3 {
+		for ctx := inTime(t); looked() != 1; echo(t, c) {
+			if ctx.Err() != nil {
+				t.Fatal("the guard does not look")
+			}
+		}
+		for end := time.Now().Add(5 * time.Second); looked() != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the guard looks for ever")
+			}
+		}
+	}
+}
+
+// TestEndsWhilePerformed: a connection that ends while its request is performed where it was read ends the request, and a server that
+// stops waits for it.
+func TestEndsWhilePerformed(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{}).eager()
+	ended := make(chan error, 1)
+	begin := func() *Client {
+		c := v.dial(t, ClientOptions{})
+		go func() {
+			_, err := c.Do(inTime(t), Call{Verb: verbWait})
+			ended <- err
+		}()
+		for v.inside.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return c
+	}
+	_ = begin().Close()
+	if err := <-v.gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("its handler learned %v", err)
+	}
+	if err := <-ended; !errors.Is(err, ErrLost) {
+		t.Errorf("it ended with %v", err)
+	}
+	begin()
+	stopped := make(chan error, 1)
+	go func() { stopped <- v.s.Shutdown(inTime(t)) }()
+	select {
+	case err := <-stopped:
+		t.Errorf("it stopped with %v while a request was running", err)
+	case <-time.After(4 * guardTime):
+	}
+	close(v.gate)
+	if err := <-ended; err != nil {
+		t.Errorf("a request while the server stopped: %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// TestUnreadConnection: a client whose connection nobody reads meets whatever has happened to it before it sends a request.
+func TestUnreadConnection(t *testing.T) {
+	t.Parallel()
+	hour := Options{PingInterval: time.Hour}
+	t.Run("closed", func(t *testing.T) {
+		t.Parallel()
+		v := serve(t, ServerOptions{})
+		c := v.dialEager(t, ClientOptions{Options: hour})
+		c.rest(t)
+		v.s.Cut(func(*Remote) bool { return true })
+		for ctx := inTime(t); !c.reading.peek.arrived() && ctx.Err() == nil; {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) {
+			t.Errorf("a call over a closed connection: %v", err)
+		}
+		<-c.Done()
+	})
+	t.Run("stops", func(t *testing.T) {
+		t.Parallel()
+		v := serve(t, ServerOptions{})
+		c := v.dialEager(t, ClientOptions{Options: hour})
+		c.rest(t)
+		v.s.mu.Lock()
+		for conn := range v.s.conns {
+			conn.drain()
+		}
+		v.s.mu.Unlock()
+		for ctx := inTime(t); !c.reading.peek.arrived() && ctx.Err() == nil; {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || v.s.running.Load() != 0 {
+			t.Errorf("a call to a server that stops: %v", err)
+		}
+	})
+	t.Run("watched soon", func(t *testing.T) {
+		t.Parallel()
+		v := serve(t, ServerOptions{})
+		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond}})
+		c.rest(t)
+		v.s.Cut(func(*Remote) bool { return true })
+		select {
+		case <-c.Done():
+		case <-inTime(t).Done():
+			t.Error("nobody noticed the end of the connection")
+		}
+	})
+	t.Run("others", func(t *testing.T) {
+		t.Parallel()
+		v := serve(t, ServerOptions{})
+		c := v.dialEager(t, ClientOptions{Options: hour})
+		for range 3 {
+			c.rest(t)
+			n := 0
+			for _, err := range c.Stream(inTime(t), Call{Verb: verbCount, Body: make([]byte, 10)}) {
+				if n++; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n != 11 {
+				t.Errorf("%d parts", n)
+			}
+			c.rest(t)
+			got := make(chan error, 1)
+			c.Send(inTime(t), Call{Verb: verbEcho}, func(_ []byte, err error) { got <- err })
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestStopsReading: a call that reads its own answer ends when its context does, and leaves the reading to calls that have begun beside it.
+func TestStopsReading(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: time.Hour}})
+	for range 20 {
+		c.rest(t)
+		ctx, cancel := context.WithCancel(inTime(t))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Do(ctx, Call{Verb: verbWait})
+			ended <- err
+		}()
+		for v.inside.Load() != 1 {
+			time.Sleep(100 * time.Microsecond)
+		}
+		echo(t, c) // the first one reads this answer
+		other := make(chan error, 1)
+		go func() {
+			_, err := c.Do(inTime(t), Call{Verb: verbWait})
+			other <- err
+		}()
+		for v.inside.Load() != 2 {
+			time.Sleep(100 * time.Microsecond)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, ErrLost) || !errors.Is(err, context.Canceled) {
+			t.Fatalf("it ended with %v", err)
+		}
+		<-v.gone
+		v.gate <- struct{}{}
+		if err := <-other; err != nil {
+			t.Fatalf("another call: %v", err)
+		}
+	}
+}
+
+// TestStopsWithinSegment: a call that ends while a segment arrives reads the segment to its end.
+func TestStopsWithinSegment(t *testing.T) {
+	t.Parallel()
+	near, far := tcpPipe(t)
+	o := Options{}.withDefaults()
+	go func() {
+		_, _ = far.Write(appendSegment(o.preamble(), kindHello, (&hello{role: RoleNode, purpose: ForRequests}).append(nil)))
+	}()
+	c, err := NewClient(inTime(t), near, ClientOptions{Options: Options{PingInterval: time.Hour}, Unwatched: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.least(0); c.reading.peek == nil {
+		t.Skip("this system can't tell what has arrived")
+	}
+	s := &segments{r: bufio.NewReader(far)}
+	if _, err := o.speaks(s.r); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.whole(); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(ctx context.Context, pause func()) error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Do(ctx, Call{Verb: verbEcho})
+			ended <- err
+		}()
+		h, _, err := s.whole()
+		for ; err == nil && h.kind == kindCancel; h, _, err = s.whole() {
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &writer{q: newQueue(1 << 20)}
+		w.segment((&message{kind: kindAnswer, id: h.id, body: []byte("answer")}).withLength())
+		_, _ = far.Write(w.buf[:headBytes+2])
+		pause()
+		_, _ = far.Write(w.buf[headBytes+2:])
+		return <-ended
+	}
+	for range 20 {
+		for ctx := inTime(t); !c.unread() && ctx.Err() == nil; {
+			if err := answer(inTime(t), func() {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(inTime(t))
+		err := answer(ctx, func() {
+			time.Sleep(time.Duration(rand.N(300)) * time.Microsecond)
+			cancel()
+			time.Sleep(time.Duration(rand.N(1000)) * time.Microsecond)
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatalf("it ended with %v", err)
+		}
+	}
+}
+
+// tcpPipe returns both ends of a connection.
+func tcpPipe(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if near, err = net.Dial("tcp", ln.Addr().String()); err == nil {
+		far, err = ln.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = far.Close() })
+	return near, far
+}
+
+// TestLoneAndNot: callers come and go, give up, and wait, over TCP and TLS. Each gets its own answer, and none waits for another.
+func TestLoneAndNot(t *testing.T) {
+	t.Parallel()
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprint("tls=", encrypted), func(t *testing.T) {
+			t.Parallel()
+			v := serve(t, ServerOptions{Together: map[Verb]func([]*Task){verbPeer: func(all []*Task) {
+				for _, task := range all {
+					go task.Done(task.Request.Body, nil)
+				}
+			}}}).eager()
+			near, far := tcpPipe(t)
+			if encrypted {
+				h := httptest.NewTLSServer(nil) // for its certificate
+				defer h.Close()
+				near = tls.Client(near, &tls.Config{InsecureSkipVerify: true})
+				far = tls.Server(far, &tls.Config{Certificates: h.TLS.Certificates})
+			}
+			served := make(chan error, 1)
+			go func() { served <- v.s.ServeConn(context.Background(), far) }()
+			c, err := NewClient(inTime(t), near, ClientOptions{Role: RoleNode, Name: "n", Options: Options{PingInterval: 3 * time.Millisecond, SilenceMax: 30 * time.Second}, Unwatched: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.least(2)
+			var given atomic.Int64
+			for range 12 {
+				var all sync.WaitGroup
+				for range 1 + rand.N(4) {
+					all.Go(func() {
+						for range rand.N(60) {
+							ctx, cancel := inTime(t), func() {}
+							if rand.N(4) == 0 {
+								ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.N(400))*time.Microsecond)
+							}
+							verb := []Verb{verbEcho, verbPeer, verbWait}[rand.N(3)]
+							if verb == verbWait && ctx.Done() == nil || verb == verbWait && rand.N(4) > 0 {
+								verb = verbEcho
+							}
+							if verb == verbWait {
+								cancel()
+								ctx, cancel = context.WithTimeout(inTime(t), time.Duration(rand.N(12))*time.Millisecond)
+							}
+							body := fmt.Sprint(rand.Uint64())
+							got, err := c.Do(ctx, Call{Verb: verb, Body: []byte(body)})
+							switch {
+							case err == nil && verb != verbWait && string(got) != body:
+								t.Errorf("%s came back as %s", body, got)
+							case err != nil && verb != verbWait && ctx.Err() == nil && !errors.Is(err, ErrNotSent): // ErrNotSent: its time was over before it began
+								t.Errorf("verb %d: %v", verb, err)
+							case err != nil:
+								given.Add(1)
+							}
+							cancel()
+						}
+					})
+				}
+				all.Wait()
+				for len(v.gone) > 0 {
+					<-v.gone
+				}
+			}
+			if err := c.Err(); err != nil {
+				t.Errorf("the connection has ended: %v", err)
+			}
+			if given.Load() == 0 {
+				t.Error("no call was given up")
+			}
+			_ = c.Close()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
