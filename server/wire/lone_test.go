@@ -297,7 +297,7 @@ func TestDeaf(t *testing.T) {
 		end(near)
 		select {
 		case <-served:
-		case <-time.After(10 * time.Second):
+		case <-time.After(4 * time.Second): // the client would end it after 6
 			t.Fatal("the connection does not end before its request")
 		}
 		_ = c.Close()
@@ -363,7 +363,13 @@ func TestUnreadConnection(t *testing.T) {
 	t.Run("watched soon", func(t *testing.T) {
 		t.Parallel()
 		v := serve(t, ServerOptions{})
-		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond}})
+		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond, SilenceMax: time.Second}})
+		c.rest(t)
+		select {
+		case <-c.Done():
+			t.Errorf("an idle connection has ended: %v", c.Err())
+		case <-time.After(1500 * time.Millisecond): // pings are sent and answered
+		}
 		c.rest(t)
 		v.s.Cut(func(*Remote) bool { return true })
 		select {

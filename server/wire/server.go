@@ -154,9 +154,8 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	writing := make(chan struct{})
 	go func() {
 		defer close(writing)
-		if c.w.run(c.ctx.Done()) != nil {
-			_ = nc.Close()
-		}
+		_ = c.w.run(c.ctx.Done())
+		_ = nc.Close() // ends reading
 	}()
 	go c.read()
 	err = <-c.ended // a request that was performed where it was read may still be running
