@@ -79,11 +79,11 @@ func (u *unread) add(bytes int) {
 	}
 }
 
-// full returns nil if at most most bytes wait, and otherwise a channel that is closed when half of them wait.
+// full returns nil if at most most bytes wait and no goroutine waits for less, and otherwise a channel that is closed when half of them wait.
 func (u *unread) full(most int) <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.bytes <= most {
+	if u.bytes <= most && u.read == nil {
 		return nil
 	}
 	if u.read == nil {

@@ -30,8 +30,8 @@ type ClientOptions struct {
 	// Credit is how many parts of a stream may be in flight; default 2.
 	Credit int
 	// Unwatched lets the connection go unread while no call is in progress and calls have come alone: the goroutine of such a call reads its
-	// own answer, which is sooner. Then the end of a connection is noticed by the next call, before it sends anything, or after a
-	// PingInterval.
+	// own answer, which is sooner. Then the end of the connection is noticed by the next call, before it is sent, or after a PingInterval. A call
+	// that begins beside that one may be lost.
 	Unwatched bool
 }
 
@@ -90,9 +90,10 @@ type waiter struct {
 	replies chan reply          // has room for all replies that may come; nil for a call by Send
 	done    func([]byte, error) // for a call by Send: called by the goroutine that removes the call from waiting
 	stop    func() bool         // stops watching its context
-	coming  *assembly           // used by the reader only
+	coming  *assembly           // used by the goroutine that reads
 	spare   chan []byte         // memory of parts no longer in use, for later parts; nil for a call that is not a stream
-	reads   bool                // the goroutine of the call reads the connection, and its own answer
+	reads   bool                // the goroutine of the call reads the connection
+	unwatch func() bool         // stops what ends its reading with its context; may be nil
 }
 
 type reply struct {
@@ -111,7 +112,7 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 		return nil, errors.Join(notSent(err), nc.Close())
 	}
 	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
-	r := bufio.NewReaderSize(patient{c}, bufferBytes)
+	r := bufio.NewReaderSize(nc, headBytes+SegmentBytesMax+sumBytes)
 	c.in.r = r
 	c.reading = reading{least: loneLeast, resume: make(chan struct{}, 1)}
 	if o.Unwatched {
@@ -379,27 +380,31 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]
 	w.id, m.id = c.last, c.last
 	c.waiting[w.id] = w
 	alone := len(c.waiting) == 1
-	c.reading.begin(w, alone && done == nil && credit == 0)
+	do := done == nil && credit == 0
+	c.reading.begin(w, alone && do)
 	c.mu.Unlock()
 	add := c.out.push
 	if alone { // with several calls, the next is likely to come before the writer's turn
 		add = c.w.send
 	}
 	if w.reads {
-		w.stop = context.AfterFunc(ctx, func() { c.kick(w) })
-		if err := c.catchUp(ctx); err != nil {
-			c.takes(w)
-			c.left(w)
+		if err := c.catchUp(ctx, w); err != nil {
+			settled := !c.takes(w) && done != nil
+			if c.left(w); settled {
+				return w, nil
+			}
 			return nil, err
 		}
 	}
-	if ok, closed := add(m, false); !ok {
-		if !c.takes(w) && done != nil { // the end of the connection has settled it
-			return w, nil
-		}
-		if w.reads {
-			c.left(w)
-		}
+	ok, closed := add(m, false)
+	unsettled := ok || c.takes(w) || done == nil
+	if w.reads && !(ok && do) {
+		c.left(w)
+	}
+	if !unsettled { // the end of the connection has settled it
+		return w, nil
+	}
+	if !ok {
 		if err := c.Err(); closed {
 			return nil, notSent(cmpErr(err, ErrClosed))
 		}

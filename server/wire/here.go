@@ -16,14 +16,13 @@ import (
 //	                                      │ guardTime
 //	                                      └─► taken over: another goroutine reads, this one ends
 //
-// Requests come alone if lone in a row were read while no other was running. If one was found to have waited for the one before, or if the
-// reading was taken over, the count begins again.
+// The count of requests that came alone begins again when one comes while another is running, when one has waited for the one before, and when the
+// reading was taken over.
 const (
 	// loneLeast is how many requests of a connection in a row must have come alone before the next one is performed where it was read.
 	loneLeast = 16
-	// soonTime is within which time a request is read that has arrived while another was performed. A caller takes longer to read an answer
-	// and to send its next request.
-	soonTime = 5 * time.Microsecond
+	// longTime is how long a request takes after which the reader looks whether others have waited for it.
+	longTime = 50 * time.Microsecond
 	// guardTime is how often the guard looks. It finds that a request takes long at its second look.
 	guardTime = 5 * time.Millisecond
 )
@@ -31,51 +30,38 @@ const (
 // errTakenOver reports to a goroutine that it does not read its connection any more.
 var errTakenOver = errors.New("wire: another goroutine reads the connection")
 
-// lone says how requests have come. Only the goroutine that reads uses it.
-type lone struct {
-	row   int       // how many in a row have come alone
-	ended time.Time // when a request that was performed here has ended; zero if the last one was not
-}
-
-// arrived notes that a segment has been read.
-func (l *lone) arrived() {
-	if !l.ended.IsZero() {
-		if time.Since(l.ended) < soonTime {
-			l.row = 0
-		}
-		l.ended = time.Time{}
-	}
-}
-
 // came notes that a request has come, and that this many others are running.
-func (l *lone) came(others int) {
-	if l.row++; others > 0 {
-		l.row = 0
+func (c *serverConn) came(others int) {
+	if c.lone++; others > 0 {
+		c.lone = 0
 	}
 }
 
-// here reports whether the goroutine that reads may perform some work itself: a request that came alone, and after which nothing has arrived.
+// here reports whether the goroutine that reads may perform some work itself: a request that came alone, after which nothing has arrived, and which
+// does not wait most of the time.
 func (c *serverConn) here(w work) bool {
-	return c.lone.row > c.s.loneLeast && len(w.together) < 2 && w.first().credit == nil && c.segments.waits()
+	j := w.first()
+	return c.lone > c.s.loneLeast && c.peek != nil && len(w.together) < 2 && j.credit == nil && !c.s.opt.Free[j.req.Verb] && c.segments.waits()
 }
 
 // performHere performs some work in the goroutine that reads. It fails with errTakenOver if another goroutine has taken over the reading.
 func (c *serverConn) performHere(w work) error {
-	c.s.here.Add(1)
-	c.s.guard.enter(c)
+	n, began := c.s.guard.enter(c), time.Now()
 	if next := c.s.perform(w); next.some() {
 		c.s.do(next)
 	}
-	if !c.busy.leave() {
+	if !c.busy.leave(n) {
 		return errTakenOver
 	}
-	c.lone.ended = time.Now()
+	if time.Since(began) > longTime && c.peek.arrived() {
+		c.lone = 0
+	}
 	return nil
 }
 
 // takeOver reads on in another goroutine, because the one that has read performs a request that takes long.
 func (c *serverConn) takeOver() {
-	c.lone = lone{}
+	c.lone = 0
 	go c.read()
 }
 
@@ -87,10 +73,7 @@ type busy struct {
 }
 
 // leave ends a request. It reports false if the reading was taken over.
-func (b *busy) leave() bool {
-	n := b.n.Load()
-	return n&1 == 1 && b.n.CompareAndSwap(n, n+1)
-}
+func (b *busy) leave(n uint64) bool { return b.n.CompareAndSwap(n, n+1) }
 
 // guard takes over the reading of connections whose reading goroutine performs a request that takes long. It looks at those whose requests
 // were performed in this way since its last look.
@@ -101,20 +84,21 @@ type guard struct {
 	conns []*serverConn
 }
 
-// enter begins a request of a connection.
-func (g *guard) enter(c *serverConn) {
-	c.busy.n.Add(1)
+// enter begins a request of a connection. It returns the number for leave.
+func (g *guard) enter(c *serverConn) (n uint64) {
+	n = c.busy.n.Add(1)
 	if c.busy.listed.Load() {
-		return
+		return n
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c.busy.listed.Swap(true) {
-		return
+		return n
 	}
 	if g.conns = append(g.conns, c); len(g.conns) == 1 {
 		time.AfterFunc(g.time, g.look)
 	}
+	return n
 }
 
 // look takes over the reading where it finds the same request as at its last look, and forgets connections that have performed none since.

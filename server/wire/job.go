@@ -73,7 +73,7 @@ func (c *serverConn) begin(id uint64, a *assembly) error {
 		}
 	}
 	c.mu.Lock()
-	c.lone.came(len(c.open))
+	c.came(len(c.open))
 	c.open[id] = j
 	c.mu.Unlock()
 	c.s.running.Add(1)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -20,6 +19,16 @@ import (
 func (v *service) eager() *service {
 	v.s.loneLeast = 0
 	return v
+}
+
+// here returns how many requests were performed where they were read; one that was taken over may count twice.
+func (v *service) here() (n uint64) {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	for c := range v.s.conns {
+		n += (c.busy.n.Load() + 1) / 2
+	}
+	return n
 }
 
 // dialEager connects a client whose calls read their own answers from the first one on.
@@ -77,7 +86,7 @@ func TestLone(t *testing.T) {
 	c := v.dial(t, ClientOptions{Options: Options{PingInterval: time.Hour}, Unwatched: true})
 	c.least(loneLeast)
 	for i := range loneLeast {
-		if n := v.s.here.Load(); n != 0 || c.unread() {
+		if n := v.here(); n != 0 || c.unread() {
 			t.Fatalf("after %d requests, %d were performed where they were read; nobody reads: %v", i, n, c.unread())
 		}
 		echo(t, c)
@@ -85,7 +94,7 @@ func TestLone(t *testing.T) {
 	if c.reading.peek != nil {
 		c.rest(t)
 	}
-	for ctx := inTime(t); v.s.here.Load() < 3; echo(t, c) { // a busy machine can make a request look as if it had waited
+	for ctx := inTime(t); v.here() < 3 && c.reading.peek != nil; echo(t, c) { // a busy machine can make a request look as if it had waited
 		if ctx.Err() != nil {
 			t.Fatal("no request was performed where it was read")
 		}
@@ -106,33 +115,40 @@ func TestLone(t *testing.T) {
 // TestCameAlone: requests come alone only if no other is running, and if none has waited for the one before.
 func TestCameAlone(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var l lone
-		for range 3 {
-			l.came(0)
+	var c serverConn
+	for range 3 {
+		c.came(0)
+	}
+	if c.lone != 3 {
+		t.Errorf("%d in a row", c.lone)
+	}
+	if c.came(1); c.lone != 0 {
+		t.Errorf("a request beside another: %d in a row", c.lone)
+	}
+	inside := make(chan struct{})
+	v := serve(t, ServerOptions{Handler: func(_ context.Context, r *Request, _ func([]byte) error) ([]byte, error) {
+		if r.Verb == verbWait {
+			inside <- struct{}{}
+			time.Sleep(time.Millisecond)
 		}
-		if l.row != 3 {
-			t.Errorf("%d in a row", l.row)
+		return r.Body, nil
+	}})
+	v.s.loneLeast = 2
+	one := v.dial(t, ClientOptions{Options: Options{PingInterval: time.Hour}})
+	for range 20 {
+		for range 4 {
+			echo(t, one)
 		}
-		l.ended = time.Now()
-		time.Sleep(soonTime)
-		l.arrived()
-		if l.row != 3 {
-			t.Errorf("a request that came later: %d in a row", l.row)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = one.Do(inTime(t), Call{Verb: verbWait}) })
+		<-inside
+		before := v.here()
+		all.Go(func() { echo(t, one) })
+		all.Wait()
+		if n := v.here() - before; n > 0 {
+			t.Fatal("a request that had waited for another was performed where it was read")
 		}
-		l.ended = time.Now()
-		time.Sleep(soonTime - 1)
-		l.arrived()
-		if l.row != 0 {
-			t.Errorf("a request that had waited: %d in a row", l.row)
-		}
-		l.came(0)
-		l.arrived()
-		l.came(1)
-		if l.row != 0 {
-			t.Errorf("a request beside another: %d in a row", l.row)
-		}
-	})
+	}
 }
 
 // TestTakenOver: while a request that was performed where it was read waits, its connection is read: pings are answered, other requests are
@@ -155,7 +171,7 @@ func TestTakenOver(t *testing.T) {
 			for range 3 {
 				ctx, cancel := context.WithTimeout(inTime(t), 5*time.Second)
 				ended := make(chan error, 1)
-				before := v.s.here.Load()
+				before := v.here()
 				go func() {
 					_, err := c.Do(ctx, Call{Verb: verbWait})
 					ended <- err
@@ -163,7 +179,7 @@ func TestTakenOver(t *testing.T) {
 				for v.inside.Load() == 0 {
 					time.Sleep(time.Millisecond)
 				}
-				if v.s.here.Load() == before {
+				if v.here() == before {
 					t.Error("it was not performed where it was read")
 				}
 				echo(t, c)
@@ -173,6 +189,9 @@ func TestTakenOver(t *testing.T) {
 				}
 				if err := <-ended; !errors.Is(err, ErrLost) {
 					t.Errorf("it ended with %v", err)
+				}
+				for v.s.running.Load() > 0 {
+					time.Sleep(time.Millisecond)
 				}
 				echo(t, c)
 			}
@@ -245,24 +264,85 @@ func TestEndsWhilePerformed(t *testing.T) {
 	}
 }
 
+// TestDeaf: a request that ignores the end of its context keeps neither the end of its connection nor that of its server.
+func TestDeaf(t *testing.T) {
+	t.Parallel()
+	inside, let := make(chan struct{}), make(chan struct{})
+	defer close(let)
+	s := NewServer(ServerOptions{Log: quiet, Handler: func(context.Context, *Request, func([]byte) error) ([]byte, error) {
+		inside <- struct{}{}
+		<-let
+		return nil, nil
+	}})
+	s.loneLeast = 0
+	for _, end := range []func(net.Conn){
+		func(nc net.Conn) { _ = nc.Close() },
+		func(net.Conn) {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			defer cancel()
+			if s.Shutdown(ctx) == nil {
+				t.Error("it stopped although requests were running")
+			}
+		},
+	} {
+		near, far := tcpPipe(t)
+		served := make(chan error, 1)
+		go func() { served <- s.ServeConn(context.Background(), far) }()
+		c, err := NewClient(inTime(t), near, ClientOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = c.Do(inTime(t), Call{Verb: verbWait}) }()
+		<-inside
+		end(near)
+		select {
+		case <-served:
+		case <-time.After(4 * time.Second): // the client would end it after 6
+			t.Fatal("the connection does not end before its request")
+		}
+		_ = c.Close()
+	}
+}
+
 // TestUnreadConnection: a client whose connection nobody reads meets whatever has happened to it before it sends a request.
 func TestUnreadConnection(t *testing.T) {
 	t.Parallel()
 	hour := Options{PingInterval: time.Hour}
-	t.Run("closed", func(t *testing.T) {
-		t.Parallel()
-		v := serve(t, ServerOptions{})
-		c := v.dialEager(t, ClientOptions{Options: hour})
-		c.rest(t)
-		v.s.Cut(func(*Remote) bool { return true })
-		for ctx := inTime(t); !c.reading.peek.arrived() && ctx.Err() == nil; {
-			time.Sleep(time.Millisecond)
-		}
-		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) {
-			t.Errorf("a call over a closed connection: %v", err)
-		}
-		<-c.Done()
-	})
+	for name, call := range map[string]func(*Client) error{
+		"Do": func(c *Client) error {
+			_, err := c.Do(inTime(t), Call{Verb: verbEcho})
+			return err
+		},
+		"Stream": func(c *Client) (err error) {
+			for _, err = range c.Stream(inTime(t), Call{Verb: verbCount}) {
+			}
+			return err
+		},
+		"Send": func(c *Client) error {
+			ended := make(chan error, 2)
+			c.Send(inTime(t), Call{Verb: verbEcho}, func(_ []byte, err error) { ended <- err })
+			err := <-ended
+			if time.Sleep(10 * time.Millisecond); len(ended) > 0 {
+				t.Error("done was called twice")
+			}
+			return err
+		},
+	} {
+		t.Run("closed before "+name, func(t *testing.T) {
+			t.Parallel()
+			v := serve(t, ServerOptions{})
+			c := v.dialEager(t, ClientOptions{Options: hour})
+			c.rest(t)
+			v.s.Cut(func(*Remote) bool { return true })
+			for ctx := inTime(t); !c.reading.peek.arrived() && ctx.Err() == nil; {
+				time.Sleep(time.Millisecond)
+			}
+			if err := call(c); !errors.Is(err, ErrNotSent) {
+				t.Errorf("a call over a closed connection: %v", err)
+			}
+			<-c.Done()
+		})
+	}
 	t.Run("stops", func(t *testing.T) {
 		t.Parallel()
 		v := serve(t, ServerOptions{})
@@ -283,7 +363,13 @@ func TestUnreadConnection(t *testing.T) {
 	t.Run("watched soon", func(t *testing.T) {
 		t.Parallel()
 		v := serve(t, ServerOptions{})
-		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond}})
+		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond, SilenceMax: time.Second}})
+		c.rest(t)
+		select {
+		case <-c.Done():
+			t.Errorf("an idle connection has ended: %v", c.Err())
+		case <-time.After(1500 * time.Millisecond): // pings are sent and answered
+		}
 		c.rest(t)
 		v.s.Cut(func(*Remote) bool { return true })
 		select {
@@ -354,7 +440,7 @@ func TestStopsReading(t *testing.T) {
 	}
 }
 
-// TestStopsWithinSegment: a call that ends while a segment arrives reads the segment to its end.
+// TestStopsWithinSegment: a call ends with its context also when a part of a segment has arrived, and the rest is read later.
 func TestStopsWithinSegment(t *testing.T) {
 	t.Parallel()
 	near, far := tcpPipe(t)
@@ -377,7 +463,8 @@ func TestStopsWithinSegment(t *testing.T) {
 	if _, _, err := s.whole(); err != nil {
 		t.Fatal(err)
 	}
-	answer := func(ctx context.Context, pause func()) error {
+	// answer makes a call, and answers in two pieces. It returns what the call ended with, and whether that was between the two.
+	answer := func(ctx context.Context, pause func(ended <-chan error) error) error {
 		ended := make(chan error, 1)
 		go func() {
 			_, err := c.Do(ctx, Call{Verb: verbEcho})
@@ -391,24 +478,33 @@ func TestStopsWithinSegment(t *testing.T) {
 		}
 		w := &writer{q: newQueue(1 << 20)}
 		w.segment((&message{kind: kindAnswer, id: h.id, body: []byte("answer")}).withLength())
-		_, _ = far.Write(w.buf[:headBytes+2])
-		pause()
-		_, _ = far.Write(w.buf[headBytes+2:])
-		return <-ended
+		cut := rand.N(len(w.buf))
+		_, _ = far.Write(w.buf[:cut])
+		err = pause(ended)
+		_, _ = far.Write(w.buf[cut:])
+		if err == nil {
+			err = <-ended
+		}
+		return err
 	}
 	for range 20 {
 		for ctx := inTime(t); !c.unread() && ctx.Err() == nil; {
-			if err := answer(inTime(t), func() {}); err != nil {
+			if err := answer(inTime(t), func(<-chan error) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithCancel(inTime(t))
-		err := answer(ctx, func() {
+		err := answer(ctx, func(ended <-chan error) error {
 			time.Sleep(time.Duration(rand.N(300)) * time.Microsecond)
 			cancel()
-			time.Sleep(time.Duration(rand.N(1000)) * time.Microsecond)
+			select {
+			case err := <-ended:
+				return err
+			case <-time.After(10 * time.Second):
+				return errors.New("it has not ended")
+			}
 		})
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("it ended with %v", err)
 		}
 	}

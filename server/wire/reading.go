@@ -13,11 +13,11 @@ import (
 // call reads its own answer:
 //
 //	reader ──► an answer, no call is left, and calls have come alone ──► nobody
-//	nobody ──► a call that comes alone ──► its goroutine ──► its answer, and no call is left ──► nobody
-//	nobody ──► any other call, or the next look of watch ──► reader
+//	nobody ──► a call ──► its goroutine ──► its answer, and no call is left ──► nobody
+//	nobody ──► the next look of watch ──► reader
 //	its goroutine ──► its end, and other calls are left ──► reader
 //
-// Client.mu guards the fields, except within.
+// A call by Stream or Send only reads what has arrived before it is sent. Client.mu guards the fields.
 type reading struct {
 	least   int           // loneLeast, or a test's
 	lone    int           // how many calls in a row have come alone
@@ -26,21 +26,15 @@ type reading struct {
 	kicked  bool          // that goroutine should stop: the deadline for reads has passed
 	resume  chan struct{} // lets the reader go on; has room for one
 	peek    *peek         // nil if the reader never stops
-
-	within bool // a segment has begun to arrive: used by the goroutine that reads
 }
 
-// begin notes that a call begins. If its goroutine is to read the answer, w.reads is set. Client.mu is locked.
+// begin notes that a call begins. If its goroutine reads from now on, w.reads is set. Client.mu is locked.
 func (r *reading) begin(w *waiter, alone bool) {
 	if r.lone++; !alone {
 		r.lone = 0
 	}
-	switch {
-	case !r.stopped || r.call != nil:
-	case alone:
-		r.call, w.reads = w, true
-	default:
-		r.goOn()
+	if w.reads = r.stopped && r.call == nil; w.reads {
+		r.call = w
 	}
 }
 
@@ -85,10 +79,12 @@ func (c *Client) goOn() {
 	}
 }
 
-// catchUp reads what has arrived while nobody has read, before a call that reads its answer sends its request. An error says that the
-// call has not happened.
-func (c *Client) catchUp(ctx context.Context) error {
-	for c.in.r.Buffered() > 0 || c.reading.peek.arrived() {
+// catchUp reads what has arrived while nobody has read, before a call is sent. An error says that the call has not happened.
+func (c *Client) catchUp(ctx context.Context, w *waiter) error {
+	if ctx.Done() != nil {
+		w.unwatch = context.AfterFunc(ctx, func() { c.kick(w) })
+	}
+	for c.Waiting() < 2 && (c.in.r.Buffered() > 0 || c.reading.peek.arrived()) {
 		switch err := c.readNext(); {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return notSent(ctx.Err())
@@ -121,19 +117,18 @@ func (c *Client) readAnswer(w *waiter) {
 	}
 }
 
-// readNext reads a segment in the goroutine of a call. It fails with os.ErrDeadlineExceeded if that should not read any more.
+// readNext reads a segment in the goroutine of a call. It fails with os.ErrDeadlineExceeded if that should not read any more. What has arrived of
+// a segment stays in the buffer, which has room for a whole one.
 func (c *Client) readNext() error {
-	c.mu.Lock()
-	kicked := c.reading.kicked
-	c.mu.Unlock()
-	if kicked {
-		return os.ErrDeadlineExceeded
-	}
-	if _, err := c.in.r.Peek(1); err != nil {
+	b, err := c.in.r.Peek(headBytes)
+	if err != nil {
 		return err
 	}
-	c.reading.within = true
-	defer func() { c.reading.within = false }()
+	if h, err := decodeHead(b); err == nil { // otherwise readSegment fails, too
+		if _, err := c.in.r.Peek(headBytes + h.length + sumBytes); err != nil {
+			return noEOF(err)
+		}
+	}
 	return c.readSegment()
 }
 
@@ -147,39 +142,18 @@ func (c *Client) kick(w *waiter) {
 	}
 }
 
-// unkick lets reads of the connection wait again. Client.mu is locked.
-func (c *Client) unkick() {
-	if c.reading.kicked {
-		_ = c.nc.SetReadDeadline(time.Time{})
-	}
-}
-
 // left ends the reading by the goroutine of a call.
 func (c *Client) left(w *waiter) {
-	w.stop()
+	if w.unwatch != nil {
+		w.unwatch()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unkick()
+	if c.reading.kicked {
+		_ = c.nc.SetReadDeadline(time.Time{}) // reads may wait again
+	}
 	c.reading.call, c.reading.kicked = nil, false
 	if len(c.waiting) > 0 {
 		c.reading.goOn()
-	}
-}
-
-// patient reads from the connection of a client. The end of a call does not interrupt a segment.
-type patient struct{ c *Client }
-
-func (p patient) Read(b []byte) (int, error) {
-	for {
-		n, err := p.c.nc.Read(b)
-		if !p.c.reading.within || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return n, err
-		}
-		p.c.mu.Lock()
-		p.c.unkick()
-		p.c.mu.Unlock()
-		if n > 0 {
-			return n, nil
-		}
 	}
 }

@@ -49,8 +49,8 @@ type ServerOptions struct {
 	// StreamTime is how long a client may ask for no further part of a stream before the stream ends with an error: it keeps its room, and
 	// what it reads from. The default is 10 minutes.
 	StreamTime time.Duration
-	// UnreadMax is how many bytes of answers, without parts of streams, may wait to be written to a connection of a client; default 64 MiB. As
-	// long as more wait, no request of the connection begins: a client that does not read its answers would fill the memory otherwise.
+	// UnreadMax is how many bytes of answers, without parts of streams, may wait to be written to a connection of a client; default 64 MiB. When
+	// more wait, no request of the connection begins until half of them wait: a client that does not read its answers would fill the memory otherwise.
 	UnreadMax int
 	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and close those that have had
 	// their turn longest.
@@ -111,8 +111,7 @@ type Server struct {
 	work           chan work // to idle goroutines
 	turns          *turns    // of clients' requests
 	guard          guard
-	loneLeast      int          // loneLeast, or a test's
-	here           atomic.Int64 // requests that were performed where they were read
+	loneLeast      int // loneLeast, or a test's
 	greeting       *greeting
 	refused        refusalLog
 
@@ -155,12 +154,11 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	writing := make(chan struct{})
 	go func() {
 		defer close(writing)
-		if c.w.run(c.ctx.Done()) != nil {
-			_ = nc.Close()
-		}
+		_ = c.w.run(c.ctx.Done())
+		_ = nc.Close() // ends reading
 	}()
-	c.read() // it returns before the end if another goroutine reads on
-	err = <-c.ended
+	go c.read()
+	err = <-c.ended // a request that was performed where it was read may still be running
 	_ = nc.Close()
 	c.out.close()
 	<-writing
@@ -261,7 +259,7 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, error) {
 		return nil, err
 	}
 	c := &serverConn{s: s, nc: nc, from: from, address: address, use: &s.clients, open: map[uint64]*job{}, coming: map[uint64]*assembly{},
-		segments: &segments{r: r}, ended: make(chan error, 1)}
+		segments: &segments{r: r}, peek: newPeek(nc), ended: make(chan error, 1)}
 	c.out = newQueue(int(s.opt.Nodes.Bytes))
 	c.w = newWriter(nc, c.out, s.opt.WriteTime)
 	if from.Role == RoleNode {

@@ -34,7 +34,8 @@ type serverConn struct {
 	segments *segments
 	arrived  []*Task // requests for one function of ServerOptions.Together that have not begun
 	expects  bool    // reading has a deadline, because a request has arrived in part
-	lone     lone
+	lone     int     // how many requests in a row have come alone
+	peek     *peek
 
 	busy  busy
 	ended chan error // receives why reading has ended
@@ -75,7 +76,6 @@ func (c *serverConn) readSegments() error {
 		if err != nil {
 			return err
 		}
-		c.lone.arrived()
 		switch h.kind {
 		case kindRequest:
 			err = c.request(s, h)
@@ -112,7 +112,7 @@ func (c *serverConn) readSegments() error {
 
 // letGo begins the requests that have arrived, and returns the budget of incomplete ones.
 func (c *serverConn) letGo() {
-	c.lone = lone{}
+	c.lone = 0
 	_ = c.together() // in other goroutines
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -233,39 +234,46 @@ func TestUnreadTogether(t *testing.T) {
 	jobs[1].cancel()
 }
 
-// TestUnreadAgain: of several requests that wait for a client to read its answers, each looks again when its turn comes.
+// TestUnreadAgain: of several requests that wait for a client to read its answers, each looks again when its turn comes, and later ones do not overtake
+// them.
 func TestUnreadAgain(t *testing.T) {
 	t.Parallel()
-	const most = 100
-	s := NewServer(ServerOptions{Log: quiet, RunMax: 1, UnreadMax: most})
-	c := (&order{s: s}).conn()
-	c.answers.add(most + 1)
-	went := make(chan *job)
-	for _, name := range []string{"a", "b"} {
-		j := alone(t.Context(), c, name)
-		defer j.cancel()
-		go func() {
-			work{alone: j}.unread()
-			went <- j
-		}()
-	}
-	for waits := false; !waits; { // the turn that one of them gets is the only one
-		c.answers.mu.Lock()
-		waits = c.answers.read != nil
-		c.answers.mu.Unlock()
-		time.Sleep(10 * time.Millisecond)
-	}
-	c.answers.add(-most/2 - 1)
-	first := <-went
-	c.answers.add(most)
-	s.turns.end(&first.turn)
-	select {
-	case <-went:
-		t.Error("the second request begins although the answer to the first one has not been read")
-	case <-time.After(20 * time.Millisecond):
-	}
-	c.answers.add(-most)
-	s.turns.end(&(<-went).turn)
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100
+		s := NewServer(ServerOptions{Log: quiet, RunMax: 1, UnreadMax: most})
+		c := (&order{s: s}).conn()
+		c.answers.add(most + 1)
+		went := make(chan *job, 3)
+		begin := func(name string) {
+			j := alone(t.Context(), c, name)
+			go func() {
+				defer j.cancel()
+				work{alone: j}.unread()
+				went <- j
+			}()
+			synctest.Wait()
+		}
+		begin("a")
+		begin("b")
+		c.answers.add(-1)
+		if begin("c"); len(went) > 0 {
+			t.Errorf("%d requests begin while most of the answers wait", len(went))
+		}
+		c.answers.add(-most / 2)
+		for range 2 {
+			if synctest.Wait(); len(went) != 1 {
+				t.Fatalf("%d requests begin, want one", len(went))
+			}
+			c.answers.add(most)
+			s.turns.end(&(<-went).turn)
+			if synctest.Wait(); len(went) > 0 {
+				t.Fatal("a request begins although the answer to the one before has not been read")
+			}
+			c.answers.add(-most)
+		}
+		synctest.Wait()
+		s.turns.end(&(<-went).turn)
+	})
 }
 
 // TestIdleStream: a client that asks for no further part of a stream keeps it for some time only. A node may take its time.
