@@ -146,6 +146,7 @@ func (in *ingestion) inKey(i int) []byte {
 
 func (in *ingestion) run(ctx context.Context, pace Pace) (bigset.FactsResult, error) {
 	defer func() { in.RemoveFiles() }()
+	actor := in.s.actorOf(in.st)
 	tables, err := in.prepare(ctx, pace)
 	if err != nil {
 		return bigset.FactsResult{}, err
@@ -155,7 +156,7 @@ func (in *ingestion) run(ctx context.Context, pace Pace) (bigset.FactsResult, er
 	in.st.passes.Lock()
 	defer in.st.passes.Unlock()
 	for try := 1; ; try++ {
-		if try > 1 {
+		if try > 1 || in.s.actorOf(in.st) != actor { // in a range that was dropped since, no key is left out as seen
 			if tables, err = in.prepare(ctx, nil); err != nil {
 				return bigset.FactsResult{}, err
 			}

@@ -467,3 +467,30 @@ func TestIngestPace(t *testing.T) {
 	b.verify(t)
 	b.close(t)
 }
+
+// TestIngestBesideDropRange: the range of a set is dropped while a portion of it is written, which leaves out keys that were there before. They come with the portion.
+func TestIngestBesideDropRange(t *testing.T) {
+	t.Parallel()
+	a, b, deltas := twoStores(t, "receiver", nil)
+	defer a.close(t)
+	for i := range 8 {
+		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), bigset.NoSync)
+	}
+	b.apply(t, (*deltas)[3], bigset.Sync)
+	s, slot := a.portions(t, "s", 0)[0], keyscheme.SetSlot([]byte("s"))
+	dropped := false
+	_, err := b.store.Replica().IngestPortion(bg, s, func(ctx context.Context, _ float64) error {
+		if dropped {
+			return nil
+		}
+		dropped = true
+		return b.store.Replica().DropRange(ctx, slot, slot)
+	})
+	must(t, err, "ingest")
+	got, err := b.store.Replica().ExportPortion(bg, []byte("s"), nil, 0)
+	must(t, err, "export")
+	if !dropped || got.Count != 160 || !got.Done {
+		t.Errorf("dropped %t, %d keys, want 160", dropped, got.Count)
+	}
+	must(t, b.store.Close(), "close")
+}
