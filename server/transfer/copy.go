@@ -60,7 +60,7 @@ func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*C
 	was := c.progress
 	c.progress = was.Resume(source(sender), slots)
 	c.resumed = was != nil && c.progress == was
-	c.report.From = sender
+	c.report.From, c.report.Slots = sender, slots
 	return c, nil
 }
 

@@ -101,6 +101,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // Report says how far a copy has come since it was started or resumed.
 type Report struct {
 	From     peer.Member
+	Slots    handoff.Range  // that are copied
 	Slot     keyscheme.Slot // of the current set or slice: first all sets are copied in the order of slots, then all slices
 	Set      []byte         // current
 	Sets     uint64         // done
