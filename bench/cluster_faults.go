@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -364,7 +365,7 @@ func (l *lab) writeFile() (err error) {
 	return nil
 }
 
-// refill deletes the folder of a node, and measures how the node is filled again while clients add.
+// refill takes its folder from a node, and measures how the node is filled again while clients add.
 func (l *lab) refill(ps *processes, workload string, bytes int64) (err error) {
 	before, _ := l.spans()
 	s, err := l.steady(ps, fillPause)
@@ -376,7 +377,8 @@ func (l *lab) refill(ps *processes, workload string, bytes int64) (err error) {
 	wiped := l.wait(before)
 	victim := ps.all[len(ps.all)-1]
 	victim.end(syscall.SIGKILL)
-	if err := os.RemoveAll(victim.dir); err != nil {
+	// It is not deleted: a disk that discards what is deleted delays the others' syncs.
+	if err := os.Rename(victim.dir, victim.dir+"-lost-"+strings.ReplaceAll(workload, "/", "-")); err != nil {
 		return err
 	}
 	cpu, err := ps.cpu()

@@ -19,7 +19,7 @@ import (
 
 // A portion of another store is ingested as tables, which is faster than key by key.
 //
-//	1 leave out the keys whose dots are seen or dead, write the rest to tables
+//	1 leave out the keys whose dots are seen or dead, write the rest to tables    no lock is held: the caller's pace may make it slow
 //	2 if a dot has been seen since then, begin again at 1                         writers held, milliseconds
 //	  sync the log; clock and tombstone go to a table, too
 //	3 ingest all tables at once; then Seen and Dead in memory
@@ -35,6 +35,9 @@ const ingestKeysMin = 1000
 // for it.
 const ingestTries = 3
 
+// Pace says how fast a portion is ingested.
+type Pace = func(ctx context.Context, part float64) error
+
 // IngestPortion ingests a portion of another store, by the rules of ApplyFacts: each key is checked against what this
 // store has seen at the moment at which it enters, and portion.Dead is added to Dead. The portion is durable when
 // IngestPortion returns, and a crash leaves all of it or nothing. Portions may come in any order and any number of
@@ -43,7 +46,10 @@ const ingestTries = 3
 // IngestPortion returns bigset.ErrFacts for a portion that is malformed or names dots that this store has never
 // issued, and bigset.ErrLimit for one that is too large. With these errors, and with any other that does not wrap
 // bigset.ErrFailed, nothing has changed.
-func (r Replica) IngestPortion(ctx context.Context, portion *bigset.Portion) (res bigset.FactsResult, err error) {
+//
+// pace, if not nil, is called before each part of a new table is written, with how much of the keys is then written, up to 1. It may wait. It
+// is not called for keys that are applied as facts, nor for a table that is written again.
+func (r Replica) IngestPortion(ctx context.Context, portion *bigset.Portion, pace Pace) (res bigset.FactsResult, err error) {
 	if err := bigset.CheckName(portion.Set); err != nil {
 		return res, err
 	}
@@ -58,7 +64,7 @@ func (r Replica) IngestPortion(ctx context.Context, portion *bigset.Portion) (re
 		if err := errors.Join(r.s.db.Writable(), r.s.db.Room()); err != nil {
 			return err
 		}
-		res, err = in.run(ctx)
+		res, err = in.run(ctx, pace)
 		return err
 	})
 	return res, err
@@ -138,22 +144,25 @@ func (in *ingestion) inKey(i int) []byte {
 	return in.keys[from:in.keyEnds[i]]
 }
 
-func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
+func (in *ingestion) run(ctx context.Context, pace Pace) (bigset.FactsResult, error) {
+	defer func() { in.RemoveFiles() }()
+	actor := in.s.actorOf(in.st)
+	tables, err := in.prepare(ctx, pace)
+	if err != nil {
+		return bigset.FactsResult{}, err
+	}
 	in.s.passes.RLock() // a concurrent pass or sweep would copy its span without these keys
 	defer in.s.passes.RUnlock()
 	in.st.passes.Lock()
 	defer in.st.passes.Unlock()
-	defer func() { in.RemoveFiles() }()
 	for try := 1; ; try++ {
-		if err := ctx.Err(); err != nil {
-			return bigset.FactsResult{}, err
+		if try > 1 || in.s.actorOf(in.st) != actor { // in a range that was dropped since, no key is left out as seen
+			if tables, err = in.prepare(ctx, nil); err != nil {
+				return bigset.FactsResult{}, err
+			}
 		}
-		in.choose(in.st.view().seen)
-		if len(in.ends) < in.s.opt.tableKeysMin {
+		if !tables {
 			return in.apply(ctx)
-		}
-		if err := in.writeKeys(); err != nil {
-			return bigset.FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
 		if err := errors.Join(in.s.flushFor(ctx, in.st.lastWrite.Load()), in.s.db.SyncLog()); err != nil {
 			return bigset.FactsResult{}, err
@@ -165,7 +174,7 @@ func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
 				return nil
 			} else if again {
 				if in.choose(in.st.next); len(in.ends) > 0 {
-					err = in.writeKeys()
+					err = in.writeKeys(ctx, nil)
 				}
 			}
 			again = false
@@ -181,6 +190,21 @@ func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
 			return res, nil
 		}
 	}
+}
+
+// prepare writes the keys that are new to a table. It reports false, and writes none, if they are few.
+func (in *ingestion) prepare(ctx context.Context, pace Pace) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	in.choose(in.st.view().seen)
+	if len(in.ends) < in.s.opt.tableKeysMin {
+		return false, nil
+	}
+	if err := in.writeKeys(ctx, pace); err != nil {
+		return false, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
+	}
+	return true, nil
 }
 
 // choose picks the keys whose dots are neither seen nor dead.
@@ -201,10 +225,36 @@ func (in *ingestion) choose(seen *clock.Clock) {
 	}
 }
 
+// paceBytes is how many bytes of keys are written between two calls of a Pace.
+const paceBytes = 256 << 10
+
 // writeKeys writes the chosen keys to one table.
-func (in *ingestion) writeKeys() error {
-	in.tables = []copiedTable{{last: len(in.ends)}}
-	return in.write(&in.tables[0], nil)
+func (in *ingestion) writeKeys(ctx context.Context, pace Pace) (err error) {
+	t := copiedTable{last: len(in.ends)}
+	keys := in.merging(t, nil)
+	if pace != nil {
+		keys = in.paced(ctx, keys, pace)
+	}
+	t.path, err = in.WriteTable(keys)
+	in.tables = []copiedTable{t}
+	return err
+}
+
+// paced yields keys at a pace.
+func (in *ingestion) paced(ctx context.Context, keys func(func(key, value []byte) error) error, pace Pace) func(func(key, value []byte) error) error {
+	return func(yield func(key, value []byte) error) error {
+		done, next := 0, 0
+		return keys(func(key, value []byte) error {
+			if done >= next {
+				next = min(len(in.arena), next+paceBytes)
+				if err := pace(ctx, float64(next)/float64(len(in.arena))); err != nil {
+					return err
+				}
+			}
+			done += len(key)
+			return yield(key, value)
+		})
+	}
 }
 
 // apply applies the portion as facts: little of it is new.

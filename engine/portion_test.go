@@ -2,11 +2,14 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
@@ -61,7 +64,7 @@ func (p *pair) ingest(t rapid.TB, s *bigset.Portion) bigset.FactsResult {
 	p.absorb(t, string(s.Set))
 	f, err := engine.PortionFacts(s)
 	must(t, err, "unpack")
-	got, err := p.store.Replica().IngestPortion(bg, s)
+	got, err := p.store.Replica().IngestPortion(bg, s, nil)
 	must(t, err, p.label+": ingest")
 	if want := p.model.ApplyFacts(f); got != want {
 		t.Fatalf("%s: the portion changed %+v, want %+v", p.label, got, want)
@@ -187,7 +190,7 @@ func TestIngestWhileWritten(t *testing.T) {
 		}()
 	}()
 	for _, i := range rand.Perm(len(portions)) {
-		_, err := b.store.Replica().IngestPortion(bg, portions[i])
+		_, err := b.store.Replica().IngestPortion(bg, portions[i], nil)
 		must(t, err, "ingest")
 	}
 	must(t, <-done, "deltas")
@@ -289,7 +292,7 @@ func TestPortionsRefused(t *testing.T) {
 		"an actor of 0 bytes": {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), bigset.ErrFacts},
 		"counter 0":           {with(func(s *bigset.Portion) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), bigset.ErrFacts},
 	} {
-		if _, err = b.store.Replica().IngestPortion(bg, c.portion); !errors.Is(err, c.want) {
+		if _, err = b.store.Replica().IngestPortion(bg, c.portion, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 		b.check(t)
@@ -309,7 +312,7 @@ func TestPortionsRefused(t *testing.T) {
 				s.Keys[r.IntN(len(s.Keys))] ^= byte(1 << r.IntN(8))
 			}
 		})
-		if _, err = b.store.Replica().IngestPortion(bg, s); err == nil {
+		if _, err = b.store.Replica().IngestPortion(bg, s, nil); err == nil {
 			taken++
 		} else if !errors.Is(err, bigset.ErrFacts) && !errors.Is(err, bigset.ErrLimit) {
 			t.Fatalf("%x: %v", s.Keys, err)
@@ -339,7 +342,7 @@ func TestIngestLateWrites(t *testing.T) {
 		b.apply(t, (*deltas)[7], bigset.Sync)
 		late := 0
 		b.disk.SetHook("late", func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "portion-") && late < min(times, 3) { // the next one is written with writers held
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && late < min(times, 3) { // the next one is written with writers held
 				late++
 				if late < times || times < 3 {
 					b.apply(t, (*deltas)[late], bigset.NoSync)
@@ -374,7 +377,7 @@ func TestIngestAndPass(t *testing.T) {
 	b.flush(t)
 	s, done := a.portions(t, "s", 0)[0], make(chan error, 1)
 	stop := b.whileCopied(func() {
-		go func() { _, err := b.store.Replica().IngestPortion(bg, s); done <- err }()
+		go func() { _, err := b.store.Replica().IngestPortion(bg, s, nil); done <- err }()
 		<-settled(b)
 	})
 	rewriteAll(t, b)
@@ -406,4 +409,88 @@ func TestIngestIntoDeadRun(t *testing.T) {
 	if err := testkit.SameElements(b.read(t, "s", bigset.ReadOptions{}), b.model.Set("s").Elements()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestIngestPace: a large portion is written part by part at the caller's pace. Passes over the set do not wait for it, and if it ends with an error nothing has changed.
+func TestIngestPace(t *testing.T) {
+	t.Parallel()
+	a, b, _ := twoStores(t, "receiver", nil)
+	defer a.close(t)
+	for i := range 10 {
+		var names []string
+		for j := range 20 {
+			names = append(names, fmt.Sprintf("%03d-%s", 20*i+j, strings.Repeat("x", 8000)))
+		}
+		a.all(t, "s", keyscheme.OpAdd, names, bigset.NoSync)
+	}
+	b.all(t, "s", keyscheme.OpAdd, elementNames(20, 100), bigset.NoSync)
+	b.all(t, "s", keyscheme.OpRemove, elementNames(30, 90), bigset.NoSync)
+	b.flush(t)
+	s := a.portions(t, "s", 0)[0]
+	stopped := errors.New("stopped")
+	calls := 0
+	_, err := b.store.Replica().IngestPortion(bg, s, func(context.Context, float64) error {
+		if calls++; calls == 3 {
+			return stopped
+		}
+		return nil
+	})
+	if !errors.Is(err, stopped) || errors.Is(err, bigset.ErrFailed) {
+		t.Errorf("an ingest whose pace was stopped: %v", err)
+	}
+	b.check(t)
+	var parts []float64
+	_, err = b.store.Replica().IngestPortion(bg, s, func(_ context.Context, part float64) error {
+		if parts = append(parts, part); len(parts) == 1 {
+			passed := make(chan error, 1)
+			go func() {
+				_, err := b.store.RewriteSpan(bg, []byte("s"), nil, 0)
+				passed <- err
+			}()
+			select {
+			case err := <-passed:
+				must(t, err, "a pass beside an ingest")
+			case <-time.After(20 * time.Second):
+				t.Error("a pass waits for the pace of an ingest")
+			}
+		}
+		return nil
+	})
+	must(t, err, "ingest")
+	if len(parts) < 5 || !slices.IsSorted(parts) || parts[0] > 0.25 || parts[len(parts)-1] != 1 {
+		t.Errorf("parts %v", parts)
+	}
+	f, err := engine.PortionFacts(s)
+	must(t, err, "unpack")
+	b.model.ApplyFacts(f)
+	b.check(t)
+	b.verify(t)
+	b.close(t)
+}
+
+// TestIngestBesideDropRange: the range of a set is dropped while a portion of it is written, which leaves out keys that were there before. They come with the portion.
+func TestIngestBesideDropRange(t *testing.T) {
+	t.Parallel()
+	a, b, deltas := twoStores(t, "receiver", nil)
+	defer a.close(t)
+	for i := range 8 {
+		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), bigset.NoSync)
+	}
+	b.apply(t, (*deltas)[3], bigset.Sync)
+	s, slot := a.portions(t, "s", 0)[0], keyscheme.SetSlot([]byte("s"))
+	dropped := false
+	_, err := b.store.Replica().IngestPortion(bg, s, func(ctx context.Context, _ float64) error {
+		if dropped {
+			return nil
+		}
+		dropped = true
+		return b.store.Replica().DropRange(ctx, slot, slot)
+	})
+	must(t, err, "ingest")
+	got, err := b.store.Replica().ExportPortion(bg, []byte("s"), nil, 0)
+	must(t, err, "export")
+	if !dropped || got.Count != 160 || !got.Done {
+		t.Errorf("dropped %t, %d keys, want 160", dropped, got.Count)
+	}
+	must(t, b.store.Close(), "close")
 }

@@ -214,7 +214,7 @@ func (w *minters) copyTo(t rapid.TB, m *minter, set string, bytesMax int) {
 	for after, done := []byte(nil), false; !done; {
 		s, err := w.replica.Replica().ExportPortion(bg, []byte(set), after, bytesMax)
 		must(t, err, "export")
-		_, err = m.store.Replica().IngestPortion(bg, s)
+		_, err = m.store.Replica().IngestPortion(bg, s, nil)
 		must(t, err, m.label+": ingest")
 		after, done = s.Bound, s.Done
 	}
@@ -348,11 +348,11 @@ func TestOwnDotsAfterDrop(t *testing.T) {
 			return err
 		}},
 		{"a portion of few keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.Replica().IngestPortion(bg, portion(a, n, 1))
+			_, err := p.store.Replica().IngestPortion(bg, portion(a, n, 1), nil)
 			return err
 		}},
 		{"a portion of many keys", bigset.ErrFacts, func(a clock.Actor, n uint64) error {
-			_, err := p.store.Replica().IngestPortion(bg, portion(a, n, 30))
+			_, err := p.store.Replica().IngestPortion(bg, portion(a, n, 30), nil)
 			return err
 		}},
 	} {

@@ -189,7 +189,7 @@ func (p *scriptStore) copyCmd(l *scriptLine) string {
 			if err != nil {
 				return out + p.failedBy(err)
 			}
-			res, err := p.Replica().IngestPortion(bg, portion)
+			res, err := p.Replica().IngestPortion(bg, portion, nil)
 			if err != nil {
 				return out + p.failedBy(err)
 			}

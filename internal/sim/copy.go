@@ -126,7 +126,7 @@ func (e end) ApplyFacts(_ context.Context, f bigset.Facts, d bigset.Durability) 
 	return bigset.FactsResult{}, e.Member(), e.r.store.ApplyFacts(f, d)
 }
 
-func (e end) Ingest(_ context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
+func (e end) Ingest(_ context.Context, portion *bigset.Portion, _ func(context.Context, float64) error) (bigset.FactsResult, peer.Member, error) {
 	return bigset.FactsResult{}, e.Member(), e.r.store.Ingest(portion)
 }
 

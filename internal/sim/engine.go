@@ -201,7 +201,7 @@ func (s *engineStore) Export(after []byte, bytesMax int) (*bigset.Portion, error
 
 func (s *engineStore) Ingest(portion *bigset.Portion) error {
 	s.torn = nil
-	_, err := s.host.Replica().IngestPortion(bg, portion)
+	_, err := s.host.Replica().IngestPortion(bg, portion, nil)
 	return err
 }
 

@@ -389,11 +389,11 @@ func (o *own) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (b
 	return o.Replica.Heal(ctx, f, wrong)
 }
 
-func (o *own) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
+func (o *own) Ingest(ctx context.Context, portion *bigset.Portion, pace func(context.Context, float64) error) (bigset.FactsResult, peer.Member, error) {
 	if err := o.begin(bigset.Sync); err != nil {
 		return bigset.FactsResult{}, o.Member(), err
 	}
-	return o.Replica.Ingest(ctx, portion)
+	return o.Replica.Ingest(ctx, portion, pace)
 }
 
 func (o *own) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {

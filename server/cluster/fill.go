@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"bigset/handoff"
+	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
 	"bigset/server/transfer"
@@ -40,7 +42,7 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errUnlisted
 	}
 	e := v.Record.Members[v.Self]
-	f := filling{show: &m.copied}
+	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}}
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
 		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters), Report: f.report})
 	if err != nil {
@@ -49,14 +51,46 @@ func (m *Member) fill(_ context.Context, v View) error {
 	defer m.copied.Store(nil)
 	for _, r := range l.runs() {
 		_, needed := l.sources(r)
-		f.all += float64(needed) * r.slots()
+		f.all += float64(needed) * slotsIn(handoff.Range{First: r.first, Last: r.last})
 	}
 	for _, r := range l.runs() {
-		if err := m.fillRun(l, mover, &f, r, !v.Sets); err != nil {
-			return fmt.Errorf("slots %08x to %08x: %w", uint32(r.first), uint32(r.last), err)
+		if err := m.fillHalves(l, mover, &f, r, !v.Sets); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// fillHalves fills a range. With a bound on copies its halves are copied at once, so that one is written while the other waits for the disk,
+// and the bound is reached. They begin with different sources, if there are several. Without a bound two copies would take the disk and the
+// processors from clients, so the range is copied as a whole.
+func (m *Member) fillHalves(l *live, mover *transfer.Mover, f *filling, r run, sets bool) error {
+	halves := r.halves()
+	if m.conf.CopyBytesPerSecond == 0 || m.conf.Runner != nil { // a runner lets only one goroutine run
+		halves = []run{r}
+	}
+	errs := make([]error, len(halves))
+	var copies sync.WaitGroup
+	for i, half := range halves {
+		copies.Go(func() {
+			if err := m.fillRun(l, mover, f, half, i > 0, sets); err != nil {
+				errs[i] = fmt.Errorf("slots %08x to %08x: %w", uint32(half.first), uint32(half.last), err)
+			}
+		})
+	}
+	copies.Wait()
+	return errors.Join(errs...)
+}
+
+// halves divides a range; one slot is not divided.
+func (r run) halves() []run {
+	if r.first == r.last {
+		return []run{r}
+	}
+	lower, upper := r, r
+	lower.last = r.first + (r.last-r.first)/2
+	upper.first = lower.last + 1
+	return []run{lower, upper}
 }
 
 // sources returns the members that a range may be copied from, and from how many of them it is copied.
@@ -74,43 +108,64 @@ type Copied struct {
 	Portion float64 `json:"portion"`
 }
 
-// filling is how far a fill has come. One goroutine uses it.
+// filling is how far a fill has come. The goroutines of its copies use it.
 type filling struct {
-	all, done float64 // slots that are copied, from each source
-	bytes     uint64  // of the copies that have ended
-	now       run     // the range that is copied
-	show      *atomic.Pointer[Copied]
+	all  float64 // slots that are copied, from each source
+	show *atomic.Pointer[Copied]
+
+	mu    sync.Mutex
+	done  float64                            // slots of the copies that have ended
+	bytes uint64                             // of the copies that have ended
+	now   map[keyscheme.Slot]transfer.Report // the current copies, by their first slots
 }
 
-// report shows a step of the current copy.
+// report shows a step of a copy.
 func (f *filling) report(r transfer.Report) {
-	part := float64(max(r.Slot, f.now.first)-f.now.first) / 2 // the first steps have no slot
-	if r.Filter != nil {
-		part += f.now.slots() / 2
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now[r.Slots.First] = r
+	c, done := Copied{Bytes: f.bytes}, f.done
+	for first, r := range f.now {
+		c.Bytes += r.Bytes
+		done += float64(max(r.Slot, first)-first) / 2 // the first steps have no slot
+		if r.Filter != nil {
+			done += slotsIn(r.Slots) / 2
+		}
 	}
-	f.show.Store(&Copied{f.bytes + r.Bytes, (f.done + part) / f.all})
+	c.Portion = done / f.all
+	f.show.Store(&c)
 }
 
-// copied counts the current copy, which has ended.
-func (f *filling) copied(r transfer.Report, whole bool) {
+// copied counts a copy that has ended.
+func (f *filling) copied(slots handoff.Range, r transfer.Report, whole bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.now, slots.First)
 	f.bytes += r.Bytes
 	if whole {
-		f.done += f.now.slots()
+		f.done += slotsIn(slots)
 	}
 }
 
-// fillRun fills one range.
-func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, sets bool) error {
+// slotsIn returns the number of slots in a range.
+func slotsIn(r handoff.Range) float64 { return float64(r.Last-r.First) + 1 }
+
+// fillRun fills a half of a range.
+func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, upper, sets bool) error {
 	sources, needed := l.sources(r)
-	f.now = r
+	sources = slices.DeleteFunc(l.ordered(sources), func(i int) bool { return i == l.self })
+	if upper { // the lower half begins with the nearest one
+		slices.Reverse(sources[:min(needed, len(sources))])
+	}
+	slots := handoff.Range{First: r.first, Last: r.last}
 	var errs []error
 	var got []int
-	for _, i := range l.ordered(sources) {
-		if i == l.self || len(got) == needed {
-			continue
+	for _, i := range sources {
+		if len(got) == needed {
+			break
 		}
-		report, err := mover.Copy(m.life, l.replicas[i], handoff.Range{First: r.first, Last: r.last})
-		f.copied(report, err == nil)
+		report, err := mover.Copy(m.life, l.replicas[i], slots)
+		f.copied(slots, report, err == nil)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.conf.Peers[i].ID, err))
 			continue

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/handoff"
+	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
@@ -80,22 +82,42 @@ func TestVerbCounts(t *testing.T) {
 func TestFillingProgress(t *testing.T) {
 	t.Parallel()
 	var shown atomic.Pointer[Copied]
-	f := filling{show: &shown, all: 2*100 + 2*300, now: run{first: 100, last: 199}}
+	f := filling{show: &shown, all: 2*100 + 2*300, now: map[keyscheme.Slot]transfer.Report{}}
+	low, high := handoff.Range{First: 100, Last: 199}, handoff.Range{First: 200, Last: 499}
 	at := func(bytes uint64, portion float64) {
 		t.Helper()
 		if got := *shown.Load(); got != (Copied{bytes, portion}) {
 			t.Errorf("%+v, want %d bytes, %v", got, bytes, portion)
 		}
 	}
-	f.report(transfer.Report{})
+	f.report(transfer.Report{Slots: low})
 	at(0, 0)
-	f.report(transfer.Report{Slot: 120, Bytes: 1000})
+	f.report(transfer.Report{Slots: low, Slot: 120, Bytes: 1000})
 	at(1000, 10./800)
-	f.report(transfer.Report{Slot: 180, Filter: []byte("f"), Bytes: 1500})
-	at(1500, 90./800)
-	f.copied(transfer.Report{Bytes: 2000}, true)
-	f.copied(transfer.Report{Bytes: 10}, false) // from a member that went away
-	f.now = run{first: 200, last: 499}
-	f.report(transfer.Report{Slot: 200, Bytes: 5})
-	at(2015, 100./800)
+	f.report(transfer.Report{Slots: high, Slot: 240, Bytes: 100}) // at the same time
+	at(1100, 30./800)
+	f.report(transfer.Report{Slots: low, Slot: 180, Filter: []byte("f"), Bytes: 1500})
+	at(1600, 110./800)
+	f.copied(low, transfer.Report{Bytes: 2000}, true)
+	f.copied(high, transfer.Report{Bytes: 110}, false) // from a member that went away
+	f.report(transfer.Report{Slots: high, Slot: 200, Bytes: 5})
+	at(2115, 100./800)
+}
+
+// TestHalves: the halves of a range have all its slots, once.
+func TestHalves(t *testing.T) {
+	t.Parallel()
+	last := keyscheme.Slot(keyscheme.SlotMax)
+	for _, r := range []run{{first: 0, last: last}, {first: 0, last: 1}, {first: 7, last: 7}, {first: 10, last: 12}, {first: last - 1, last: last}, {first: last, last: last}} {
+		next := r.first
+		for _, half := range r.halves() {
+			if half.first != next || half.last < half.first {
+				t.Errorf("%x to %x: a half from %x to %x, want it from %x", r.first, r.last, half.first, half.last, next)
+			}
+			next = half.last + 1
+		}
+		if next != r.last+1 {
+			t.Errorf("%x to %x: the halves end at %x", r.first, r.last, next-1)
+		}
+	}
 }

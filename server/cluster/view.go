@@ -196,9 +196,6 @@ type run struct {
 	class       int // of ownership.classes: a list of these owners
 }
 
-// slots returns the number of slots.
-func (r run) slots() float64 { return float64(r.last-r.first) + 1 }
-
 // runs returns the ranges that this member holds.
 func (l *live) runs() []run {
 	return slices.DeleteFunc(l.ranges(), func(r run) bool { return !slices.Contains(r.owners, l.self) })

@@ -60,7 +60,7 @@ func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*C
 	was := c.progress
 	c.progress = was.Resume(source(sender), slots)
 	c.resumed = was != nil && c.progress == was
-	c.report.From = sender
+	c.report.From, c.report.Slots = sender, slots
 	return c, nil
 }
 
@@ -238,9 +238,6 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 			n += len(clk.Append(nil))
 		}
 	}
-	if err := c.m.pace.take(ctx, n); err != nil {
-		return err
-	}
 	moment := &bigset.State{Seen: portion.Seen, Dead: portion.Dead}
 	if after != nil || !portion.Done { // otherwise keys and deaths are of one moment and are taken together
 		portion.Dead = nil
@@ -254,7 +251,7 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 			return err
 		}
 	}
-	if err := c.take(ctx, portion); err != nil {
+	if err := c.take(ctx, portion, n); err != nil {
 		return err
 	}
 	c.report.Bytes += uint64(n)
@@ -269,17 +266,28 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 	return c.save(ctx, bigset.NoSync)
 }
 
-// take brings a chunk into the receiver.
-func (c *Copy) take(ctx context.Context, portion *bigset.Portion) error {
-	if portion.Count > factsKeysMax {
-		r, _, err := c.m.to.Ingest(ctx, portion)
-		return c.applied(r, err)
+// take brings a chunk of n bytes into the receiver.
+func (c *Copy) take(ctx context.Context, portion *bigset.Portion, n int) error {
+	if portion.Count <= factsKeysMax {
+		f, err := portion.Facts()
+		if err == nil {
+			err = c.m.pace.take(ctx, n)
+		}
+		if err != nil {
+			return err
+		}
+		return c.apply(ctx, f)
 	}
-	f, err := portion.Facts()
-	if err != nil {
-		return err
+	taken := 0
+	r, _, err := c.m.to.Ingest(ctx, portion, func(ctx context.Context, part float64) error {
+		was := taken
+		taken = int(part * float64(n))
+		return c.m.pace.take(ctx, taken-was)
+	})
+	if err == nil {
+		err = c.m.pace.take(ctx, n-taken) // what was not written part by part
 	}
-	return c.apply(ctx, f)
+	return c.applied(r, err)
 }
 
 func (c *Copy) apply(ctx context.Context, f bigset.Facts) error {

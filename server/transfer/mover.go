@@ -42,8 +42,9 @@ type Receiver interface {
 	Member() peer.Member
 	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
 	ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error)
-	// Ingest applies a chunk of a copy by the rules of ApplyFacts. The chunk is durable when Ingest returns.
-	Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error)
+	// Ingest applies a chunk of a copy by the rules of ApplyFacts. The chunk is durable when Ingest returns. It may call pace before each
+	// part of the chunk that it writes, with how much of the chunk is then written, up to 1.
+	Ingest(ctx context.Context, portion *bigset.Portion, pace func(ctx context.Context, part float64) error) (bigset.FactsResult, peer.Member, error)
 	// SetNote and Note store progress: see engine.Replica.SetNote.
 	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error
 	Note(ctx context.Context, name string) ([]byte, error)
@@ -54,8 +55,8 @@ type Options struct {
 	// ChunkBytes is about how many bytes of keys, in their size on disk, one chunk contains. 0 means 8 MiB; the maximum is
 	// bigset.BatchBytesMax / 2.
 	ChunkBytes int
-	// BytesPerSecond bounds the rate of all copies of the mover together, in bytes as they are sent. A single chunk is always taken at
-	// once. 0 means no bound.
+	// BytesPerSecond bounds the rate of all copies of the mover together, in bytes as they are sent. A receiver that ingests a chunk writes it
+	// part by part at that rate; a chunk of few keys is always taken at once. 0 means no bound.
 	BytesPerSecond int64
 	// Ahead makes the sender read the next chunk while one is written here, including the first chunk of the next set. It costs the memory
 	// of a chunk and a goroutine.
@@ -100,6 +101,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // Report says how far a copy has come since it was started or resumed.
 type Report struct {
 	From     peer.Member
+	Slots    handoff.Range  // that are copied
 	Slot     keyscheme.Slot // of the current set or slice: first all sets are copied in the order of slots, then all slices
 	Set      []byte         // current
 	Sets     uint64         // done

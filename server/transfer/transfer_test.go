@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -455,5 +456,31 @@ func TestRate(t *testing.T) {
 	must(t, err, "copy")
 	if reports < 50 || r.Bytes < 500 || mbPerSecond(&r) > 115e-6 || mbPerSecond(&r) < 85e-6 || r.Elements != 50 {
 		t.Errorf("%d reports, %+v, %v MB/s", reports, r, mbPerSecond(&r))
+	}
+}
+
+// TestRateOfTables: a chunk that is ingested as a table is written part by part at the rate, not at once with a long wait after it.
+func TestRateOfTables(t *testing.T) {
+	a, b := newNode(t, "a"), newNode(t, "b")
+	for i := range 15 {
+		var elements []string
+		for j := range 100 {
+			elements = append(elements, fmt.Sprintf("%04d-%s", 100*i+j, strings.Repeat("x", 1000)))
+		}
+		a.add(t, elements...)
+	}
+	now, longest := time.Unix(0, 0), time.Duration(0)
+	m, err := transfer.New(b.local, transfer.Options{
+		BytesPerSecond: 1_000_000, Now: func() time.Time { return now },
+		Wait: func(_ context.Context, d time.Duration) error {
+			now, longest = now.Add(d), max(longest, d)
+			return nil
+		},
+	})
+	must(t, err, "mover")
+	r, err := m.Copy(bg, a.local, whole)
+	must(t, err, "copy")
+	if r.Elements != 1500 || longest > 300*time.Millisecond || r.Elapsed < time.Second || r.Elapsed > 2*time.Second {
+		t.Errorf("%d elements, %d bytes in %v, the longest wait took %v", r.Elements, r.Bytes, r.Elapsed, longest)
 	}
 }

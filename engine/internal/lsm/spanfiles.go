@@ -1,9 +1,10 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/objstorage"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -38,7 +39,7 @@ func (f *SpanFiles) WriteRecords(records func(*sstable.Writer) error) (path stri
 		return "", err
 	}
 	f.paths = append(f.paths, path)
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), d.pebbleOpts.MakeWriterOptions(6, d.pebble.TableFormat()))
+	w := sstable.NewWriter(&steadyFile{file: file}, d.pebbleOpts.MakeWriterOptions(6, d.pebble.TableFormat()))
 	err = records(w)
 	if e := w.Close(); err == nil {
 		err = e
@@ -60,3 +61,50 @@ func (f *SpanFiles) RemoveFiles() {
 		_ = f.db.fs.Remove(path) // the next open removes what is left
 	}
 }
+
+// stepBytes is how much of a table is written and synced at a time. A sync of the log waits for what the disk was given before it: for no more
+// than this, instead of a whole table.
+const stepBytes = 256 << 10
+
+// steadyFile is the file of a new table. It is synced step by step while it is written.
+type steadyFile struct {
+	file vfs.File
+	buf  []byte // written, but not to the file yet
+}
+
+var _ objstorage.Writable = (*steadyFile)(nil)
+
+// Write implements objstorage.Writable.
+func (f *steadyFile) Write(p []byte) error {
+	for len(p) > 0 {
+		if f.buf == nil {
+			f.buf = make([]byte, 0, stepBytes)
+		}
+		n := min(len(p), stepBytes-len(f.buf))
+		f.buf, p = append(f.buf, p[:n]...), p[n:]
+		if len(f.buf) == stepBytes {
+			if err := errors.Join(f.flush(), f.file.SyncData()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *steadyFile) flush() error {
+	_, err := f.file.Write(f.buf)
+	f.buf = f.buf[:0]
+	return err
+}
+
+// Finish implements objstorage.Writable.
+func (f *steadyFile) Finish() error {
+	err := f.flush()
+	if err == nil {
+		err = f.file.Sync()
+	}
+	return errors.Join(err, f.file.Close())
+}
+
+// Abort implements objstorage.Writable.
+func (f *steadyFile) Abort() { _ = f.file.Close() } // the file is removed

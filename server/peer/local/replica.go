@@ -289,12 +289,12 @@ func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (
 	return portion, m, nil
 }
 
-// Ingest applies a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
-func (l *Replica) Ingest(ctx context.Context, portion *bigset.Portion) (bigset.FactsResult, peer.Member, error) {
+// Ingest applies a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns. For pace see engine.Replica.IngestPortion.
+func (l *Replica) Ingest(ctx context.Context, portion *bigset.Portion, pace engine.Pace) (bigset.FactsResult, peer.Member, error) {
 	if err := l.ready(); err != nil {
 		return bigset.FactsResult{}, l.Member(), err
 	}
-	r, err := l.replica.IngestPortion(ctx, portion)
+	r, err := l.replica.IngestPortion(ctx, portion, pace)
 	return r, l.Member(), l.outcome(err)
 }
 
