@@ -29,6 +29,7 @@ type builder struct {
 	stored      [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
 	hotPuts     []hotPut        // the keys of adds, if recordsPuts
 	recordsPuts bool            // look-ups make entries of hotDots, or the set may have some
+	looksUp     bool            // a request looks elements up
 	entered     *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
 
 	actor      clock.Actor                   // this store's, for the set
@@ -69,7 +70,7 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
 	looksUp := slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) })
-	b.recordsPuts = looksUp || st.hot.Load() != nil
+	b.looksUp, b.recordsPuts = looksUp, looksUp || st.hot.Load() != nil
 	b.sole, b.overlay = len(group) == 1, looksUp && several(group)
 	return b
 }

@@ -75,6 +75,15 @@ func (s *Store) OnceLooked(f func()) {
 	}
 }
 
+// UseFewHotShards makes the store remember the elements of few shards, or of all.
+func (s *Store) UseFewHotShards(few bool) {
+	n := len(s.hot.shards)
+	if few && n >= hotFew {
+		n /= hotFew
+	}
+	s.hot.mode.Store(s.hot.newMode(n))
+}
+
 // HotBytes returns the bytes that are taken for what is remembered, by the store's sum and by a count, and how many entries can be found.
 func (s *Store) HotBytes() (sum, counted int64, entries int) {
 	for i := range s.hot.shards {

@@ -45,20 +45,35 @@ import (
 // the group: until the group is published only its leader changes what is visible.
 //
 // Reads of another moment (chunks, Moments, DotStatus) use no entries: only look-ups of queries (lookUp) and of batches (builder) do.
+//
+// An entry costs more than nothing, and gains nothing if its element is not looked up again while it is there. So if few look-ups are answered from
+// entries, only the elements of few shards are remembered. These tell when it would gain again: such a part of the elements has the same part of the
+// memory, and as many look-ups find their entries as would if all elements were remembered.
 type hotDots struct {
-	seed  maphash.Seed
+	seed   maphash.Seed
+	most   int64      // bytes
+	shards []hotShard // none: nothing is remembered
+	mode   atomic.Pointer[hotMode]
+
+	_     [64]byte      // what follows is written at each look-up or batch
 	puts  atomic.Uint64 // counts the batches that have put keys of adds
 	sets  atomic.Uint64 // the last number of a set
 	hits  atomic.Uint64 // look-ups that were answered from entries
 	bytes atomic.Int64  // of all shards
-
-	shards []hotShard // none: nothing is remembered
 }
 
-// hotSet is under which number a set has its entries.
+// hotSet is under which number a set has its entries, and in which shards. A set that takes other shards takes another number.
 type hotSet struct {
 	number uint64
 	actor  clock.Actor // of most dots: this store's
+	mode   *hotMode
+}
+
+// hotMode says which shards are used, and counts for how much gain.
+type hotMode struct {
+	shards       uint64        // the first ones
+	asked, found atomic.Uint64 // look-ups in these shards since they were judged, and adds without look-ups; and those that found an entry
+	judged       atomic.Uint64 // they are judged when so many were asked
 }
 
 // hotShard is a part of the table: a ring of entries, in which the youngest overwrites the oldest, and chains of entries that have the same hash.
@@ -100,13 +115,23 @@ const (
 	// hotShare is the share of a ring that an entry may take.
 	hotShare = 8
 
+	// hotFew is the part of the shards that is used while look-ups find few entries: fewer than one in hotLeast. All are used again when one
+	// in hotAgain finds one.
+	hotFew   = 16
+	hotLeast = 8
+	hotAgain = 4
+	// hotJudged is how many look-ups are judged together. If all shards are used, the first judgement comes after one for each hotFirst bytes, when
+	// the table is full.
+	hotJudged = 8 << 10
+	hotFirst  = 32
+
 	hotHeaderBytes = 18
 	hotDotBytes    = 9 // of a dot without actor
 )
 
 // init gives the table its bound. It takes no memory before there are entries. A negative bound is no table.
 func (t *hotDots) init(most int64) {
-	if t.seed = maphash.MakeSeed(); most < 0 {
+	if t.seed, t.most = maphash.MakeSeed(), most; most < 0 {
 		return
 	}
 	t.shards = make([]hotShard, min(max(most/hotShardBytes, 1), hotShardsMax))
@@ -116,24 +141,60 @@ func (t *hotDots) init(most int64) {
 		s.most = int(min(share*hotChainBytes/(hotChainBytes+4), hotRingMost)) // each chain takes 4 bytes
 		s.next, s.last = 1, math.MaxUint32-2*uint32(s.most)
 	}
+	t.mode.Store(t.newMode(len(t.shards)))
+}
+
+// newMode returns a mode that uses so many shards.
+func (t *hotDots) newMode(shards int) *hotMode {
+	m := &hotMode{shards: uint64(shards)}
+	if m.judged.Store(hotJudged); shards == len(t.shards) {
+		m.judged.Store(max(hotJudged, uint64(t.most/hotFirst)))
+	}
+	return m
+}
+
+// count counts look-ups of entries, and those that found one, and changes the shards that are used.
+func (t *hotDots) count(m *hotMode, asked, found int) {
+	m.found.Add(uint64(found))
+	n := m.asked.Add(uint64(asked))
+	if n < m.judged.Load() || !m.asked.CompareAndSwap(n, 0) {
+		return
+	}
+	m.judged.Store(hotJudged)
+	had, all, few := m.found.Swap(0), len(t.shards), len(t.shards)/hotFew
+	switch {
+	case m.shards == uint64(all) && few > 0 && had*hotLeast < n:
+		t.mode.CompareAndSwap(m, t.newMode(few))
+	case m.shards < uint64(all) && had*hotAgain >= n:
+		t.mode.CompareAndSwap(m, t.newMode(all))
+	}
 }
 
 // hotOf returns under which number a set has its entries, or nil if nothing is remembered. The caller holds set.mu, or leads the set.
 func (s *Store) hotOf(st *set) *hotSet {
-	if hs := st.hot.Load(); hs != nil || len(s.hot.shards) == 0 {
+	m, hs := s.hot.mode.Load(), st.hot.Load()
+	if m == nil || hs != nil && hs.mode == m {
 		return hs
 	}
-	st.hot.CompareAndSwap(nil, &hotSet{s.hot.sets.Add(1), s.actorOf(st)})
+	st.hot.CompareAndSwap(hs, &hotSet{s.hot.sets.Add(1), s.actorOf(st), m})
 	return st.hot.Load()
 }
 
 // forgetHot forgets the entries of the set. The caller holds mu, or leads the set.
 func (st *set) forgetHot() { st.hot.Store(nil) }
 
-// place returns the shard of an element, and its hash.
-func (t *hotDots) place(set uint64, element []byte) (*hotShard, uint64) {
-	h := (maphash.Bytes(t.seed, element) ^ set) * 0x9e3779b97f4a7c15
-	return &t.shards[h>>32%uint64(len(t.shards))], h
+// hash returns the hash of an element of a set.
+func (t *hotDots) hash(set uint64, element []byte) uint64 {
+	return (maphash.Bytes(t.seed, element) ^ set) * 0x9e3779b97f4a7c15
+}
+
+// place returns the shard of an element, and its hash. The shard is nil if such elements are not remembered.
+func (t *hotDots) place(hs *hotSet, element []byte) (*hotShard, uint64) {
+	h := t.hash(hs.number, element)
+	if i := h >> 32 % uint64(len(t.shards)); i < hs.mode.shards {
+		return &t.shards[i], h
+	}
+	return nil, h
 }
 
 // chain returns the chain of a hash.
@@ -144,19 +205,22 @@ func (s *hotShard) chain(h uint64) *uint32 {
 // put returns the place in puts of a hash.
 func (s *hotShard) put(h uint64) *uint64 { return &s.puts[h>>58] }
 
-// appendDots appends the dots that are remembered of an element, which include all live ones.
-func (t *hotDots) appendDots(dst []clock.Dot, hs *hotSet, element []byte) (dots []clock.Dot, ok bool) {
+// appendDots appends the dots that are remembered of an element, which include all live ones. asked is 1 if the element's shard was asked.
+func (t *hotDots) appendDots(dst []clock.Dot, hs *hotSet, element []byte) (dots []clock.Dot, ok bool, asked int) {
 	if hs == nil {
-		return dst, false
+		return dst, false, 0
 	}
-	s, h := t.place(hs.number, element)
+	s, h := t.place(hs, element)
+	if s == nil {
+		return dst, false, 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(h, hs.number, element)
 	if e == nil {
-		return dst, false
+		return dst, false, 1
 	}
-	return e.appendDots(dst, hs.actor), true
+	return e.appendDots(dst, hs.actor), true, 1
 }
 
 // keep remembers the live dots of an element. The caller read puts before it looked them up; a leader knows that nothing has become visible
@@ -165,7 +229,10 @@ func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64
 	if hs == nil || len(live) > hotDotsMax {
 		return
 	}
-	s, h := t.place(hs.number, element)
+	s, h := t.place(hs, element)
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if *s.put(h) <= puts && s.find(h, hs.number, element) == nil {
@@ -173,30 +240,40 @@ func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64
 	}
 }
 
-// put adds the dot of a key that has become visible to the entry of its element, if it has one, and removes those that are dead. batch is what puts was
-// after the commit.
-func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uint64) {
-	s, h := t.place(hs.number, p.element)
+// put adds the dot of a key that has become visible to the entry of its element, if it has one, and removes those that are dead after the batch.
+// batch is what puts was after the commit. asked and found are 1 if the element's shard was asked, and had an entry.
+//
+// The deaths of the batch are not published yet. So a dot that is dead itself removes no others: the entry would be empty until the put of a later dot, and
+// a look-up would miss the element.
+func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uint64) (asked, found int) {
+	s, h := t.place(hs, p.element)
+	if s == nil {
+		return 0, 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*s.put(h) = max(*s.put(h), batch)
 	e := s.find(h, hs.number, p.element)
-	if e == nil {
-		return
+	switch {
+	case e == nil:
+		return 1, 0
+	case dead(p.dot):
+		return 1, 1
 	}
 	var room [hotDotsMax + 1]clock.Dot
 	dots := slices.DeleteFunc(e.appendDots(room[:0], hs.actor), dead)
-	if at, found := slices.BinarySearchFunc(dots, p.dot, clock.Dot.Compare); !found && !dead(p.dot) {
+	if at, found := slices.BinarySearchFunc(dots, p.dot, clock.Dot.Compare); !found {
 		dots = slices.Insert(dots, at, p.dot)
 	}
 	if hotDotsBytes(dots, hs.actor) <= e.room() {
 		e.setDots(dots, hs.actor)
-		return
+		return 1, 1
 	}
 	e.leave()
 	if len(dots) <= hotDotsMax {
 		t.insert(s, h, hs, p.element, dots)
 	}
+	return 1, 1
 }
 
 // find returns the entry of an element, or nil.
@@ -265,8 +342,7 @@ func (t *hotDots) grow(s *hotShard) {
 	for at := uint32(1); at < s.next; {
 		e := s.entry(at)
 		if e.set() != 0 {
-			_, h := t.place(e.set(), e.element())
-			chain := s.chain(h)
+			chain := s.chain(t.hash(e.set(), e.element()))
 			binary.LittleEndian.PutUint32(e, *chain)
 			*chain = at
 		}
@@ -328,15 +404,23 @@ const hotBatch = 64
 // fromHot answers the elements whose dots are remembered, and returns how many it leaves.
 func (s *Store) fromHot(st *set, elements [][]byte, found []bigset.Context) (left int) {
 	left = len(elements)
+	var mode *hotMode
+	asked := 0
 	for from := 0; from < len(elements) && st.hot.Load() != nil; from += hotBatch {
 		part := elements[from:min(from+hotBatch, len(elements))]
-		dots := make([]clock.Dot, 0, len(part)) // most elements have one or none
+		var dots []clock.Dot
 		st.mu.RLock()
 		hs := st.hot.Load()
+		if hs != nil {
+			mode = hs.mode
+		}
 		for i, e := range part {
-			live, ok := s.hot.appendDots(dots, hs, e)
-			if !ok {
+			live, ok, in := s.hot.appendDots(dots, hs, e)
+			if asked += in; !ok {
 				continue
+			}
+			if dots == nil {
+				live = slices.Grow(live, len(part)) // most elements have one or none
 			}
 			n := len(dots)
 			dots = live[:n+len(slices.DeleteFunc(live[n:], st.dead.Contains))]
@@ -345,7 +429,10 @@ func (s *Store) fromHot(st *set, elements [][]byte, found []bigset.Context) (lef
 		}
 		st.mu.RUnlock()
 	}
-	s.hot.hits.Add(uint64(len(elements) - left))
+	if asked > 0 {
+		s.hot.hits.Add(uint64(len(elements) - left))
+		s.hot.count(mode, asked, len(elements)-left)
+	}
 	return left
 }
 
@@ -355,15 +442,20 @@ type hotPut struct {
 	dot     clock.Dot
 }
 
-// putHot changes the entries by the adds of a batch that is committed and not published yet: a look-up shows these as an iterator does.
+// putHot changes the entries by the adds of a batch that is committed and not published yet. An iterator shows these already, too.
 func (b *builder) putHot() {
 	hs := b.st.hot.Load()
 	if len(b.hotPuts) == 0 || hs == nil {
 		return
 	}
 	batch := b.s.hot.puts.Add(1)
+	asked, found := 0, 0
 	for _, p := range b.hotPuts {
-		b.s.hot.put(hs, p, b.dead, batch)
+		a, f := b.s.hot.put(hs, p, b.dead, batch)
+		asked, found = asked+a, found+f
+	}
+	if !b.looksUp {
+		b.s.hot.count(hs.mode, asked, found)
 	}
 }
 
@@ -377,9 +469,14 @@ func (b *builder) publishHot() {
 // remembered returns the dots of an element's keys before the batch, if they are remembered: all that were live, and perhaps dead ones. The result is
 // the caller's.
 func (b *builder) remembered(element []byte) (dots []clock.Dot, ok bool) {
-	if dots, ok = b.s.hot.appendDots(nil, b.st.hot.Load(), element); ok {
+	hs := b.st.hot.Load()
+	dots, ok, asked := b.s.hot.appendDots(nil, hs, element)
+	if ok {
 		b.s.counters.lookUps.Add(1)
 		b.s.hot.hits.Add(1)
+		b.s.hot.count(hs.mode, 1, 1)
+	} else if asked > 0 {
+		b.s.hot.count(hs.mode, 1, 0)
 	}
 	return dots, ok
 }

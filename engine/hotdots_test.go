@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -490,6 +491,8 @@ func TestHotElements(t *testing.T) {
 		p := hotPair(t, "store")
 		defer p.close(t)
 		p.addsElsewhere(t, "e", 1, true)
+		_, err := p.store.Look(bg, []byte("s"), []byte("e")) // with writers beside it, a look-up may not remember what it finds
+		must(t, err, "look-up")
 		stop, n := make(chan struct{}), uint64(1)
 		var writers sync.WaitGroup
 		writers.Go(func() {
@@ -532,10 +535,20 @@ func TestHotDotsUnderWriters(t *testing.T) {
 	for range tier.Times(4) {
 		p := newPair("store")
 		busy(p)
-		hotAtRandom(p, r)
+		p.opt.HotBytes = []int64{600, 3000, 2 << 20}[r.IntN(3)]
 		p.open(t)
-		var work sync.WaitGroup
-		set := []byte("s")
+		var work, turns sync.WaitGroup
+		set, stop := []byte("s"), make(chan struct{})
+		turns.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					p.store.UseFewHotShards(n%2 == 0)
+				}
+			}
+		})
 		for w := range 4 {
 			shared, own := []byte("shared"), fmt.Appendf(nil, "own %d", w)
 			seed := r.Uint64()
@@ -565,6 +578,8 @@ func TestHotDotsUnderWriters(t *testing.T) {
 			})
 		}
 		work.Wait()
+		close(stop)
+		turns.Wait()
 		keys, err := p.store.StoredKeys(set)
 		must(t, err, "keys")
 		_, dead, err := p.store.SeenAndDead(set)
@@ -584,4 +599,35 @@ func TestHotDotsUnderWriters(t *testing.T) {
 		}
 		p.close(t)
 	}
+}
+
+// TestHotShards: while few shards are used, few elements are remembered. When these are looked up again, all shards are used.
+func TestHotShards(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.opt.HotBytes = 4 << 20
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"e"}, bigset.NoSync)
+	const n = 3200
+	var names [][]byte
+	for _, e := range elementNames(0, n) {
+		names = append(names, []byte(e))
+	}
+	remembered := func() int {
+		_, err := p.store.Subset(bg, []byte("s"), names)
+		must(t, err, "subset")
+		_, _, entries := p.store.HotBytes()
+		return entries
+	}
+	p.store.UseFewHotShards(true)
+	if got := remembered(); got == 0 || got > n/8 {
+		t.Fatalf("%d of %d elements are remembered in few shards", got, n)
+	}
+	for range 200 {
+		if remembered() >= n {
+			return
+		}
+	}
+	t.Errorf("few elements are remembered although they are looked up again and again")
 }

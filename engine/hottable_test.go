@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -34,25 +35,21 @@ func TestHotTable(t *testing.T) {
 		isDead := func(d clock.Dot) bool { return dead[d] }
 		counter := uint64(0)
 		has := func(n name) (dots []clock.Dot, ok bool) {
-			dots, ok = table.appendDots(nil, sets[n.set], []byte(n.element))
+			dots, ok, _ = table.appendDots(nil, sets[n.set], []byte(n.element))
 			return slices.DeleteFunc(dots, isDead), ok
 		}
-		found := 0
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			n := name{fmt.Sprint(rapid.IntRange(0, 1).Draw(t, "set")), fmt.Sprint("element ", rapid.IntRange(0, 30).Draw(t, "element"))}
 			if len(n.element)%2 == 0 {
 				n.element += string(make([]byte, 100))
 			}
 			if sets[n.set] == nil {
-				sets[n.set] = &hotSet{table.sets.Add(1), "this"}
+				sets[n.set] = &hotSet{table.sets.Add(1), "this", table.mode.Load()}
 			}
 			hs := sets[n.set]
 			dots, ok := has(n)
 			if ok && !slices.Equal(dots, is[n]) {
 				t.Fatalf("%q of %s has %v, want %v", n.element, n.set, dots, is[n])
-			}
-			if ok {
-				found++
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "do") {
 			case 0, 1, 2, 3:
@@ -61,18 +58,28 @@ func TestHotTable(t *testing.T) {
 					t.Fatalf("%q was not kept", n.element)
 				}
 			case 4, 5, 6:
-				if rapid.Bool().Draw(t, "replaces") {
-					for _, d := range is[n] {
-						dead[d] = true
+				// A batch: its deaths are published after its puts.
+				actor := rapid.SampledFrom([]clock.Actor{"this", "this", "a", "that"}).Draw(t, "actor")
+				replaces := rapid.Bool().Draw(t, "replaces")
+				late, killed, before, batch := is[n], maps.Clone(dead), table.puts.Load(), table.puts.Add(1)
+				for range rapid.IntRange(1, 3).Draw(t, "adds") {
+					counter++
+					if replaces {
+						for _, d := range is[n] {
+							killed[d] = true
+						}
+					}
+					is[n] = append(is[n][:len(is[n]):len(is[n])], clock.Dot{Actor: actor, Counter: counter})
+				}
+				for _, d := range is[n][len(late):] {
+					table.put(hs, hotPut{[]byte(n.element), d}, func(d clock.Dot) bool { return killed[d] }, batch)
+					if dots, ok := has(n); ok && len(dots) == 0 && len(late) > 0 {
+						t.Fatalf("%q of %s has no dots in the middle of a batch that replaces %v", n.element, n.set, late)
 					}
 				}
-				counter++
-				d := clock.Dot{Actor: rapid.SampledFrom([]clock.Actor{"this", "this", "a", "that"}).Draw(t, "actor"), Counter: counter}
-				before := table.puts.Load()
-				late := is[n]
-				is[n] = append(slices.DeleteFunc(slices.Clone(is[n]), isDead), d)
+				dead = killed
+				is[n] = slices.DeleteFunc(slices.Clone(is[n]), isDead)
 				slices.SortFunc(is[n], clock.Dot.Compare)
-				table.put(hs, hotPut{[]byte(n.element), d}, isDead, table.puts.Add(1))
 				table.keep(hs, []byte(n.element), slices.DeleteFunc(slices.Clone(late), isDead), before) // began before
 			case 7:
 				for _, d := range is[n] {
@@ -103,6 +110,79 @@ func TestHotTable(t *testing.T) {
 	})
 }
 
+// TestHotPutsOfOthers: two batches of different sets that put at the same time do not let a look-up that began before the later one remember what it found.
+func TestHotPutsOfOthers(t *testing.T) {
+	t.Parallel()
+	var table hotDots
+	table.init(hotShardBytes)
+	hs := &hotSet{1, "this", table.mode.Load()}
+	element := []byte("element")
+	s, h := table.place(hs, element)
+	other := []byte(nil)
+	for i := 0; other == nil; i++ {
+		e := fmt.Append(nil, i)
+		if _, g := table.place(hs, e); s.put(g) == s.put(h) {
+			other = e
+		}
+	}
+	alive := func(clock.Dot) bool { return false }
+	earlier, later := table.puts.Add(1), table.puts.Add(1)
+	began := earlier
+	table.put(hs, hotPut{element, clock.Dot{Actor: "this", Counter: 1}}, alive, later)
+	table.put(hs, hotPut{other, clock.Dot{Actor: "this", Counter: 2}}, alive, earlier)
+	table.keep(hs, element, nil, began)
+	if dots, ok, _ := table.appendDots(nil, hs, element); ok {
+		t.Errorf("it is remembered that the element has %v", dots)
+	}
+}
+
+// TestHotMode: while few look-ups find what they ask for, few shards are used, and all again when it would gain.
+func TestHotMode(t *testing.T) {
+	t.Parallel()
+	var table hotDots
+	table.init(hotShardsMax * hotShardBytes)
+	all := table.mode.Load()
+	table.count(all, int(all.judged.Load())-1, 0)
+	if table.mode.Load() != all {
+		t.Error("they were judged before the table was full")
+	}
+	table.count(all, 1, 0)
+	few := table.mode.Load()
+	if few.shards != hotShardsMax/hotFew {
+		t.Fatalf("%d shards after look-ups that found nothing", few.shards)
+	}
+	table.count(all, hotJudged, 0)
+	table.count(few, hotJudged, hotJudged/hotAgain-1)
+	if table.mode.Load() != few {
+		t.Error("all shards are used although it would not gain")
+	}
+	table.count(few, hotJudged, hotJudged/hotAgain)
+	again := table.mode.Load()
+	if again.shards != hotShardsMax {
+		t.Fatalf("%d shards although it would gain", again.shards)
+	}
+	for range 3 {
+		table.count(again, int(again.judged.Load()), int(again.judged.Load())/hotLeast)
+	}
+	if table.mode.Load() != again {
+		t.Error("few shards are used although it gains")
+	}
+	// A set that has other shards than are used has whole entries nevertheless.
+	hs := &hotSet{1, "this", again}
+	for i := range 1000 {
+		table.mode.Store(again)
+		e := fmt.Append(nil, i)
+		table.keep(hs, e, nil, math.MaxUint64)
+		table.mode.Store(table.newMode(1))
+		d := clock.Dot{Actor: "this", Counter: uint64(i + 1)}
+		table.put(hs, hotPut{e, d}, func(clock.Dot) bool { return false }, 1)
+		table.mode.Store(table.newMode(hotShardsMax))
+		if dots, ok, _ := table.appendDots(nil, hs, e); !ok || !slices.Equal(dots, []clock.Dot{d}) {
+			t.Fatalf("%s is remembered as %v", e, dots)
+		}
+	}
+}
+
 // BenchmarkHotTable measures a full table of the default size: an element that is not found and then kept, as after each look-up that the table can't
 // answer, and elements at random that are found.
 //
@@ -110,13 +190,13 @@ func TestHotTable(t *testing.T) {
 func BenchmarkHotTable(b *testing.B) {
 	var table hotDots
 	table.init(hotBytesDefault)
-	hs, n := &hotSet{1, "0123456789ab"}, uint64(0)
+	hs, n := &hotSet{1, "0123456789ab", table.mode.Load()}, uint64(0)
 	var element [16]byte
 	var room [4]clock.Dot
 	keep := func() {
 		n++
 		binary.BigEndian.PutUint64(element[:], n*0x9e3779b97f4a7c15)
-		if _, ok := table.appendDots(room[:0], hs, element[:]); !ok {
+		if _, ok, _ := table.appendDots(room[:0], hs, element[:]); !ok {
 			table.keep(hs, element[:], append(room[:0], clock.Dot{Actor: hs.actor, Counter: n}), 0)
 		}
 	}
@@ -135,7 +215,7 @@ func BenchmarkHotTable(b *testing.B) {
 		for b.Loop() {
 			i = i*6364136223846793005 + 1442695040888963407
 			binary.BigEndian.PutUint64(element[:], (n-i>>33%1_000_000)*0x9e3779b97f4a7c15)
-			if _, ok := table.appendDots(room[:0], hs, element[:]); ok {
+			if _, ok, _ := table.appendDots(room[:0], hs, element[:]); ok {
 				found++
 			}
 		}
