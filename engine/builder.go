@@ -334,7 +334,7 @@ func (b *builder) look(iters *elementIters, element []byte) ([]clock.Dot, error)
 		return nil, err
 	}
 	dots = slices.DeleteFunc(dots, b.st.dead.Contains)
-	b.keep(element, dots)
+	b.keep(element, dots, iters)
 	return dots, nil
 }
 

@@ -48,7 +48,8 @@ import (
 //
 // An entry costs more than nothing, and gains nothing if its element is not looked up again while it is there. So if few look-ups are answered from
 // entries, only the elements of few shards are remembered. These tell when it would gain again: such a part of the elements has the same part of the
-// memory, and as many look-ups find their entries as would if all elements were remembered.
+// memory, and as many look-ups find their entries as would if all elements were remembered. Other elements whose look-ups step over many dead keys
+// tell it, too.
 type hotDots struct {
 	seed   maphash.Seed
 	most   int64      // bytes
@@ -74,6 +75,7 @@ type hotMode struct {
 	shards       uint64        // the first ones
 	asked, found atomic.Uint64 // look-ups in these shards since they were judged, and adds without look-ups; and those that found an entry
 	judged       atomic.Uint64 // they are judged when so many were asked
+	steps        atomic.Uint64 // of look-ups in other shards that stepped over more than hotStepsFew keys
 }
 
 // hotShard is a part of the table: a ring of entries, in which the youngest overwrites the oldest, and chains of entries that have the same hash.
@@ -124,6 +126,10 @@ const (
 	// the table is full.
 	hotJudged = 8 << 10
 	hotFirst  = 32
+	// An element that is added again and again has many dead keys, and each look-up steps over them. All shards are used again after
+	// hotStepsMost steps of look-ups that each took more than hotStepsFew.
+	hotStepsFew  = 8
+	hotStepsMost = 64 << 10
 
 	hotHeaderBytes = 18
 	hotDotBytes    = 9 // of a dot without actor
@@ -167,6 +173,13 @@ func (t *hotDots) count(m *hotMode, asked, found int) {
 		t.mode.CompareAndSwap(m, t.newMode(few))
 	case m.shards < uint64(all) && had*hotAgain >= n:
 		t.mode.CompareAndSwap(m, t.newMode(all))
+	}
+}
+
+// stepped counts the steps of a look-up of an element that is not remembered because few shards are used.
+func (t *hotDots) stepped(m *hotMode, steps int) {
+	if steps > hotStepsFew && m.steps.Add(uint64(steps)) >= hotStepsMost {
+		t.mode.CompareAndSwap(m, t.newMode(len(t.shards)))
 	}
 }
 
@@ -223,14 +236,15 @@ func (t *hotDots) appendDots(dst []clock.Dot, hs *hotSet, element []byte) (dots 
 	return e.appendDots(dst, hs.actor), true, 1
 }
 
-// keep remembers the live dots of an element. The caller read puts before it looked them up; a leader knows that nothing has become visible
+// keep remembers the live dots of an element. The caller read puts before it looked them up by iters; a leader knows that nothing has become visible
 // since.
-func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64) {
+func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64, iters *elementIters) {
 	if hs == nil || len(live) > hotDotsMax {
 		return
 	}
 	s, h := t.place(hs, element)
 	if s == nil {
+		t.stepped(hs.mode, iters.stepped())
 		return
 	}
 	s.mu.Lock()
@@ -457,6 +471,9 @@ func (b *builder) putHot() {
 	if !b.looksUp {
 		b.s.hot.count(hs.mode, asked, found)
 	}
+	if hs.mode != b.s.hot.mode.Load() { // a set that is looked up takes the new one then
+		b.st.forgetHot()
+	}
 }
 
 // publishHot forgets the entries of the set if putHot could not change them by a batch that is being published. set.mu is locked.
@@ -482,8 +499,8 @@ func (b *builder) remembered(element []byte) (dots []clock.Dot, ok bool) {
 }
 
 // keep remembers what a look-up for the batch has found: the element as it was before the batch.
-func (b *builder) keep(element []byte, dots []clock.Dot) {
+func (b *builder) keep(element []byte, dots []clock.Dot, iters *elementIters) {
 	if b.st.unresolved == 0 {
-		b.s.hot.keep(b.s.hotOf(b.st), element, dots, math.MaxUint64)
+		b.s.hot.keep(b.s.hotOf(b.st), element, dots, math.MaxUint64, iters)
 	}
 }

@@ -631,3 +631,25 @@ func TestHotShards(t *testing.T) {
 	}
 	t.Errorf("few elements are remembered although they are looked up again and again")
 }
+
+// TestHotElementsInFewShards: while few shards are used, each element that is added again and again becomes a remembered one.
+func TestHotElementsInFewShards(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.opt.HotBytes = 4 << 20
+	p.open(t)
+	defer p.close(t)
+	for _, name := range elementNames(0, 8) {
+		p.store.UseFewHotShards(true)
+		const most = 1000
+		adds := 0
+		for known := uint64(0); adds < most && p.store.KeysLookedUp() != known; adds++ {
+			known = p.store.KeysLookedUp()
+			_, err := p.store.Write(bg, []byte("s"), []bigset.Op{addOp(name)}, bigset.WriteOptions{Durability: bigset.NoSync})
+			must(t, err, "add")
+		}
+		if adds == most {
+			t.Errorf("%q was added %d times, and each look-up has read its keys", name, adds)
+		}
+	}
+}

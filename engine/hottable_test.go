@@ -53,7 +53,7 @@ func TestHotTable(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "do") {
 			case 0, 1, 2, 3:
-				table.keep(hs, []byte(n.element), is[n], table.puts.Load())
+				table.keep(hs, []byte(n.element), is[n], table.puts.Load(), nil)
 				if _, ok := has(n); !ok && most >= 5000 && len(is[n]) <= 1 {
 					t.Fatalf("%q was not kept", n.element)
 				}
@@ -80,7 +80,7 @@ func TestHotTable(t *testing.T) {
 				dead = killed
 				is[n] = slices.DeleteFunc(slices.Clone(is[n]), isDead)
 				slices.SortFunc(is[n], clock.Dot.Compare)
-				table.keep(hs, []byte(n.element), slices.DeleteFunc(slices.Clone(late), isDead), before) // began before
+				table.keep(hs, []byte(n.element), slices.DeleteFunc(slices.Clone(late), isDead), before, nil) // began before
 			case 7:
 				for _, d := range is[n] {
 					dead[d] = true
@@ -89,7 +89,7 @@ func TestHotTable(t *testing.T) {
 			case 8:
 				if rapid.IntRange(0, 9).Draw(t, "forget") == 0 {
 					delete(sets, n.set)
-					table.keep(hs, []byte(n.element), []clock.Dot{{Actor: "lost", Counter: 1}}, math.MaxUint64)
+					table.keep(hs, []byte(n.element), []clock.Dot{{Actor: "lost", Counter: 1}}, math.MaxUint64, nil)
 				}
 			}
 		}
@@ -130,7 +130,7 @@ func TestHotPutsOfOthers(t *testing.T) {
 	began := earlier
 	table.put(hs, hotPut{element, clock.Dot{Actor: "this", Counter: 1}}, alive, later)
 	table.put(hs, hotPut{other, clock.Dot{Actor: "this", Counter: 2}}, alive, earlier)
-	table.keep(hs, element, nil, began)
+	table.keep(hs, element, nil, began, nil)
 	if dots, ok, _ := table.appendDots(nil, hs, element); ok {
 		t.Errorf("it is remembered that the element has %v", dots)
 	}
@@ -172,7 +172,7 @@ func TestHotMode(t *testing.T) {
 	for i := range 1000 {
 		table.mode.Store(again)
 		e := fmt.Append(nil, i)
-		table.keep(hs, e, nil, math.MaxUint64)
+		table.keep(hs, e, nil, math.MaxUint64, nil)
 		table.mode.Store(table.newMode(1))
 		d := clock.Dot{Actor: "this", Counter: uint64(i + 1)}
 		table.put(hs, hotPut{e, d}, func(clock.Dot) bool { return false }, 1)
@@ -197,7 +197,7 @@ func BenchmarkHotTable(b *testing.B) {
 		n++
 		binary.BigEndian.PutUint64(element[:], n*0x9e3779b97f4a7c15)
 		if _, ok, _ := table.appendDots(room[:0], hs, element[:]); !ok {
-			table.keep(hs, element[:], append(room[:0], clock.Dot{Actor: hs.actor, Counter: n}), 0)
+			table.keep(hs, element[:], append(room[:0], clock.Dot{Actor: hs.actor, Counter: n}), 0, nil)
 		}
 	}
 	for n < 3_000_000 {

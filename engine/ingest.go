@@ -146,7 +146,9 @@ func (in *ingestion) inKey(i int) []byte {
 
 func (in *ingestion) run(ctx context.Context, pace Pace) (bigset.FactsResult, error) {
 	defer func() { in.RemoveFiles() }()
+	in.s.passes.RLock() // not in the middle of a drop, when the actor is new and the view is not yet
 	actor := in.s.actorOf(in.st)
+	in.s.passes.RUnlock()
 	tables, err := in.prepare(ctx, pace)
 	if err != nil {
 		return bigset.FactsResult{}, err
@@ -173,6 +175,7 @@ func (in *ingestion) run(ctx context.Context, pace Pace) (bigset.FactsResult, er
 			if again = in.st.next.Intersects(in.brought); again && try < ingestTries {
 				return nil
 			} else if again {
+				in.Whole = true
 				if in.choose(in.st.next); len(in.ends) > 0 {
 					err = in.writeKeys(ctx, nil)
 				}

@@ -207,7 +207,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 			}
 		}
 		if st.unresolved == 0 {
-			s.hot.keep(hot, element, live, puts)
+			s.hot.keep(hot, element, live, puts, &iters)
 		}
 		if !hold {
 			st.mu.RUnlock()
@@ -233,6 +233,7 @@ type elementIters struct {
 	moment uint64 // before tables was opened
 	all    *pebble.Iterator
 	tables *lsm.Tables
+	steps  int // of both, at the last call of stepped
 }
 
 func (s *Store) elementIters(st *set) elementIters {
@@ -291,6 +292,24 @@ func (e *elementIters) waited() (d time.Duration) {
 		d += e.tables.Stats().InternalStats.BlockReadDuration
 	}
 	return d
+}
+
+// stepped returns over how many keys the iterators have stepped since the last call, shown or not.
+func (e *elementIters) stepped() int {
+	before := e.steps
+	e.steps = 0
+	if e.all != nil {
+		e.steps = forwardSteps(e.all)
+	}
+	if e.tables != nil {
+		e.steps += forwardSteps(e.tables.Iterator)
+	}
+	return e.steps - before
+}
+
+func forwardSteps(it *pebble.Iterator) int {
+	stats := it.Stats()
+	return stats.ForwardStepCount[pebble.InternalIterCall]
 }
 
 // shared calls look for the parts of n look-ups, each in a goroutine, and waits for all.

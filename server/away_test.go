@@ -148,6 +148,7 @@ func startProcess(t *testing.T, c Config) (kill func()) {
 	t.Cleanup(kill)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if lines.Text() == processStarted {
+			go func() { _, _ = io.Copy(io.Discard, out) }() // until it ends; a full pipe would stop it
 			return kill
 		}
 		fmt.Fprintln(t.Output(), lines.Text())

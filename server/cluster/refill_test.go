@@ -96,12 +96,22 @@ func (l *lines) text() string {
 // one keeps of a request, and reports no loss.
 func TestRefillGoesOn(t *testing.T) {
 	t.Parallel()
+	testRefillGoesOn(t, 0)
+}
+
+// TestRefillTogether is TestRefillGoesOn with a bound, with which two halves of a range are copied at once.
+func TestRefillTogether(t *testing.T) {
+	t.Parallel()
+	testRefillGoesOn(t, 1<<30)
+}
+
+func testRefillGoesOn(t *testing.T, rate int64) {
 	ctx, set := context.Background(), []byte("s")
 	for _, failure := range []error{fmt.Errorf("%w: for now", peer.ErrUnavailable), fmt.Errorf("%w: for now", peer.ErrNotMine)} {
 		var fails atomic.Int32
 		log := &lines{}
 		w := newTrio(t, 3)
-		w.log = slog.New(slog.NewTextHandler(log, nil))
+		w.log, w.rate = slog.New(slog.NewTextHandler(log, nil)), rate
 		w.around = func(h wire.Handler) wire.Handler {
 			return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 				if r.Verb == remote.VerbRequests && r.From.Name == "c" && fails.Add(-1) >= 0 {

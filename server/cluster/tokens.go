@@ -122,7 +122,7 @@ func (m *Member) tokensText() string {
 
 // learnTokens exchanges lists with the members whose list differs, in parallel: one that does not answer delays no other, and is given up after
 // roundTime. Members of an older program have no list. After one exchange with all others, this member has met them. enough says that this
-// member has everything acknowledged in spite of an error: it had before, or a member that has was reached.
+// member knows in spite of an error what a whole member knows: it did before, or such a member was reached.
 func (m *Member) learnTokens(ctx context.Context, states map[string]State) (enough bool, err error) {
 	v := m.membership.View()
 	if m.conf.Tokens == nil || !v.Serves {
@@ -148,7 +148,7 @@ func (m *Member) learnTokens(ctx context.Context, states map[string]State) (enou
 		enough, _ := m.filters.list.state()
 		for i, id := range ids {
 			s := states[id]
-			enough = enough || errs[i] == nil && s.Listed && s.Committed != nil && s.Committed.of(v.Record)
+			enough = enough || errs[i] == nil && s.Listed && s.Tokens != "" && s.Committed != nil && s.Committed.of(v.Record)
 		}
 		return enough, err
 	}

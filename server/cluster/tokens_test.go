@@ -295,9 +295,7 @@ func TestTokensNotExchanged(t *testing.T) {
 		_, err := fresh.grant(secret)
 		return listed && err == nil
 	})
-	if !hung.Load() {
-		t.Error("c did not ask a")
-	}
+	until(t, "c has asked a", hung.Load)
 	if fresh.member.tokensMet.Load() {
 		t.Error("c has met a")
 	}

@@ -151,9 +151,9 @@ func TestCameAlone(t *testing.T) {
 	}
 }
 
-// TestTakenOver: while a request that was performed where it was read waits, its connection is read: pings are answered, other requests are
+// TestTakenOverWhilePerformed: while a request that was performed where it was read waits, its connection is read: pings are answered, other requests are
 // done, and the caller can give up.
-func TestTakenOver(t *testing.T) {
+func TestTakenOverWhilePerformed(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]ServerOptions{"each": {}, "together": {Together: map[Verb]func([]*Task){}}} {
 		t.Run(name, func(t *testing.T) {
@@ -294,10 +294,16 @@ func TestDeaf(t *testing.T) {
 		}
 		go func() { _, _ = c.Do(inTime(t), Call{Verb: verbWait}) }()
 		<-inside
+		ends := time.After(4 * time.Second) // the client would end it after 6
 		end(near)
 		select {
+		case <-ends:
+			t.Fatal("the connection does not end before its request, nor soon")
+		default:
+		}
+		select {
 		case <-served:
-		case <-time.After(4 * time.Second): // the client would end it after 6
+		case <-ends:
 			t.Fatal("the connection does not end before its request")
 		}
 		_ = c.Close()
@@ -528,8 +534,8 @@ func tcpPipe(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// TestLoneAndNot: callers come and go, give up, and wait, over TCP and TLS. Each gets its own answer, and none waits for another.
-func TestLoneAndNot(t *testing.T) {
+// TestLoneBesideOthers: callers come and go, give up, and wait, over TCP and TLS. Each gets its own answer, and none waits for another.
+func TestLoneBesideOthers(t *testing.T) {
 	t.Parallel()
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprint("tls=", encrypted), func(t *testing.T) {

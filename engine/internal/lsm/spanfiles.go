@@ -20,6 +20,8 @@ type SpanFiles struct {
 	db    *DB
 	paths []string // all that were written
 	Bytes int64
+	// Whole makes a table synced once, at its end. It is for callers that hold up writers: a sync for each step takes longer.
+	Whole bool
 }
 
 // SpanFiles returns an empty set of files.
@@ -39,7 +41,7 @@ func (f *SpanFiles) WriteRecords(records func(*sstable.Writer) error) (path stri
 		return "", err
 	}
 	f.paths = append(f.paths, path)
-	w := sstable.NewWriter(&steadyFile{file: file}, d.pebbleOpts.MakeWriterOptions(6, d.pebble.TableFormat()))
+	w := sstable.NewWriter(&steadyFile{file: file, whole: f.Whole}, d.pebbleOpts.MakeWriterOptions(6, d.pebble.TableFormat()))
 	err = records(w)
 	if e := w.Close(); err == nil {
 		err = e
@@ -68,8 +70,9 @@ const stepBytes = 256 << 10
 
 // steadyFile is the file of a new table. It is synced step by step while it is written.
 type steadyFile struct {
-	file vfs.File
-	buf  []byte // written, but not to the file yet
+	file  vfs.File
+	whole bool
+	buf   []byte // written, but not to the file yet
 }
 
 var _ objstorage.Writable = (*steadyFile)(nil)
@@ -83,7 +86,11 @@ func (f *steadyFile) Write(p []byte) error {
 		n := min(len(p), stepBytes-len(f.buf))
 		f.buf, p = append(f.buf, p[:n]...), p[n:]
 		if len(f.buf) == stepBytes {
-			if err := errors.Join(f.flush(), f.file.SyncData()); err != nil {
+			err := f.flush()
+			if err == nil && !f.whole {
+				err = f.file.SyncData()
+			}
+			if err != nil {
 				return err
 			}
 		}
