@@ -36,7 +36,7 @@ func busy(p *pair) {
 
 // hotAtRandom draws how much is remembered of elements that were looked up.
 func hotAtRandom(p *pair, r *rand.Rand) {
-	p.opt.HotBytes = []int64{-1, 0, 600, 3000}[r.IntN(4)]
+	p.opt.HotBytes = []int64{-1, 0, 600, 3000, 512 << 10}[r.IntN(5)]
 }
 
 // writer does random operations on a store and writes them into a history.

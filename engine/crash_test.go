@@ -84,7 +84,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 func crashAtEveryOperation(t *testing.T, history int) {
 	p := newPair("history")
 	p.opt.Strategy = eager(compaction.Default())
-	p.opt.HotBytes = -int64(history % 2)
+	p.opt.HotBytes = []int64{512 << 10, -1}[history%2]
 	var acked, written atomic.Int64
 	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
 	stop := testkit.Crashing[crashPoint]{Short: 9, Push: 9, Seed: uint64(history) << 20, Known: known}.On(t, p.disk)

@@ -78,8 +78,8 @@ func (s *Store) OnceLooked(f func()) {
 // UseFewHotShards makes the store remember the elements of few shards, or of all.
 func (s *Store) UseFewHotShards(few bool) {
 	n := len(s.hot.shards)
-	if few && n >= hotFew {
-		n /= hotFew
+	if few {
+		n = s.hot.few()
 	}
 	s.hot.mode.Store(s.hot.newMode(n))
 }

@@ -58,7 +58,7 @@ func TestLogFails(t *testing.T) {
 
 func logFails(t *testing.T, label string, n int64, once bool, cause error, short bool) {
 	p := newPair(label)
-	p.opt.HotBytes = -n % 2
+	p.opt.HotBytes = []int64{512 << 10, -1}[n%2]
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), bigset.Sync)
 	hook, fired := testkit.Failing(n, once, cause, onLog)
@@ -293,7 +293,7 @@ func fatalElsewhere(op errorfs.Op) bool {
 func operationFails(t *testing.T, n int64, cause error, short bool) (fired bool) {
 	p := newPair(fmt.Sprintf("operation %d", n))
 	p.opt.Strategy = eager(compaction.Default())
-	p.opt.HotBytes = -n % 2
+	p.opt.HotBytes = []int64{512 << 10, -1}[n%2]
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)

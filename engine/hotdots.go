@@ -46,8 +46,8 @@ import (
 //
 // Reads of another moment (chunks, Moments, DotStatus) use no entries: only look-ups of queries (lookUp) and of batches (builder) do.
 //
-// An entry costs more than nothing, and gains nothing if its element is not looked up again while it is there. So if few look-ups are answered from
-// entries, only the elements of few shards are remembered. These tell when it would gain again: such a part of the elements has the same part of the
+// An entry costs more than nothing, and gains nothing if its element is not looked up again while it is there. So at first, and while few look-ups are
+// answered from entries, only the elements of few shards are remembered. These tell when it would gain again: such a part of the elements has the same part of the
 // memory, and as many look-ups find their entries as would if all elements were remembered. Other elements whose look-ups step over many dead keys
 // tell it, too.
 type hotDots struct {
@@ -124,7 +124,7 @@ const (
 	hotAgain = 4
 	// hotJudged is how many look-ups are judged together. If all shards are used, the first judgement comes after one for each hotFirst bytes, when
 	// the table is full.
-	hotJudged = 8 << 10
+	hotJudged = 1 << 10
 	hotFirst  = 32
 	// An element that is added again and again has many dead keys, and each look-up steps over them. All shards are used again after
 	// hotStepsMost steps of look-ups that each took more than hotStepsFew.
@@ -147,7 +147,15 @@ func (t *hotDots) init(most int64) {
 		s.most = int(min(share*hotChainBytes/(hotChainBytes+4), hotRingMost)) // each chain takes 4 bytes
 		s.next, s.last = 1, math.MaxUint32-2*uint32(s.most)
 	}
-	t.mode.Store(t.newMode(len(t.shards)))
+	t.mode.Store(t.newMode(t.few()))
+}
+
+// few returns how many shards are used while few look-ups are answered.
+func (t *hotDots) few() int {
+	if len(t.shards) < hotFew {
+		return len(t.shards)
+	}
+	return len(t.shards) / hotFew
 }
 
 // newMode returns a mode that uses so many shards.
@@ -167,12 +175,12 @@ func (t *hotDots) count(m *hotMode, asked, found int) {
 		return
 	}
 	m.judged.Store(hotJudged)
-	had, all, few := m.found.Swap(0), len(t.shards), len(t.shards)/hotFew
+	had, all := m.found.Swap(0), uint64(len(t.shards))
 	switch {
-	case m.shards == uint64(all) && few > 0 && had*hotLeast < n:
-		t.mode.CompareAndSwap(m, t.newMode(few))
-	case m.shards < uint64(all) && had*hotAgain >= n:
-		t.mode.CompareAndSwap(m, t.newMode(all))
+	case m.shards == all && had*hotLeast < n && t.few() < len(t.shards):
+		t.mode.CompareAndSwap(m, t.newMode(t.few()))
+	case m.shards < all && had*hotAgain >= n:
+		t.mode.CompareAndSwap(m, t.newMode(len(t.shards)))
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func hotPair(t *testing.T, label string) *pair {
 	t.Helper()
 	p := newPair(label)
-	p.opt.HotBytes = 0
+	p.opt.HotBytes = 512 << 10 // all shards are used from the beginning
 	p.open(t)
 	return p
 }
@@ -167,7 +167,7 @@ func TestHotDotsOfUnresolved(t *testing.T) {
 	t.Parallel()
 	const set = "s"
 	p := newPair("store")
-	p.opt.HotBytes = 0
+	p.opt.HotBytes = 512 << 10 // all shards are used from the beginning
 	p.opt.KeepContexts, p.model.KeepsContexts = true, true
 	p.open(t)
 	defer p.close(t)

@@ -141,7 +141,11 @@ func TestHotMode(t *testing.T) {
 	t.Parallel()
 	var table hotDots
 	table.init(hotShardsMax * hotShardBytes)
-	all := table.mode.Load()
+	all := table.newMode(hotShardsMax)
+	if table.mode.Load().shards != hotShardsMax/hotFew {
+		t.Error("all shards are used at first")
+	}
+	table.mode.Store(all)
 	table.count(all, int(all.judged.Load())-1, 0)
 	if table.mode.Load() != all {
 		t.Error("they were judged before the table was full")
@@ -190,7 +194,7 @@ func TestHotMode(t *testing.T) {
 func BenchmarkHotTable(b *testing.B) {
 	var table hotDots
 	table.init(hotBytesDefault)
-	hs, n := &hotSet{1, "0123456789ab", table.mode.Load()}, uint64(0)
+	hs, n := &hotSet{1, "0123456789ab", table.newMode(hotShardsMax)}, uint64(0)
 	var element [16]byte
 	var room [4]clock.Dot
 	keep := func() {

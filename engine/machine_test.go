@@ -95,7 +95,7 @@ func newMachine(t *rapid.T, seen *sights) *machine {
 		n.opt.SpanBytes = rapid.SampledFrom([]int{1 << 10, 4 << 10, 1 << 20}).Draw(t, "span")
 		n.opt.SetCacheBytes = rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "set cache")
 		n.opt.Events = m.event
-		n.opt.HotBytes = rapid.SampledFrom([]int64{0, 2000, 600, -1}).Draw(t, "bytes of hot elements")
+		n.opt.HotBytes = rapid.SampledFrom([]int64{0, 512 << 10, 2000, 600, -1}).Draw(t, "bytes of hot elements")
 		n.opt.KeepContexts, n.model.KeepsContexts = m.keepsContexts, m.keepsContexts
 		n.split = rapid.SampledFrom([][]int{nil, {24, 40, 32, 64}, {60, 24, 16, 8}}).Draw(t, "cut")
 		n.open(t)

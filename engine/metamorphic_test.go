@@ -224,7 +224,7 @@ func variants(r *rand.Rand) []variant {
 		tune := all[i].tune
 		all[i].tune = func(p *pair) {
 			tune(p)
-			p.opt.HotBytes = []int64{0, 3000}[i%2]
+			p.opt.HotBytes = []int64{512 << 10, 3000}[i%2]
 		}
 	}
 	return all
