@@ -120,8 +120,8 @@ const (
 	// hotFew is the part of the shards that is used while look-ups find few entries: fewer than one in hotLeast. All are used again when one
 	// in hotAgain finds one.
 	hotFew   = 16
-	hotLeast = 8
-	hotAgain = 4
+	hotLeast = 16
+	hotAgain = 8
 	// hotJudged is how many look-ups are judged together. If all shards are used, the first judgement comes after one for each hotFirst bytes, when
 	// the table is full.
 	hotJudged = 1 << 10

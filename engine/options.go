@@ -42,7 +42,7 @@ type Options struct {
 	// LSM tunes what lies below the sets: compactions, level 0, tables, bloom filters of tables.
 	LSM LSM
 	// HotBytes bounds the memory for the dots of elements that were looked up last, which later look-ups answer from; default 64 MiB, negative remembers
-	// none. It is taken as it is needed.
+	// none. It is taken as it is needed; while few look-ups are answered so, a sixteenth of it.
 	HotBytes int64
 	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use may exceed it.
 	// Default 256 MiB.
