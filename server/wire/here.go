@@ -16,6 +16,8 @@ import (
 //	                                      │ guardTime
 //	                                      └─► taken over: another goroutine reads, this one ends
 //
+// Over TLS a goroutine has to be woken for each write (writer.send), and another one that reads saves nothing: requests were slower so.
+//
 // The count of requests that came alone begins again when one comes while another is running, when one has waited for the one before, and when the
 // reading was taken over.
 const (

@@ -25,7 +25,7 @@ type reading struct {
 	call    *waiter       // the call whose goroutine reads
 	kicked  bool          // that goroutine should stop: the deadline for reads has passed
 	resume  chan struct{} // lets the reader go on; has room for one
-	peek    *peek         // nil if the reader never stops
+	peek    *peek         // nil if the reader never stops, as over TLS: see here.go
 }
 
 // begin notes that a call begins. If its goroutine reads from now on, w.reads is set. Client.mu is locked.

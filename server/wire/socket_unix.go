@@ -65,11 +65,8 @@ type peek struct {
 	try func(fd uintptr) bool
 }
 
-// newPeek returns nil for a connection without a socket that it knows.
+// newPeek returns nil for a connection that is more than a socket, such as one with TLS.
 func newPeek(nc net.Conn) *peek {
-	if c, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
-		nc = c.NetConn()
-	}
 	c, ok := nc.(syscall.Conn)
 	if !ok {
 		return nil
