@@ -146,6 +146,9 @@ func TestHotMode(t *testing.T) {
 		t.Error("all shards are used at first")
 	}
 	table.mode.Store(all)
+	if n := all.judged.Load(); n < hotShardsMax*hotShardBytes/hotFirst {
+		t.Errorf("all shards are judged after %d look-ups", n)
+	}
 	table.count(all, int(all.judged.Load())-1, 0)
 	if table.mode.Load() != all {
 		t.Error("they were judged before the table was full")
