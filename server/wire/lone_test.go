@@ -193,9 +193,13 @@ func TestTakenOverWhilePerformed(t *testing.T) {
 			}
 			v.eager()
 			c := v.dial(t, ClientOptions{Options: Options{PingInterval: 20 * time.Millisecond, SilenceMax: 10 * time.Second}})
-			for range 3 {
+			enough := inTime(t)
+			for here := 0; here < 3; { // a ping that arrives right after a request keeps it from being performed where it is read
 				ctx, cancel := context.WithTimeout(inTime(t), 5*time.Second)
 				ended := make(chan error, 1)
+				for v.s.running.Load() > 0 { // the answer of a request comes before its end
+					time.Sleep(time.Millisecond)
+				}
 				before := v.here()
 				go func() {
 					_, err := c.Do(ctx, Call{Verb: verbWait})
@@ -204,8 +208,10 @@ func TestTakenOverWhilePerformed(t *testing.T) {
 				for v.inside.Load() == 0 {
 					time.Sleep(time.Millisecond)
 				}
-				if v.here() == before {
-					t.Error("it was not performed where it was read")
+				if v.here() > before {
+					here++
+				} else if enough.Err() != nil {
+					t.Fatal("no request is performed where it is read")
 				}
 				echo(t, c)
 				cancel()
@@ -214,9 +220,6 @@ func TestTakenOverWhilePerformed(t *testing.T) {
 				}
 				if err := <-ended; !errors.Is(err, ErrLost) {
 					t.Errorf("it ended with %v", err)
-				}
-				for v.s.running.Load() > 0 {
-					time.Sleep(time.Millisecond)
 				}
 				echo(t, c)
 			}
@@ -240,7 +243,7 @@ func TestGuardForgets(t *testing.T) {
 				t.Fatal("the guard does not look")
 			}
 		}
-		for end := time.Now().Add(5 * time.Second); looked() != 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); looked() != 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the guard looks for ever")
 			}
@@ -387,19 +390,20 @@ func TestUnreadConnection(t *testing.T) {
 		for ctx := inTime(t); !c.reading.peek.arrived() && ctx.Err() == nil; {
 			time.Sleep(time.Millisecond)
 		}
-		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || v.s.running.Load() != 0 {
-			t.Errorf("a call to a server that stops: %v", err)
+		before := v.served.Load()
+		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || v.served.Load() != before {
+			t.Errorf("a call to a server that stops: %v; %d requests more were served", err, v.served.Load()-before)
 		}
 	})
 	t.Run("watched soon", func(t *testing.T) {
 		t.Parallel()
 		v := serve(t, ServerOptions{})
-		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond, SilenceMax: time.Second}})
+		c := v.dialEager(t, ClientOptions{Options: Options{PingInterval: 10 * time.Millisecond, SilenceMax: 3 * time.Second}})
 		c.rest(t)
 		select {
 		case <-c.Done():
 			t.Errorf("an idle connection has ended: %v", c.Err())
-		case <-time.After(1500 * time.Millisecond): // pings are sent and answered
+		case <-time.After(3500 * time.Millisecond): // pings are sent and answered
 		}
 		c.rest(t)
 		v.s.Cut(func(*Remote) bool { return true })
