@@ -1,10 +1,14 @@
 package netfault
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // FreeAddress uses these ports: below those that systems assign when a listener or dialer asks for any. A process takes blocks of them.
@@ -35,17 +39,41 @@ func FreeAddress() (string, error) {
 			block.next = portFirst + blockPorts*rand.IntN((portLast-portFirst)/blockPorts)
 			block.end = block.next + blockPorts
 		}
-		var l net.Listener
 		address := fmt.Sprintf("127.0.0.1:%d", block.next)
 		block.next++
-		switch l, err = net.Listen("tcp", address); {
-		case err == nil && first:
+		if !first {
+			if err = free(address); err == nil {
+				return address, nil
+			}
+			continue
+		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err == nil {
 			block.kept = append(block.kept, l)
-		case err == nil:
-			return address, l.Close()
-		case first:
+		} else {
 			block.next = block.end // it is another process's
 		}
 	}
 	return "", fmt.Errorf("netfault: no free port: %w", err)
+}
+
+// free reports why nobody can listen at an address. It does not listen there itself where processes fork: a child that begins at that moment
+// has the listener until it executes its program, and for as long the address is in use.
+func free(address string) error {
+	if runtime.GOOS == "windows" { // processes do not fork, and a dial takes two seconds to be refused
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	}
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	if err == nil {
+		c.Close()
+		return fmt.Errorf("%s has a listener", address)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return err
 }
