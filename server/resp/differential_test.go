@@ -34,7 +34,7 @@ func startRedis(t *testing.T) (socket string) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if out, err := exec.Command("redis-cli", "-s", socket, "ping").Output(); err == nil && strings.HasPrefix(string(out), "PONG") {
 			return socket
 		}
