@@ -603,12 +603,19 @@ func TestHotDotsUnderWriters(t *testing.T) {
 	}
 }
 
-// TestHotShards: while few shards are used, few elements are remembered. When these are looked up again, all shards are used.
-func TestHotShards(t *testing.T) {
-	t.Parallel()
+// shardedPair opens a store whose table of elements has all shards.
+func shardedPair(t *testing.T) *pair {
+	t.Helper()
 	p := newPair("store")
 	p.opt.HotBytes = 4 << 20
 	p.open(t)
+	return p
+}
+
+// TestHotShards: while few shards are used, few elements are remembered. When these are looked up again, all shards are used.
+func TestHotShards(t *testing.T) {
+	t.Parallel()
+	p := shardedPair(t)
 	defer p.close(t)
 	p.all(t, "s", keyscheme.OpAdd, []string{"e"}, bigset.NoSync)
 	const n = 3200
@@ -637,9 +644,7 @@ func TestHotShards(t *testing.T) {
 // TestHotElementsInFewShards: while few shards are used, each element that is added again and again becomes a remembered one.
 func TestHotElementsInFewShards(t *testing.T) {
 	t.Parallel()
-	p := newPair("store")
-	p.opt.HotBytes = 4 << 20
-	p.open(t)
+	p := shardedPair(t)
 	defer p.close(t)
 	for _, name := range elementNames(0, 8) {
 		p.store.UseFewHotShards(true)
