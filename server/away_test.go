@@ -62,7 +62,7 @@ func TestAway(t *testing.T) {
 					if why == "" {
 						break
 					}
-					if time.Since(began) > 2*time.Minute {
+					if time.Since(began) > time.Minute {
 						t.Fatalf("after %v it does not count: %s", time.Since(began), why)
 					}
 					time.Sleep(5 * time.Millisecond)
@@ -75,7 +75,7 @@ func TestAway(t *testing.T) {
 			late := 0 // rounds; this machine may be too busy to say
 			for round := 0; round < tier.Pick(1, 1, 6)+late; round++ {
 				if took := away(round); took > awayTime {
-					if late++; late == 5 {
+					if late++; late == 4 {
 						t.Fatalf("it counts after %v, and the %d times before were not in time either", took, late-1)
 					}
 				}

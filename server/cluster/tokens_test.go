@@ -247,9 +247,19 @@ func TestTokensWhenPushesAreLost(t *testing.T) {
 	}
 }
 
-// TestTokensNotExchanged: a member with a new disk learns filters and tokens from one member while another one answers nothing about tokens.
+// TestTokensNotExchanged: a member with a new disk learns filters and tokens from one member while another one answers nothing about tokens, or does not say
+// which filters exist.
 func TestTokensNotExchanged(t *testing.T) {
 	t.Parallel()
+	for name, verb := range map[string]wire.Verb{"tokens": verbTokens, "filters": verbEntries} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			learnsBesideHung(t, verb)
+		})
+	}
+}
+
+func learnsBesideHung(t *testing.T, verb wire.Verb) {
 	w := newTrio(t, 3)
 	var hangs, hung atomic.Bool
 	over := make(chan struct{})
@@ -259,7 +269,7 @@ func TestTokensNotExchanged(t *testing.T) {
 			if !hangs.Load() || r.From.Name != "c" {
 				return h(ctx, r, send)
 			}
-			if r.Verb == verbTokens {
+			if r.Verb == verb {
 				hung.Store(true)
 				select {
 				case <-ctx.Done():
@@ -275,7 +285,12 @@ func TestTokensNotExchanged(t *testing.T) {
 			if err := json.Unmarshal(answer, &s); err != nil {
 				return nil, err
 			}
-			s.Tokens = "1" // c always has something to ask a about
+			switch verb { // c always has something to ask a about
+			case verbTokens:
+				s.Tokens = "1"
+			case verbEntries:
+				s.Filtered++
+			}
 			return json.Marshal(s)
 		}
 	}
@@ -287,6 +302,7 @@ func TestTokensNotExchanged(t *testing.T) {
 	until(t, "tokens are learned", func() bool { g := (&tokens.Guard{List: w.procs[0].tokens}).Anonymous(); return g.Free() })
 	e, secret := newToken(t, "app")
 	w.procs[0].change(t, e)
+	w.procs[0].create(t, "f")
 	w.procs[2].stop()
 	w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()
 	hangs.Store(true)
@@ -296,8 +312,11 @@ func TestTokensNotExchanged(t *testing.T) {
 		_, err := fresh.grant(secret)
 		return listed && err == nil
 	})
+	if fresh.member.filters.list.get([]byte("f")) == nil {
+		t.Error("c lists all filters, without that of the others")
+	}
 	until(t, "c has asked a", hung.Load)
-	if fresh.member.tokensMet.Load() {
+	if verb == verbTokens && fresh.member.tokensMet.Load() {
 		t.Error("c has met a")
 	}
 }
