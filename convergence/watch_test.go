@@ -119,14 +119,12 @@ func TestStoppedIsNotHung(t *testing.T) {
 			}
 			called = true
 			fmt.Println("stop here")
-			last, ran := time.Now(), time.Duration(0)
-			for ran < limit/10 || !stopped && ran < limit { // until it was stopped, and some ticks after that
+			last, since := time.Now(), time.Now()
+			for now := last; now.Sub(since) < limit/10 || !stopped && now.Sub(since) < limit/2; last = now { // until it was stopped, and some ticks after that
 				time.Sleep(time.Millisecond)
-				now := time.Now()
-				if ran += time.Millisecond; now.Sub(last) > limit {
-					stopped, ran = true, 0
+				if now = time.Now(); now.Sub(last) > limit {
+					stopped, since = true, now
 				}
-				last = now
 			}
 		}), convergence.Options{Schedules: 20, Workers: 1, StepLimit: limit})
 		if r.Failure != nil || !stopped {
@@ -138,7 +136,7 @@ func TestStoppedIsNotHung(t *testing.T) {
 		text, err := stoppedFor(t, limit)
 		if err == nil {
 			break
-		} else if !strings.Contains(text, "stopped: false") || tries == 5 { // else the stop came too late on a busy machine
+		} else if tries == 10 { // on a busy machine the stop may come too late, and the call may take long
 			t.Fatalf("%v: it printed\n%s", err, text)
 		}
 	}
@@ -189,14 +187,19 @@ func TestSlowIsNotHung(t *testing.T) {
 		if err := os.WriteFile(file, []byte("convergence script 1\nsystem "+c.sys.Name+"\nseed 1\nreplicas 1\n"+c.script+"\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		f := &fakeT{ctx: t.Context()}
-		began := time.Now()
-		func() {
-			defer func() { recover() }()
-			convergence.RunReplay(f, c.sys, convergence.Options{StepLimit: limit}, file)
-		}()
-		if took := time.Since(began); took < limit || strings.Contains(f.fatal, "hung at step") != (c.want == convergence.Hung) || c.want != "" && took > 3*limit {
-			t.Errorf("%s: %v, it said %s", c.sys.Name, took, f.fatal)
+		for tries := 1; ; tries++ {
+			f := &fakeT{ctx: t.Context()}
+			began := time.Now()
+			func() {
+				defer func() { recover() }()
+				convergence.RunReplay(f, c.sys, convergence.Options{StepLimit: limit}, file)
+			}()
+			took := time.Since(began)
+			if took >= limit && strings.Contains(f.fatal, "hung at step") == (c.want == convergence.Hung) && (c.want == "" || took <= 3*limit) {
+				break
+			} else if tries == 5 { // on a busy machine a call may take long
+				t.Fatalf("%s: %v, it said %s", c.sys.Name, took, f.fatal)
+			}
 		}
 	}
 }
@@ -212,7 +215,11 @@ func TestCores(t *testing.T) {
 				return r, err
 			}
 			n := running.Add(1)
-			for limit := time.Now().Add(100 * time.Millisecond); n == 1 && running.Load() == 1 && most.Load() < 2 && time.Now().Before(limit); {
+			patience := 100 * time.Millisecond
+			if !alone {
+				patience = time.Minute
+			}
+			for limit := time.Now().Add(patience); n == 1 && running.Load() == 1 && most.Load() < 2 && time.Now().Before(limit); {
 				time.Sleep(time.Millisecond)
 			}
 			most.Store(max(most.Load(), running.Load()))

@@ -46,7 +46,7 @@ import (
 //
 // Reads of another moment (chunks, Moments, DotStatus) use no entries: only look-ups of queries (lookUp) and of batches (builder) do.
 //
-// An entry costs more than nothing, and gains nothing if its element is not looked up again while it is there. So at first, and while few look-ups are
+// An entry costs more than nothing, and gains nothing if its element is not looked up again before it is overwritten. So at first, and while few look-ups are
 // answered from entries, only the elements of few shards are remembered. These tell when it would gain again: such a part of the elements has the same part of the
 // memory, and as many look-ups find their entries as would if all elements were remembered. Other elements whose look-ups step over many dead keys
 // tell it, too.
@@ -74,7 +74,7 @@ type hotSet struct {
 type hotMode struct {
 	shards       uint64        // the first ones
 	asked, found atomic.Uint64 // look-ups in these shards since they were judged, and adds without look-ups; and those that found an entry
-	judged       atomic.Uint64 // they are judged when so many were asked
+	judged       atomic.Uint64 // they are judged after this many look-ups
 	steps        atomic.Uint64 // of look-ups in other shards that stepped over more than hotStepsFew keys
 }
 
@@ -158,7 +158,7 @@ func (t *hotDots) few() int {
 	return len(t.shards) / hotFew
 }
 
-// newMode returns a mode that uses so many shards.
+// newMode returns a mode that uses this number of shards.
 func (t *hotDots) newMode(shards int) *hotMode {
 	m := &hotMode{shards: uint64(shards)}
 	if m.judged.Store(hotJudged); shards == len(t.shards) {
@@ -223,8 +223,8 @@ func (s *hotShard) chain(h uint64) *uint32 {
 	return &s.chains[h&math.MaxUint32*uint64(len(s.chains))>>32]
 }
 
-// put returns the place in puts of a hash.
-func (s *hotShard) put(h uint64) *uint64 { return &s.puts[h>>58] }
+// putsOf returns the place in puts of a hash.
+func (s *hotShard) putsOf(h uint64) *uint64 { return &s.puts[h>>58] }
 
 // appendDots appends the dots that are remembered of an element, which include all live ones. asked is 1 if the element's shard was asked.
 func (t *hotDots) appendDots(dst []clock.Dot, hs *hotSet, element []byte) (dots []clock.Dot, ok bool, asked int) {
@@ -257,7 +257,7 @@ func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if *s.put(h) <= puts && s.find(h, hs.number, element) == nil {
+	if *s.putsOf(h) <= puts && s.find(h, hs.number, element) == nil {
 		t.insert(s, h, hs, element, live)
 	}
 }
@@ -274,7 +274,7 @@ func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uin
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*s.put(h) = max(*s.put(h), batch)
+	*s.putsOf(h) = max(*s.putsOf(h), batch)
 	e := s.find(h, hs.number, p.element)
 	switch {
 	case e == nil:

@@ -37,7 +37,7 @@ func TestAway(t *testing.T) {
 				}
 				configs[i] = *c
 			})
-			away := func(round int) {
+			away := func(round int) (took time.Duration) {
 				const missed = 200
 				set := []byte(fmt.Sprint("missed", round))
 				stopNode(t, nodes[2])
@@ -62,16 +62,23 @@ func TestAway(t *testing.T) {
 					if why == "" {
 						break
 					}
-					if time.Since(began) > awayTime {
+					if time.Since(began) > time.Minute {
 						t.Fatalf("after %v it does not count: %s", time.Since(began), why)
 					}
 					time.Sleep(5 * time.Millisecond)
 				}
-				t.Logf("counts after %v", time.Since(began))
+				took = time.Since(began)
+				t.Logf("counts after %v", took)
+				return took
 			}
 			talkAt(t, nodes[0].bloomdAddr(), "create f", "Done")
-			for round := range tier.Pick(1, 1, 6) {
-				away(round)
+			late := 0 // rounds; this machine may be too busy to say
+			for round := 0; round < tier.Pick(1, 1, 6)+late; round++ {
+				if took := away(round); took > awayTime {
+					if late++; late == 4 {
+						t.Fatalf("it counts after %v, and the %d times before were not in time either", took, late-1)
+					}
+				}
 			}
 		})
 	}

@@ -678,14 +678,18 @@ func TestUnequalParts(t *testing.T) {
 func TestSlowRate(t *testing.T) {
 	w := parse(t, "name: slow\nabout: a low rate\nsize: 100\nphases:\n  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}\n"+
 		"  - {name: main, duration: 400ms, rate: 4, mix: {hit: 1}}\n  - {name: batches, duration: 200ms, rate: 1000, mix: {replace: 1}, batch: 10}\n")
-	rows := small(t, w, Options{Sizes: []int{100}, wrap: func(s system.System) system.System {
-		return wrongful{s, func(set system.Set) system.Set { return slowWrites{set} }}
-	}})
-	if r := rows[0]; r.Ops != 2 || r.OpsPerSecond > 5.1 {
-		t.Errorf("%d operations, %v a second: want the 2 of 400 ms", r.Ops, r.OpsPerSecond)
-	}
-	if r := rows[1]; r.Late == nil || r.Ops+*r.Late != 2000 {
-		t.Errorf("%d operations, late %v: together they should be 2,000", r.Ops, r.Late)
+	for tries := 1; ; tries++ {
+		rows := small(t, w, Options{Sizes: []int{100}, wrap: func(s system.System) system.System {
+			return wrongful{s, func(set system.Set) system.Set { return slowWrites{set} }}
+		}})
+		if r := rows[1]; r.Late == nil || r.Ops+*r.Late != 2000 {
+			t.Errorf("%d operations, late %v: together they should be 2,000", r.Ops, r.Late)
+		}
+		if r := rows[0]; r.Ops == 2 && r.OpsPerSecond <= 5.1 {
+			break
+		} else if r.Ops > 2 || tries == 10 { // this machine may have stopped for a moment
+			t.Fatalf("%d operations, %v a second: want the 2 of 400 ms", r.Ops, r.OpsPerSecond)
+		}
 	}
 }
 

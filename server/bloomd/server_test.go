@@ -294,7 +294,7 @@ func TestLinesLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); r.Metrics().BytesRead < before+uint64(2*len(begun)) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); r.Metrics().BytesRead < before+uint64(2*len(begun)) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	ask(t, d, "\n", "No\n")

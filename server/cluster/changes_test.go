@@ -159,8 +159,8 @@ func TestChangesWait(t *testing.T) {
 			_ = other.add(t, "followed", name)
 		}()
 		begin = time.Now()
-		w.procs[0].changes(t, &f, door.Changes{Wait: 30 * time.Second})
-		if took := time.Since(begin); took > 10*time.Second || !f.Contains(name) {
+		w.procs[0].changes(t, &f, door.Changes{Wait: time.Minute})
+		if took := time.Since(begin); took > 40*time.Second || !f.Contains(name) {
 			t.Errorf("%v, %q", took, slices.Collect(f.Elements()))
 		}
 	}
@@ -221,13 +221,13 @@ func TestLongPositions(t *testing.T) {
 	}
 	hangs.Store(true)
 	at := f
-	for tries := 1; ; tries++ { // this machine may be too busy to say
+	for end := time.Now().Add(time.Minute); ; { // this machine may be too busy to say
 		f = at
 		begin := time.Now()
 		w.procs[1].changes(t, &f, door.Changes{})
 		if took := time.Since(begin); took <= roundTime*3/4 {
 			break
-		} else if tries == 5 {
+		} else if time.Now().After(end) {
 			t.Fatalf("the member that keeps the position has answered, and the answer came after %v", took)
 		}
 	}

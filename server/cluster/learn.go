@@ -53,11 +53,8 @@ func (f *Filters) heard(states map[string]State) {
 		f.learningTokens.Store(false)
 		if enough && f.learningFilters.CompareAndSwap(false, true) {
 			defer f.learningFilters.Store(false)
-			bad := f.learnFrom(f.m.life, states)
-			if bad == nil {
-				f.m.tokensLearned()
-			}
-			err = errors.Join(err, bad)
+			err = errors.Join(err, f.learnFrom(f.m.life, states))
+			f.m.tokensLearned()
 		}
 		if err != nil && f.m.life.Err() == nil {
 			f.m.conf.Log.Warn("cluster: it could not be learned which filters and tokens exist, it is tried again", "cause", err)
@@ -65,7 +62,18 @@ func (f *Filters) heard(states map[string]State) {
 	})
 }
 
-// learnFrom learns what the others know. A member with a new disk has everything acknowledged after it has learned from a member that has.
+// learnAll merges all entries of other members, in parallel: one that does not answer delays no other. It returns whether one has answered.
+func (f *Filters) learnAll(ctx context.Context, ids []string) (some bool, err error) {
+	all := tasks{run: f.m.run}
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		all.Go(func() { errs[i] = f.learn(ctx, id) })
+	}
+	all.Wait()
+	return slices.Contains(errs, nil), errors.Join(errs...)
+}
+
+// learnFrom learns what the others know. A member with a new disk has everything acknowledged after it has learned from one member that has.
 // A member since birth starts with the filters of its own folder.
 func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error {
 	v := f.m.membership.View()
@@ -73,29 +81,30 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		return nil
 	}
 	listed, sum := f.list.state()
-	from, same := "", len(states) == len(f.m.links)
+	same := len(states) == len(f.m.links)
 	ids := slices.Sorted(maps.Keys(states))
+	var from []string
 	for _, id := range ids {
 		s := states[id]
 		if s.Committed == nil || !s.Committed.of(v.Record) {
 			return nil // this member is of another generation or has not heard the current record
 		}
 		same = same && s.Filtered == sum
-		if !s.Listed || s.Filtered == sum && listed {
-			continue
+		if s.Listed && (s.Filtered != sum || !listed) {
+			from = append(from, id)
 		}
-		if err := f.learn(ctx, id); err != nil {
-			return err
-		}
-		from = id
 	}
+	learned, bad := f.learnAll(ctx, from)
 	if listed {
 		if same {
 			f.allAnnounced()
 		}
-		return nil
+		return bad
 	}
-	if from == "" {
+	if bad != nil && !learned {
+		return bad
+	}
+	if !learned {
 		old := func(e Entry) bool { return e.Filters == 0 && e.Disk == 0 }
 		kept := func(e Entry) bool { return e.Disk == 0 }
 		self := v.Record.Members[v.Self]
@@ -103,10 +112,8 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 			if len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old) || !kept(self) && slices.ContainsFunc(v.Record.Members, kept) {
 				return nil // wait for a member that knows
 			}
-			for _, id := range ids { // the members together know everything
-				if err := f.learn(ctx, id); err != nil {
-					return err
-				}
+			if _, err := f.learnAll(ctx, ids); err != nil { // the members together know everything
+				return err
 			}
 		}
 		if err := f.adopt(ctx); err != nil {
@@ -116,7 +123,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
-	return f.list.whole(ctx)
+	return errors.Join(f.list.whole(ctx), bad)
 }
 
 // allAnnounced records that all members know the filters that are served.

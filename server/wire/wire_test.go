@@ -296,8 +296,11 @@ func TestCallEnds(t *testing.T) {
 		if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); err != nil { // which comes after it
 			t.Fatal(err)
 		}
-		if errors.Is(err, ErrNotSent) && v.served.Swap(0) == 1 && bound < time.Minute {
-			continue // on a busy machine its time ended before it was sent
+		for v.s.running.Load() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if v.served.Swap(0) == 1 && bound < time.Minute {
+			continue // on a busy machine its time ended before it was sent, or began
 		}
 		if err == nil || errors.Is(err, ErrNotSent) { // lost, unless the handler has noticed first and said so
 			t.Fatalf("a call after its time: %v", err)
@@ -555,7 +558,7 @@ func TestLargeAndSmall(t *testing.T) {
 	v := serve(t, ServerOptions{})
 	c := v.dial(t, ClientOptions{Role: RoleNode})
 	ctx, during := inTime(t), 0
-	for tries := 0; during < 10 && tries < 20; tries++ { // on a busy machine the large one may have a processor for itself
+	for end := time.Now().Add(30 * time.Second); during < 10 && time.Now().Before(end); { // on a busy machine the large one may have a processor for itself
 		large := make(chan error, 1)
 		var over atomic.Bool
 		go func() {
@@ -714,7 +717,7 @@ func TestLink(t *testing.T) {
 		defer mu.Unlock()
 		address, cause = a, err
 	}
-	l := NewLink(LinkOptions{PauseLeast: time.Millisecond, PauseMost: 5 * time.Millisecond, Dial: func(ctx context.Context) (net.Conn, error) {
+	l := NewLink(LinkOptions{DialTime: time.Minute, PauseLeast: time.Millisecond, PauseMost: 5 * time.Millisecond, Dial: func(ctx context.Context) (net.Conn, error) {
 		mu.Lock()
 		a, err := address, cause
 		mu.Unlock()
@@ -925,7 +928,7 @@ func TestSendNow(t *testing.T) {
 	}
 	defer other.Close()
 	q := newQueue(1 << 30)
-	w := newWriter(nc, q, 10*time.Second)
+	w := newWriter(nc, q, time.Minute)
 	if w.now == nil {
 		t.Skip("no socket")
 	}
