@@ -277,10 +277,14 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	return all, differ, nil
 }
 
-// readiness is this member's answer before a change. With a name, it says whether that filter is in memory.
+// readiness is this member's answer before a change. With a name, it says whether that filter is in memory. A member whose store takes no
+// writes counts as away: the change could not be on its disk.
 func (f *Filters) readiness(name []byte) (r readiness, err error) {
 	if err := f.serves(); err != nil {
 		return r, err
+	}
+	if err := f.m.disk.Failed(); err != nil {
+		return r, fmt.Errorf("%w: node %s waits for %s", door.ErrMembersAway, f.m.conf.Node, restart(err))
 	}
 	r.Listed, r.Sum = f.list.state()
 	r.Generation = max(f.local.LastGeneration(), f.list.lastGeneration())
