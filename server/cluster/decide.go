@@ -251,14 +251,7 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	own := all.Sum
 	answers, errs := toAll[readiness](ctx, f.m, nil, verbReady, name)
 	if len(errs) > 0 {
-		var away []string
-		for id, err := range errs {
-			if unreachable(err) {
-				away = append(away, id)
-			}
-		}
-		slices.Sort(away)
-		return all, false, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))
+		return all, false, f.unready(d.Do, errs)
 	}
 	for _, id := range slices.Sorted(maps.Keys(answers)) {
 		a := answers[id]
@@ -275,6 +268,26 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	}
 	all.Generation = max(all.Generation, f.list.lastGeneration())
 	return all, differ, nil
+}
+
+// unready returns why a change is not decided, from the errors of the members that are not ready. A member that is busy is not away: asked a
+// moment later, it may have room.
+func (f *Filters) unready(do string, errs map[string]error) error {
+	var away []string
+	busy := 0
+	for id, err := range errs {
+		switch {
+		case errors.Is(err, wire.ErrBusy):
+			busy++
+		case unreachable(err):
+			away = append(away, id)
+		}
+	}
+	if busy == len(errs) {
+		return fmt.Errorf("%w: %w", door.ErrUnavailable, joined(errs))
+	}
+	slices.Sort(away)
+	return fmt.Errorf("%w: %w", f.takesAll(do, away...), joined(errs))
 }
 
 // readiness is this member's answer before a change. With a name, it says whether that filter is in memory. A member whose store takes no
