@@ -61,8 +61,8 @@ type Node struct {
 	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil if it succeeded
 }
 
-// Start starts a node. When it returns, clients are answered and the service manager has been notified. Errors are ErrListen, ErrConfig and
-// those of engine.Open; after an error nothing is left open.
+// Start starts a node. When it returns, clients are answered and the service manager has been notified. Errors are ErrListen, ErrConfig,
+// ErrMember and those of engine.Open; after an error nothing is left open.
 func Start(c Config, log *slog.Logger) (*Node, error) { return start(c, log) }
 
 // start starts a node with further doors.
@@ -123,6 +123,11 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	s, err := n.openStore()
 	if err != nil {
 		return nil, n.giveUp(err, nil)
+	}
+	if c.Peers.Peers == "" {
+		if err := CheckAlone(s); err != nil {
+			return nil, n.giveUp(err, s)
+		}
 	}
 	if n.tokens, err = tokens.Open(TokenDisk(s), c.Peers.Peers == ""); err != nil {
 		return nil, n.giveUp(fmt.Errorf("server: %w", err), s)

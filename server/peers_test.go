@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +45,28 @@ func TestClusterMetrics(t *testing.T) {
 			t.Errorf("%s stands in %d places", family, n)
 		}
 	}
+}
+
+// TestMemberAlone: the folder of a member is not served without its cluster.
+func TestMemberAlone(t *testing.T) {
+	nodes := startCluster(t, 1, nil)
+	stopNode(t, nodes[0])
+	member := nodes[0].config
+	alone := testConfig(t)
+	alone.DataDir = member.DataDir
+	for _, listen := range []string{"", "127.0.0.1:0"} {
+		alone.Peers.Listen, alone.Peers.Insecure = listen, listen != ""
+		n, err := Start(alone, slog.New(slog.DiscardHandler))
+		if err == nil {
+			stopNode(t, n)
+		}
+		if !errors.Is(err, ErrMember) || !strings.Contains(err.Error(), "cluster bigset of the nodes a,") {
+			t.Errorf("with --listen %q: %v", listen, err)
+		}
+	}
+	n := startNode(t, member)
+	eventually(t, "the member serves", func() bool { return len(n.member.NotReady()) == 0 })
+	stopNode(t, n)
 }
 
 // TestNodeOfCertificate: a node of a cluster takes its name from its certificate, unless it is given.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"bigset/engine"
 	"bigset/server/cluster"
@@ -55,6 +56,27 @@ func VerifyKept(dir string, s *engine.Store) (k Kept, err error) {
 		k.Problems = append(k.Problems, fmt.Sprintf("hints: %s", p))
 	}
 	return k, nil
+}
+
+// ErrMember is returned for the folder of a member of a cluster, where it would be changed or served without the cluster.
+var ErrMember = errors.New("server: a folder of a cluster")
+
+// CheckAlone returns an error unless a store may be changed and served without a cluster: ErrMember if it is a member's. The other members
+// would not learn of the changes. When the member is back with them, it would answer reads at once, without what they have acknowledged
+// since, and filters that were dropped or made without them could displace theirs.
+func CheckAlone(s *engine.Store) error {
+	d := &clusterDisk{s}
+	switch r, err := cluster.Held(d); {
+	case err != nil:
+		return fmt.Errorf("server: whether the folder is of a cluster: %w", err)
+	case r != nil:
+		var nodes []string
+		for _, m := range r.Members {
+			nodes = append(nodes, m.ID)
+		}
+		return fmt.Errorf("%w: it belongs to cluster %s of the nodes %s, which would not know what is changed here", ErrMember, r.Name, strings.Join(nodes, ", "))
+	}
+	return nil
 }
 
 // hintsFolder returns the folder of the hints of a node.

@@ -105,8 +105,8 @@ func (a *app) clusterStatus() *cobra.Command {
 		Short: "Show what a node knows of its cluster",
 		Long: `Ask one node for the members of its cluster: which of them answer, their epochs, which of them answer reads of sets and of filters,
 how many hints wait for each and since when, and how long ago all data of this node and each member was last compared (of two members, the one that
-comes first in --peers compares). The exit status is 1 if a member does not answer or is joining. --json also has the calls to each
-member by verb, with their times.`,
+comes first in --peers compares). The exit status is 1 if a member does not answer, is joining, or takes no writes because its disk has failed
+or was full. --json also has the calls to each member by verb, with their times.`,
 		Example: `  bigset cluster status --addr 127.0.0.1:8691
   bigset cluster status --addr 10.0.0.1:8690 --tls ~/certs --json`,
 		Args: takes(0, 0),
@@ -128,7 +128,7 @@ member by verb, with their times.`,
 			err = a.clusterTable(&s, time.Now())
 		}
 		for i := range s.Members {
-			if m := &s.Members[i]; !m.Up || !m.Sets || !m.Filters {
+			if m := &s.Members[i]; !m.Up || !m.Sets || !m.Filters || m.StoreFailed {
 				return errors.Join(err, errAbsent)
 			}
 		}
@@ -152,6 +152,8 @@ func (a *app) clusterTable(s *cluster.Status, now time.Time) error {
 			state = "no state"
 		case m.Epoch == 0:
 			state = "not born"
+		case m.StoreFailed:
+			state = "takes no writes"
 		case !m.Sets:
 			state = "joining"
 		case !m.Filters:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,15 +27,18 @@ func TestClusterTable(t *testing.T) {
 		{ID: "a", Address: "h1:1", Up: true, Epoch: 3, Sets: true, Filters: true},
 		{ID: "b", Address: "h2:1", Why: "wire: request not sent: wire: dial: refused", Hints: 12, HintSeconds: 3700, Calls: 40, Failed: 5, Milliseconds: 0.25},
 		{ID: "c", Address: "h3:1", Up: true, Epoch: 3, Waits: "its copy of what it may lack", Compared: now.Add(-90 * time.Second), Copied: &cluster.Copied{Bytes: 312_400_000, Portion: 0.344}},
+		{ID: "d", Address: "h4:1", Up: true, Epoch: 3, Sets: true, Filters: true, StoreFailed: true, Waits: "a restart: its store takes no writes any more: no room"},
 	}}
 	want := `cluster test, generation 1, epoch 3: N 3, R 2, W 2, DW 2, 256 buckets; asked of a
 NODE  ADDRESS  STATE            EPOCH  HINTS FOR IT  OLDEST   COMPARED  CALLS  FAILED  MS    
 a     h1:1     whole            3      0             -        -         0      0       0.00  
 b     h2:1     does not answer  0      12            1h1m40s  -         40     5       0.25  
 c     h3:1     joining, 34 %    3      0             -        1m30s     0      0       0.00  
+d     h4:1     takes no writes  3      0             -        -         0      0       0.00  
 b: request not sent: dial: refused
 c waits for its copy of what it may lack
 c is being filled: 312.4 MB were copied, 34 % of its ranges
+d waits for a restart: its store takes no writes any more: no room
 `
 	var out bytes.Buffer
 	a := &app{out: bufio.NewWriter(&out)}
@@ -58,18 +62,61 @@ func TestLookupOfNode(t *testing.T) {
 	if err != nil || !bytes.Contains(status, []byte(`"settings":{"n":2,"r":1,"w":2,"dw":2,"buckets":16,"slices":1}`)) {
 		t.Fatalf("%s, %v", status, err)
 	}
-	addr := serveSetsBy(t, func(h wire.Handler) wire.Handler {
-		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
-			if r.Verb == cluster.VerbStatus {
-				return status, nil
-			}
-			return h(ctx, r, send)
-		}
-	})
+	addr := serveStatus(t, func() []byte { return status })
 	for _, name := range []string{"friends", "enemies", "x"} {
 		want := call(t, "", "cluster", "lookup", name, "--nodes", "a,b,c,d", "--n", "2", "--buckets", "16")
 		if got := call(t, "", "cluster", "lookup", name, "--addr", addr); got != want || got.code != 0 {
 			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
+// serveStatus serves a node that answers questions for the status of its cluster by what status returns.
+func serveStatus(t *testing.T, status func() []byte) string {
+	return serveSetsBy(t, func(h wire.Handler) wire.Handler {
+		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if r.Verb == cluster.VerbStatus {
+				return status(), nil
+			}
+			return h(ctx, r, send)
+		}
+	})
+}
+
+// TestStatusOfMembers: the exit status says whether all members answer, have everything and take writes.
+func TestStatusOfMembers(t *testing.T) {
+	t.Parallel()
+	var status []byte
+	addr := serveStatus(t, func() []byte { return status })
+	for state, change := range map[string]func(*cluster.MemberStatus){
+		"whole":                func(*cluster.MemberStatus) {},
+		"does not answer":      func(m *cluster.MemberStatus) { *m = cluster.MemberStatus{ID: m.ID} },
+		"no state":             func(m *cluster.MemberStatus) { *m = cluster.MemberStatus{ID: m.ID, Up: true, Why: "it is late"} },
+		"not born":             func(m *cluster.MemberStatus) { *m = cluster.MemberStatus{ID: m.ID, Up: true} },
+		"joining":              func(m *cluster.MemberStatus) { m.Sets, m.Filters = false, false },
+		"joining, for filters": func(m *cluster.MemberStatus) { m.Filters = false },
+		"takes no writes":      func(m *cluster.MemberStatus) { m.StoreFailed = true },
+	} {
+		s := cluster.Status{Node: "a"}
+		for _, id := range []string{"a", "b", "c"} {
+			s.Members = append(s.Members, cluster.MemberStatus{ID: id, Up: true, Epoch: 1, Sets: true, Filters: true})
+		}
+		change(&s.Members[1])
+		var err error
+		if status, err = json.Marshal(s); err != nil {
+			t.Fatal(err)
+		}
+		want := exitAbsent
+		if state == "whole" {
+			want = exitOK
+		}
+		text := call(t, "", "cluster", "status", "--addr", addr).want(t, want)
+		fields := regexp.MustCompile(`(?m)^b +(.*?) +\d `).FindStringSubmatch(text)
+		if len(fields) != 2 || fields[1] != state {
+			t.Errorf("b is %q, want %q in\n%s", fields, state, text)
+		}
+		if got := call(t, "", "cluster", "status", "--addr", addr, "--json").want(t, want); got != string(status)+"\n" {
+			t.Errorf("%s: got %s, want %s", state, got, status)
 		}
 	}
 }

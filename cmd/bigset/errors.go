@@ -75,6 +75,7 @@ var advices = []advice{
 	{client.ErrUnknown, exitUnknown, "it may have been done; check that before you do it again"},
 	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked; --tls names the folder that `bigset cert client` made"},
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
+	{server.ErrMember, exitError, "`bigset serve` needs the --peers of that cluster; other commands change it at a running node, with --addr; docs/cluster.md says how data leaves a cluster"},
 	{cluster.ErrConfig, exitError, "`bigset cluster --help` has examples; docs/cluster.md says how a cluster is started, and started again from backups"},
 	{client.ErrQuorum, exitError, "`bigset cluster status` with the same --addr shows how many replicas exist"},
 	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd use another"},

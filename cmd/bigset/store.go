@@ -10,15 +10,17 @@ import (
 
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/server"
 )
 
 // access is how a command uses the store.
 type access byte
 
 const (
-	atRest   access = iota // it must exist, and does no work of its own
-	changing               // it must exist
-	making                 // it is created if it does not exist
+	atRest    access = iota // no set and no filter is changed; the store must exist, and does no work of its own
+	forTokens               // like atRest, but the store is created if it does not exist
+	changing                // the store must exist, and be of no cluster
+	making                  // the store is created if it does not exist, and must be of no cluster
 )
 
 // withStore runs f with the store, and then closes it.
@@ -32,16 +34,21 @@ func (a *app) withStore(how access, f func(*engine.Store) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if how == changing || how == making {
+		if err := server.CheckAlone(s); err != nil {
+			return err
+		}
+	}
 	return f(s)
 }
 
 func (a *app) options(how access) (*engine.Options, error) {
 	opt := &engine.Options{
-		MustExist:    how != making,
+		MustExist:    how == atRest || how == changing,
 		KeepContexts: a.keepContexts,
 		Logger:       slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	if how == atRest {
+	if how == atRest || how == forTokens {
 		opt.BackgroundInterval = -1
 	}
 	if a.adjust != nil {

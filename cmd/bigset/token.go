@@ -38,7 +38,8 @@ cluster. All other nodes of a cluster know an added or removed token at once, or
 	return chooser(cmd)
 }
 
-// withTokens runs f with the keeper of the tokens: running nodes, or a folder.
+// withTokens runs f with the keeper of the tokens: running nodes, or a folder. In the folder of a member of a cluster they may be changed too,
+// because members merge their lists, whenever these were changed.
 func (a *app) withTokens(cmd *cobra.Command, how access, f func(tokenKeeper) error) error {
 	return a.either(cmd, how,
 		func() error { return a.ask(func(c *client.Client) error { return f(c) }) },
@@ -99,7 +100,7 @@ Riak's and HTTP's clients, and the prefix is one of their keys.`,
 			if err != nil {
 				return err
 			}
-			return a.withTokens(cmd, making, func(k tokenKeeper) error {
+			return a.withTokens(cmd, forTokens, func(k tokenKeeper) error {
 				away, err := k.ChangeAccessToken(cmd.Context(), e)
 				if err != nil {
 					return err
@@ -184,7 +185,7 @@ token even after the last one is removed.`,
   bigset token rm app --addr 127.0.0.1:8691`,
 		Args: takes(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTokens(cmd, changing, func(k tokenKeeper) error { return a.removeTokens(cmd.Context(), k, args) })
+			return a.withTokens(cmd, atRest, func(k tokenKeeper) error { return a.removeTokens(cmd.Context(), k, args) })
 		},
 	}
 }

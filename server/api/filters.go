@@ -317,6 +317,9 @@ func (s *filterService) create(ctx context.Context, c FilterCreate) ([]bool, err
 		return nil, fmt.Errorf("%w: a filter without a name", bigset.ErrRequest)
 	}
 	created, err := s.filters.Create(ctx, c.Name, c.FilterCreate)
+	if errors.Is(err, bigset.ErrDiskFull) && !errors.Is(err, bigset.ErrFailed) { // refused before anything was written
+		return nil, err
+	}
 	return []bool{created}, changed(err)
 }
 

@@ -445,6 +445,7 @@ func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after b
 			continue
 		}
 		failed := false
+		var some []bigset.SetInfo
 		for d, err := range rep.Digests(ctx, max(r.first, after.Slot), r.last) {
 			if err != nil {
 				errs, failed = append(errs, err), true
@@ -454,18 +455,42 @@ func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after b
 				continue
 			}
 			n := bigset.SetInfo{Name: slices.Clone(d.Name)}
-			if n.Live, n.Seen, err = b.live(ctx, l, d.Name); err != nil {
-				return false, err
+			after, begun = bigset.SetDigest{Slot: d.Slot, Name: n.Name}, true
+			if some = append(some, n); len(some) < namesAtOnce {
+				continue
 			}
-			if after, begun = (bigset.SetDigest{Slot: d.Slot, Name: n.Name}), true; (all || n.Live > 0) && !yield(n) {
-				return true, nil
+			if stopped, err := b.listed(ctx, l, some, all, yield); stopped || err != nil {
+				return stopped, err
 			}
+			some = some[:0]
 		}
-		if !failed {
-			return false, nil
+		if stopped, err := b.listed(ctx, l, some, all, yield); stopped || err != nil || !failed {
+			return stopped, err
 		}
 	}
 	return false, &coord.QuorumError{Of: 1, Err: errors.Join(errs...)}
+}
+
+// namesAtOnce is how many sets of a list are asked about at once.
+const namesAtOnce = 16
+
+// listed asks about some sets at once and yields those that have elements, or all.
+func (b *Backend) listed(ctx context.Context, l *live, some []bigset.SetInfo, all bool, yield func(bigset.SetInfo) bool) (stopped bool, err error) {
+	errs := make([]error, len(some))
+	asked := tasks{run: b.m.run}
+	for i := range some {
+		asked.Go(func() { some[i].Live, some[i].Seen, errs[i] = b.live(ctx, l, some[i].Name) })
+	}
+	asked.Wait()
+	for i, n := range some {
+		if errs[i] != nil {
+			return false, errs[i]
+		}
+		if (all || n.Live > 0) && !yield(n) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // compareSets orders sets as a store lists them: by slot, then by the length of the name, then by the name.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -283,6 +284,80 @@ func TestBackendNames(t *testing.T) {
 		{Kind: keyscheme.OpAdd, Element: []byte("b")}, {Kind: keyscheme.OpRemove, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("x")}}})
 	if want := []bool{false, true, true, false}; err != nil || !slices.Equal(r.Changed, want) {
 		t.Errorf("changed %v, %v, want %v", r.Changed, err, want)
+	}
+}
+
+// gatherer is a replica whose questions for states wait for each other: the first ones are answered when as many are asked as are asked at once.
+type gatherer struct {
+	replica
+	t     *testing.T
+	asked chan struct{} // has room for as many as are asked at once
+	all   chan struct{} // closed when it is full
+	once  *sync.Once
+}
+
+func (g *gatherer) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	select {
+	case g.asked <- struct{}{}:
+		defer func() { <-g.asked }()
+	default:
+		g.t.Error("more questions at once than one list may ask")
+	}
+	if len(g.asked) == cap(g.asked) {
+		g.once.Do(func() { close(g.all) })
+	}
+	select {
+	case <-g.all:
+	case <-ctx.Done():
+		return bigset.State{}, peer.Member{}, ctx.Err()
+	}
+	return g.replica.State(ctx, set)
+}
+
+// TestNamesAtOnce: a member that holds none of the sets asks about several at once, and lists all in order.
+func TestNamesAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	w := startTrio(t)
+	const sets = 2*namesAtOnce + 5
+	m := w.procs[2].member
+	b := m.Backend()
+	for i := range sets {
+		_, err := b.Write(ctx, door.Write{Set: fmt.Appendf(nil, "s%02d", i), Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")}}, Quorum: door.Quorum{W: 3}})
+		must(t, err)
+	}
+	list := func(most int) (all []string) {
+		for n, err := range b.Names(ctx, false, nil) {
+			must(t, err)
+			if all = append(all, fmt.Sprintf("%s %d %d", n.Name, n.Live, n.Seen)); len(all) == most {
+				break
+			}
+		}
+		return all
+	}
+	want := list(sets + 1)
+	if len(want) != sets {
+		t.Fatalf("%d of %d sets", len(want), sets)
+	}
+	l := m.live.Load()
+	defer m.live.Store(l)
+	apart, err := newOwnership(m.membership.conf.ids(), m.membership.conf.Settings)
+	must(t, err)
+	replicas := slices.Clone(l.replicas)
+	asked, all, once := make(chan struct{}, namesAtOnce), make(chan struct{}), &sync.Once{}
+	for i := range 2 {
+		replicas[i] = &gatherer{replicas[i], t, asked, all, once}
+	}
+	odd := newLive(l.view, apart, replicas, l.near, time.Now)
+	for i := range odd.owners { // the third owns nothing
+		odd.owners[i] = []int{0, 1}
+	}
+	m.live.Store(odd)
+	for _, most := range []int{sets + 1, namesAtOnce + 3} {
+		if got := list(most); !slices.Equal(got, want[:min(most, sets)]) {
+			t.Errorf("%q, want %q", got, want[:min(most, sets)])
+		}
 	}
 }
 

@@ -251,14 +251,7 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	own := all.Sum
 	answers, errs := toAll[readiness](ctx, f.m, nil, verbReady, name)
 	if len(errs) > 0 {
-		var away []string
-		for id, err := range errs {
-			if unreachable(err) {
-				away = append(away, id)
-			}
-		}
-		slices.Sort(away)
-		return all, false, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))
+		return all, false, f.unready(d.Do, errs)
 	}
 	for _, id := range slices.Sorted(maps.Keys(answers)) {
 		a := answers[id]
@@ -277,10 +270,34 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 	return all, differ, nil
 }
 
-// readiness is this member's answer before a change. With a name, it says whether that filter is in memory.
+// unready returns why a change is not decided, from the errors of the members that are not ready. A member that is busy is not away: asked a
+// moment later, it may have room.
+func (f *Filters) unready(do string, errs map[string]error) error {
+	var away []string
+	busy := 0
+	for id, err := range errs {
+		switch {
+		case errors.Is(err, wire.ErrBusy):
+			busy++
+		case unreachable(err):
+			away = append(away, id)
+		}
+	}
+	if busy == len(errs) {
+		return fmt.Errorf("%w: %w", door.ErrUnavailable, joined(errs))
+	}
+	slices.Sort(away)
+	return fmt.Errorf("%w: %w", f.takesAll(do, away...), joined(errs))
+}
+
+// readiness is this member's answer before a change. With a name, it says whether that filter is in memory. A member whose store takes no
+// writes counts as away: the change could not be on its disk.
 func (f *Filters) readiness(name []byte) (r readiness, err error) {
 	if err := f.serves(); err != nil {
 		return r, err
+	}
+	if err := f.m.disk.Failed(); err != nil {
+		return r, fmt.Errorf("%w: node %s waits for %s", door.ErrMembersAway, f.m.conf.Node, restart(err))
 	}
 	r.Listed, r.Sum = f.list.state()
 	r.Generation = max(f.local.LastGeneration(), f.list.lastGeneration())

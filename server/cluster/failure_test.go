@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -56,6 +57,26 @@ func TestUndecided(t *testing.T) {
 		err := (&Filters{}).undecided(doDrop, "a", c.err)
 		if errors.Is(err, door.ErrMembersAway) != c.membersAway || errors.Is(err, door.ErrUnknown) != c.unknown || errors.Is(err, door.ErrUnavailable) != c.none {
 			t.Errorf("%v of %v", err, c.err)
+		}
+	}
+}
+
+// TestUnready: a member that is busy is not called away, and if no member is away the change may be asked for again.
+func TestUnready(t *testing.T) {
+	busy, down := fmt.Errorf("node b: %w", wire.ErrBusy), fmt.Errorf("node c: %w: refused", wire.ErrNotSent)
+	for _, c := range []struct {
+		errs        map[string]error
+		membersAway bool
+		text        string
+	}{
+		{map[string]error{"b": busy}, false, "this node can't do it now: node b: "},
+		{map[string]error{"c": down}, true, ": c can't be reached: node c: "},
+		{map[string]error{"b": busy, "c": down}, true, ": c can't be reached: node b: "},
+		{map[string]error{"c": fmt.Errorf("node c: %w: its store has failed", door.ErrMembersAway)}, true, "takes all members: node c: "},
+	} {
+		err := (&Filters{}).unready(doDrop, c.errs)
+		if !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrMembersAway) != c.membersAway || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%v of %v", err, c.errs)
 		}
 	}
 }

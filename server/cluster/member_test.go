@@ -19,6 +19,7 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/door"
 	"bigset/server/peer"
 	"bigset/server/peer/local"
 	"bigset/server/tokens"
@@ -429,6 +430,7 @@ func TestStoreFailed(t *testing.T) {
 		return m.Waits
 	}
 	until(t, "readiness", func() bool { return len(a.NotReady()) == 0 && says(1)+says(2) == "" })
+	w.procs[1].create(t, "f")
 	failed := func(i int, err error) {
 		w.disks[i].mu.Lock()
 		defer w.disks[i].mu.Unlock()
@@ -439,6 +441,7 @@ func TestStoreFailed(t *testing.T) {
 	if r := a.NotReady(); len(r) > 0 || says(1) != "" {
 		t.Errorf("with two that take writes: %q, b waits for %q", r, says(1))
 	}
+	w.undecided("with c failed")
 	failed(0, errors.New("no room"))
 	until(t, "too few take writes", func() bool {
 		r := a.NotReady()
@@ -446,6 +449,7 @@ func TestStoreFailed(t *testing.T) {
 			says(0) != ""
 	})
 	failed(2, nil)
+	w.undecided("with a failed, which decides")
 	until(t, "c is back", func() bool { return len(a.NotReady()) == 0 && says(2) == "" })
 	w.procs[2].stop()
 	w.procs[1].stop()
@@ -467,6 +471,25 @@ func TestStoreFailed(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// undecided wants that no member creates or drops a filter, because one of them takes no writes, and that nothing has happened then.
+func (w *trio) undecided(when string) {
+	w.t.Helper()
+	for _, p := range w.procs {
+		_, created := p.member.Filters().Create(ctx1(w.t), []byte("g"), door.FilterCreate{})
+		for what, err := range map[string]error{"create": created, "drop": p.member.Filters().Drop(ctx1(w.t), []byte("f"))} {
+			if !errors.Is(err, door.ErrMembersAway) || errors.Is(err, door.ErrUnknown) || !strings.Contains(err.Error(), "waits for a restart") {
+				w.t.Errorf("%s: node %d answers to %s: %v", when, p.i, what, err)
+			}
+		}
+	}
+	for _, p := range w.procs {
+		p.filter(w.t, "f")
+		if _, err := p.member.Filters().Find(ctx1(w.t), []byte("g")); !errors.Is(err, bigset.ErrNoFilter) {
+			w.t.Errorf("%s: node %d finds what was not created: %v", when, p.i, err)
+		}
+	}
 }
 
 // TestGaps: adjacent ranges for which the same members are missing are one, and no more than three are named.

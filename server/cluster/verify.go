@@ -40,3 +40,17 @@ func Verify(d Disk) (k Kept, problems []error) {
 	}
 	return k, problems
 }
+
+// Held returns the record by which a folder is of a cluster: the committed one, or else the one that its member has agreed to, which the
+// others may have committed. It is nil if the folder is of no cluster.
+func Held(d Disk) (*Record, error) {
+	value, err := d.Load(keyLedger)
+	if err != nil {
+		return nil, err
+	}
+	l, err := decodeLedger(value)
+	if l.Committed == nil {
+		return l.Prepared, err
+	}
+	return l.Committed, err
+}
