@@ -15,8 +15,8 @@ const (
 	greetLogEvery = 10 * time.Second
 )
 
-// greeting bounds the connections that are about to introduce themselves. Others wait for their turn, in the order in which they came, and
-// close those that have waited longest for the other side: clients that connect and say nothing keep nobody out.
+// greeting bounds the connections that are about to introduce themselves. Others wait for their turn, of which the newest gets the next one, and
+// close those that have waited longest for the other side: clients that connect and say nothing keep nobody out, however many they are.
 type greeting struct {
 	most int
 	stop chan struct{} // closed when no connection has a turn any more
@@ -80,8 +80,9 @@ func (g *greeting) pass() {
 	default:
 	}
 	for len(g.waiting) > 0 && len(g.list)+g.leaving < g.most {
-		e := g.waiting[0]
-		g.waiting, e.since = g.waiting[1:], time.Now()
+		last := len(g.waiting) - 1
+		e := g.waiting[last]
+		g.waiting, e.since = slices.Delete(g.waiting, last, last+1), time.Now()
 		g.list = append(g.list, e)
 		close(e.turn)
 	}

@@ -90,7 +90,7 @@ func TestSilentCrowd(t *testing.T) {
 	}
 }
 
-// TestGreetingOrder: connections have their turns in the order in which they came, and only as many are closed as others wait for.
+// TestGreetingOrder: the newest connection has the next turn, so that it waits for no crowd, and only as many are closed as others wait for.
 func TestGreetingOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,17 +136,17 @@ func TestGreetingOrder(t *testing.T) {
 		synctest.Wait()
 		g.leave(got[0])
 		synctest.Wait()
-		if fmt.Sprint(order) != "[0 1 2 3]" {
+		if fmt.Sprint(order) != "[0 1 5 3]" {
 			t.Errorf("turns of %v", order)
 		}
 		time.Sleep(greetMin)
 		synctest.Wait()
-		if closed != "0 1 2 " { // one waits
+		if closed != "0 1 5 " { // one waits
 			t.Errorf("closed %q", closed)
 		}
 		g.end()
 		synctest.Wait()
-		if closed != "0 1 2 3 " || len(order) != 4 || len(g.waiting) > 0 {
+		if closed != "0 1 5 3 " || len(order) != 4 || len(g.waiting) > 0 {
 			t.Errorf("after the end: closed %q, turns of %v, %d wait", closed, order, len(g.waiting))
 		}
 	})
