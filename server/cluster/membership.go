@@ -139,7 +139,7 @@ type Membership struct {
 	mayLack    lacks
 	superseded bool // the cluster was restored without this disk
 
-	shown atomic.Pointer[standing] // after the last change that has ended: who only asks does not wait for a disk
+	shown atomic.Pointer[standing] // after the last change that has ended; reading it waits for no disk
 
 	mu      sync.Mutex // guards the fields below; held for moments only
 	waits   string     // what this member waits for

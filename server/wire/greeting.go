@@ -15,7 +15,7 @@ const (
 	greetLogEvery = 10 * time.Second
 )
 
-// greeting bounds the connections that are about to introduce themselves. Others wait for their turn, of which the newest gets the next one, and
+// greeting bounds the connections that are about to introduce themselves. Others wait, and the newest has the next turn. They
 // close those that have waited longest for the other side: clients that connect and say nothing keep nobody out, however many they are.
 type greeting struct {
 	most int
@@ -24,7 +24,7 @@ type greeting struct {
 	mu      sync.Mutex
 	list    []*greeter  // the first has had its turn longest
 	leaving int         // connections that were closed for others, and have not left
-	waiting []*greeter  // in the order in which they came
+	waiting []*greeter  // the last one came last, and is next
 	timer   *time.Timer // looks for the first of list when it has had greetMin; nil while it need not
 	closed  int         // connections closed for others since the last log line
 	logged  time.Time

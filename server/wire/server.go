@@ -53,8 +53,8 @@ type ServerOptions struct {
 	// UnreadMax is how many bytes of answers, without parts of streams, may wait to be written to a connection of a client; default 64 MiB. When
 	// more wait, no request of the connection begins until half of them wait: a client that does not read its answers would fill the memory otherwise.
 	UnreadMax int
-	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, the newest the shortest time, and close
-	// those that have had their turn longest.
+	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and the newest has the next turn. They
+	// close those that have had their turn longest.
 	GreetingMax int
 	// Foreign is the answer to a client that speaks another protocol; default ForeignLine.
 	Foreign string
