@@ -136,7 +136,7 @@ type Membership struct {
 	changing   chan struct{}
 	ledger     ledger
 	filled     filled
-	mayLack    lacks
+	mayLack    doubts
 	superseded bool // the cluster was restored without this disk
 
 	shown atomic.Pointer[standing] // after the last change that has ended; reading it waits for no disk
@@ -158,14 +158,14 @@ type Membership struct {
 	}
 }
 
-// lacks says whether a disk may lack acknowledged writes, from its open until the member has joined under a new epoch.
-type lacks struct{ sets, filters bool }
+// doubts say whether a disk may have lost acknowledged writes, from its open until the member has joined under a new epoch.
+type doubts struct{ sets, filters bool }
 
 // standing is what a member has agreed to, and the view that follows.
 type standing struct {
 	ledger  ledger
 	view    View
-	mayLack lacks
+	mayLack doubts
 }
 
 // other is what is known about another member.

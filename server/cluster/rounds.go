@@ -326,7 +326,7 @@ func (m *Membership) adopt(ctx context.Context, r *Record) error {
 	}
 	before := m.mayLack
 	if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
-		m.mayLack = lacks{}
+		m.mayLack = doubts{}
 	}
 	if err = m.save(ctx, l); err != nil {
 		m.mayLack = before
