@@ -226,6 +226,7 @@ func TestOutcomes(t *testing.T) {
 	full := fmt.Errorf("engine: add: %w", bigset.ErrDiskFull)
 	limit := error(&bigset.LimitError{What: "element", Got: 2, Max: 1})
 	none := errors.New("no error")
+	unread := api.Errors{}.Decode([]byte{2}) // of a later version
 	for _, tt := range []struct {
 		name  string
 		retry bool
@@ -245,6 +246,9 @@ func TestOutcomes(t *testing.T) {
 		{"lost, then refused", false, []error{lost, full}, client.ErrUnknown, ".r"},
 		{"lost, then a verdict", false, []error{lost, limit}, bigset.ErrLimit, ".r"},
 		{"unknown", false, []error{&door.UnknownError{Err: bigset.ErrFailed}}, none, ".r"},
+		{"an error that can't be read", false, []error{unread}, none, ".r"},
+		{"an error that can't be read, then refused", false, []error{unread, full}, client.ErrUnknown, ".r"},
+		{"a refusal that can't be read", false, []error{fmt.Errorf("%w: %w", refused, unread), refused}, wire.ErrRefused, ".."},
 		{"refused", false, []error{full}, bigset.ErrDiskFull, "."},
 		{"a retry that is refused", true, []error{full}, client.ErrUnknown, "r"},
 		{"a retry with a verdict", true, []error{limit}, bigset.ErrLimit, "r"},

@@ -114,7 +114,7 @@ const (
 
 func fateOf(err error) fate {
 	switch {
-	case errors.Is(err, wire.ErrLost), errors.Is(err, ErrUnknown):
+	case errors.Is(err, wire.ErrLost) && !errors.Is(err, wire.ErrNotSent), errors.Is(err, ErrUnknown): // both: a refusal whose reason can't be read
 		return unsure
 	case errors.Is(err, wire.ErrNotSent), errors.Is(err, wire.ErrIdle), errors.Is(err, ErrUnavailable):
 		return untouched

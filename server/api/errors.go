@@ -53,7 +53,8 @@ func (Errors) Append(dst []byte, err error) []byte {
 }
 
 // Decode returns an error with the same text, for which errors.Is and errors.As answer as for the appended one. Kinds that this program
-// does not know are left out. For bytes that are not an error it returns ErrBody.
+// does not know are left out. Bytes that can't be read, such as those of a later version, may be an error after which the outcome is unknown: for
+// them it returns wire.ErrLost.
 func (Errors) Decode(b []byte) error {
 	in := begin(b)
 	e := &remoteError{text: string(in.bytes())}
@@ -72,7 +73,7 @@ func (Errors) Decode(b []byte) error {
 		}
 	}
 	if err := in.end(); err != nil {
-		return fmt.Errorf("an error that can't be read: %w", err)
+		return fmt.Errorf("%w: it is an error that can't be read: %v", wire.ErrLost, err) // not wrapped: ErrBody would say that nothing has happened
 	}
 	return e
 }

@@ -118,6 +118,13 @@ func TestErrorsCross(t *testing.T) {
 	if !errors.As(got, &unknown) || *unknown != want || !errors.Is(got, bigset.ErrDiskFull) || !errors.Is(got, door.ErrUnknown) {
 		t.Errorf("an unknown outcome became %+v", got)
 	}
+	later := Errors{}.Append(nil, bigset.ErrLimit)
+	later[0] = version + 1
+	for _, b := range [][]byte{later, nil, later[:3], {version, 0, 0, 2, 1}} {
+		if err := (Errors{}).Decode(b); !errors.Is(err, wire.ErrLost) || errors.Is(err, ErrBody) || errors.Is(err, bigset.ErrLimit) {
+			t.Errorf("%x, which can't be read, became %v", b, err)
+		}
+	}
 	if err := cross(errors.New("what nobody knows")); errors.Is(err, context.Canceled) || err.Error() != "what nobody knows" {
 		t.Errorf("another error became %v", err)
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errUnlisted
 	}
 	e := v.Record.Members[v.Self]
-	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}}
+	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}, slow: map[int]bool{}}
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
 		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters), Report: f.report})
 	if err != nil {
@@ -117,6 +118,31 @@ type filling struct {
 	done  float64                            // slots of the copies that have ended
 	bytes uint64                             // of the copies that have ended
 	now   map[keyscheme.Slot]transfer.Report // the current copies, by their first slots
+	slow  map[int]bool                       // members that did not answer a copy in time
+}
+
+// failed remembers a source that did not answer a copy in time.
+func (f *filling) failed(source int, err error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.slow[source] = true
+	}
+}
+
+// order moves sources that did not answer in time to the end: each would delay each range.
+func (f *filling) order(sources []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.SortStableFunc(sources, func(a, b int) int {
+		switch {
+		case f.slow[a] == f.slow[b]:
+			return 0
+		case f.slow[a]:
+			return 1
+		}
+		return -1
+	})
 }
 
 // report shows a step of a copy.
@@ -157,6 +183,7 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 	if upper { // the lower half begins with the nearest one
 		slices.Reverse(sources[:min(needed, len(sources))])
 	}
+	f.order(sources)
 	slots := handoff.Range{First: r.first, Last: r.last}
 	var errs []error
 	var got []int
@@ -164,9 +191,10 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 		if len(got) == needed {
 			break
 		}
-		report, err := mover.Copy(m.life, l.replicas[i], slots)
+		report, err := mover.Copy(m.life, &patient{l.replicas[i], m.run, cmp.Or(m.conf.Patience, patience)}, slots)
 		f.copied(slots, report, err == nil)
 		if err != nil {
+			f.failed(i, err)
 			errs = append(errs, fmt.Errorf("%s: %w", m.conf.Peers[i].ID, err))
 			continue
 		}

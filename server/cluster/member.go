@@ -77,6 +77,8 @@ type Config struct {
 	Tokens *tokens.List
 	// CopyChunkBytes is about how much of a set a copy requests at a time; 0 means the default of package transfer.
 	CopyChunkBytes int
+	// Patience is how long a copy into this member waits for an answer of its source, or for the next part of one; the default is 2 minutes.
+	Patience time.Duration
 	// ExchangeInterval is the time between two exchanges of what members should both have; 0 means the default of package coord, a negative
 	// value means never.
 	ExchangeInterval time.Duration
@@ -358,11 +360,11 @@ func (m *Member) changed(v View) {
 	m.live.Store(newLive(v, m.ownership, m.replicas(v), m.near, m.run.Now))
 }
 
-// say adds to what this member reports about itself.
-func (m *Member) say(s *State) {
+// say adds to what this member reports about itself under a view.
+func (m *Member) say(s *State, v *View) {
 	s.Listed, s.Filtered = m.filters.list.state()
 	s.Tokens, s.Copied = m.tokensText(), m.copied.Load()
-	s.Listed = s.Listed && m.membership.view.Serves // the caller, which asks for the state, holds the lock
+	s.Listed = s.Listed && v.Serves
 }
 
 // heard handles the reports of the other members.

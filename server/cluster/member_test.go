@@ -16,6 +16,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/netfault"
+	"bigset/internal/ring"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -46,6 +47,9 @@ type trio struct {
 	procs []*process
 	log   *slog.Logger
 	rate  int64 // of copies into members that are started from now on
+	// settings and patience are those of members that are started from now on.
+	settings ring.Settings
+	patience time.Duration
 	// local is put around the replicas of members that are started from now on, if it is not nil.
 	local func(Local) Local
 	// around is put around the handlers of members that are started from now on, if it is not nil.
@@ -112,7 +116,7 @@ func (w *trio) start(i int) *process {
 	if w.local != nil {
 		own = w.local(rep)
 	}
-	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate, Tokens: p.tokens,
+	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Settings: w.settings, Patience: w.patience, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate, Tokens: p.tokens,
 		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bigset/internal/ring"
@@ -54,8 +55,8 @@ type MembershipConfig struct {
 	Changed func(View)
 	// Heard is called at each round with the reports of the other members that answered.
 	Heard func(map[string]State)
-	// Say adds to what this member reports about itself.
-	Say func(*State)
+	// Say adds to what this member reports about itself under a view.
+	Say func(*State, *View)
 	// Fill copies from the others what this member may lack, under the view. It is called again if it fails.
 	Fill func(ctx context.Context, v View) error
 	Log  *slog.Logger
@@ -131,18 +132,18 @@ type Membership struct {
 	conf MembershipConfig
 	boot uint64
 
-	mu     sync.Mutex // guards the fields below; held while they are made durable
-	ledger ledger
-	filled filled
-	view   View
-	waits  string // what this member waits for
-	others map[string]other
-
-	// mayLack says whether this disk may lack acknowledged writes, from its open until the member has joined under a new epoch.
-	mayLack struct{ sets, filters bool }
-
+	// changing contains a value while one of the next fields changes: until the change is durable, and nothing is done under the former view.
+	changing   chan struct{}
+	ledger     ledger
+	filled     filled
+	mayLack    doubts
 	superseded bool // the cluster was restored without this disk
 
+	shown atomic.Pointer[standing] // after the last change that has ended; reading it waits for no disk
+
+	mu      sync.Mutex // guards the fields below; held for moments only
+	waits   string     // what this member waits for
+	others  map[string]other
 	asking  bool // a proposal of this member is in progress
 	yielded bool // the proposal was withdrawn for another one
 
@@ -155,6 +156,16 @@ type Membership struct {
 		lost    string // why fills can't succeed without a person
 		cause   string // of the last failure that was logged; one fill at a time uses it
 	}
+}
+
+// doubts say whether a disk may have lost acknowledged writes, from its open until the member has joined under a new epoch.
+type doubts struct{ sets, filters bool }
+
+// standing is what a member has agreed to, and the view that follows.
+type standing struct {
+	ledger  ledger
+	view    View
+	mayLack doubts
 }
 
 // other is what is known about another member.
@@ -194,7 +205,8 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	m := &Membership{conf: c, others: map[string]other{}, wake: make(chan struct{}, 1), waits: "the other members"}
+	m := &Membership{conf: c, changing: make(chan struct{}, 1), others: map[string]other{}, wake: make(chan struct{}, 1), waits: "the other members"}
+	m.shown.Store(&standing{})
 	m.filler.ended.run = c.Runner
 	var b [8]byte
 	_, _ = rand.Read(b[:])
@@ -225,8 +237,6 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 			return nil, fmt.Errorf("%w: this folder is of a cluster %s", ErrConfig, why)
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.look()
 	return m, nil
 }
@@ -248,11 +258,23 @@ func (m *Membership) differs(r *Record) string {
 	return ""
 }
 
-// View returns the current view.
-func (m *Membership) View() View {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view
+// View returns the current view. During a change it is the former one.
+func (m *Membership) View() View { return m.shown.Load().view }
+
+// change begins a change, and waits for another one as long as ctx allows: a disk may hang. The caller calls done when the change has ended.
+func (m *Membership) change(ctx context.Context) (done func(), err error) {
+	done = func() { <-m.changing }
+	select {
+	case m.changing <- struct{}{}:
+		return done, nil
+	default:
+	}
+	select {
+	case m.changing <- struct{}{}:
+		return done, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("cluster: node %s is still saving another change: %w", m.conf.Node, context.Cause(ctx))
+	}
 }
 
 // Waits returns what this member waits for, or "".
@@ -265,7 +287,7 @@ func (m *Membership) Waits() string {
 // Boot returns the number drawn at this start of the process.
 func (m *Membership) Boot() uint64 { return m.boot }
 
-// look computes the view from the fields. It calls Changed if the view has changed. The caller holds mu.
+// look computes the view from the fields, and shows it. Before, it calls Changed if the view has changed. The caller has begun a change.
 func (m *Membership) look() {
 	v := View{Record: m.ledger.Committed, Self: m.conf.index(m.conf.Node)}
 	if r := v.Record; r != nil {
@@ -276,16 +298,13 @@ func (m *Membership) look() {
 		v.Sets = v.Serves && m.filled.Sets >= e.Sets
 		v.Filters = v.Serves && m.filled.Filters >= e.Filters
 	}
-	if v == m.view {
-		return
-	}
-	m.view = v
-	if m.conf.Changed != nil {
+	if v != m.View() && m.conf.Changed != nil {
 		m.conf.Changed(v)
 	}
+	m.shown.Store(&standing{m.ledger, v, m.mayLack})
 }
 
-// save makes a ledger durable and then current. The caller holds mu.
+// save makes a ledger durable and then current. The caller has begun a change.
 func (m *Membership) save(ctx context.Context, l ledger) error {
 	if err := m.conf.Disk.Save(context.WithoutCancel(ctx), keyLedger, l.encode()); err != nil {
 		return err
@@ -302,17 +321,15 @@ func restart(err error) string {
 
 // State returns what this member reports about itself.
 func (m *Membership) State(ctx context.Context) (State, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	has := false
-	if !m.view.Serves {
+	now, has := m.shown.Load(), false
+	if !now.view.Serves {
 		var err error
 		if has, err = m.conf.Disk.HasData(ctx); err != nil {
 			return State{}, err
 		}
 	}
-	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: m.ledger.Committed, Prepared: m.ledger.Prepared, Restoring: m.ledger.Restore, HasData: has,
-		Born: uint64(m.conf.Now().UnixMicro()), Sets: m.view.Sets, Filters: m.view.Filters, Waits: m.waits}
+	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: now.ledger.Committed, Prepared: now.ledger.Prepared, Restoring: now.ledger.Restore, HasData: has,
+		Born: uint64(m.conf.Now().UnixMicro()), Sets: now.view.Sets, Filters: now.view.Filters, Waits: m.Waits()}
 	if err := m.conf.Disk.Failed(); err != nil {
 		s.Failed, s.Waits = true, restart(err)
 	}
@@ -320,21 +337,26 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 		s.Seal, s.Domain = m.conf.Disk.Seal()
 	}
 	if m.conf.Say != nil {
-		m.conf.Say(&s)
+		m.conf.Say(&s, &now.view)
 	}
 	return s, nil
 }
 
 // agree agrees durably to a proposal of another member.
 func (m *Membership) agree(ctx context.Context, r *Record) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	done, err := m.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if why := m.differs(r); why != "" {
 		return fmt.Errorf("%w: the cluster is %s", ErrForeign, why)
 	}
 	if c := m.ledger.Committed; c != nil {
 		e, was := r.Members[r.entry(r.Proposer)], c.Members[c.entry(r.Proposer)]
+		m.mu.Lock()
 		o, ok := m.others[r.Proposer]
+		m.mu.Unlock()
 		if string(e.Incarnation) != string(was.Incarnation) && ok && string(o.state.Identity) == string(was.Incarnation) && m.conf.Now().Sub(o.at) < cloneTime {
 			return fmt.Errorf("%w: node %s answers with the disk that it had: two processes are started as %s", ErrForeign, r.Proposer, r.Proposer)
 		}
@@ -346,18 +368,25 @@ func (m *Membership) agree(ctx context.Context, r *Record) error {
 				ErrForeign, m.conf.Node, c.Generation)
 		}
 	}
-	l, err := m.meets(ctx, l, r)
-	if err != nil {
+	if l, err = m.meets(ctx, l, r); err != nil {
 		return err
 	}
-	if m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node) { // this member yields
+	if m.yields(r) {
 		l = l.withdraw(m.conf.Node)
-		m.yielded = true
 	}
 	if l, err = l.propose(r); err != nil {
 		return err
 	}
 	return m.save(ctx, l)
+}
+
+// yields reports whether a proposal of this member is in progress that is withdrawn for another member's.
+func (m *Membership) yields(r *Record) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	yields := m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node)
+	m.yielded = m.yielded || yields
+	return yields
 }
 
 // meets returns the ledger with which this disk takes a record. A disk that no record names, and that holds neither sets nor filters, may join
@@ -410,8 +439,11 @@ func twinError(id string) error {
 
 // commit takes a record that was committed elsewhere.
 func (m *Membership) commit(ctx context.Context, r *Record) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	done, err := m.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if r.Epoch == m.ledger.epoch() && r.same(m.ledger.Committed) {
 		return nil
 	}
@@ -429,8 +461,7 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 			m.look()
 		}
 	}
-	own, err := m.meets(ctx, own, r)
-	if err != nil {
+	if own, err = m.meets(ctx, own, r); err != nil {
 		return err
 	}
 	l, err := own.commit(r)
@@ -446,8 +477,11 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 
 // forget withdraws the proposal of a member.
 func (m *Membership) forget(ctx context.Context, proposer string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	done, err := m.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if p := m.ledger.Prepared; p == nil || p.Proposer != proposer {
 		return nil
 	}

@@ -27,6 +27,7 @@ type memDisk struct {
 	slow          time.Duration // that Save takes
 	failed        error
 	refuses       func(value []byte) error // what Save fails with; nil means never
+	hangs         func()                   // called by Save before it does anything; nil means nothing
 }
 
 func newDisk(identity string) *memDisk {
@@ -46,6 +47,9 @@ func (d *memDisk) Load(key string) ([]byte, error) {
 }
 func (d *memDisk) Save(_ context.Context, key string, value []byte) error {
 	time.Sleep(d.slow)
+	if d.hangs != nil {
+		d.hangs()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refuses != nil {
@@ -212,6 +216,14 @@ func (m *Membership) filling() bool {
 	m.filler.mu.Lock()
 	defer m.filler.mu.Unlock()
 	return m.filler.running
+}
+
+// pretend makes a member believe that a record was committed.
+func (m *Membership) pretend(r *Record) {
+	m.ledger.Committed = r
+	now := *m.shown.Load()
+	now.ledger = m.ledger
+	m.shown.Store(&now)
 }
 
 // stop ends a member's process.
@@ -603,11 +615,9 @@ func TestEpochFarAhead(t *testing.T) {
 		t.Fatal(waits)
 	}
 	bad := w.members[2]
-	bad.mu.Lock()
-	r := bad.ledger.Committed.clone()
+	r := bad.View().Record.clone()
 	r.Epoch = epochMax
-	bad.ledger.Committed = r
-	bad.mu.Unlock()
+	bad.pretend(r)
 	ctx := context.Background()
 	if _, err := w.members[1].Control(ctx, &wire.Request{Verb: verbCommit, Body: r.encode(), From: &wire.Remote{Role: wire.RoleNode, Name: "c"}}); !errors.Is(err, ErrRecord) {
 		t.Errorf("a commit of the last epoch: %v", err)
@@ -799,11 +809,9 @@ func TestBadState(t *testing.T) {
 		t.Fatalf("c: %+v", v)
 	}
 	b := w.members[1]
-	b.mu.Lock()
-	r := b.ledger.Committed.clone()
+	r := b.View().Record.clone()
 	r.Epoch += 1 << 40
-	b.ledger.Committed = r
-	b.mu.Unlock()
+	b.pretend(r)
 	c.Round(t.Context())
 	if got := c.Waits(); !strings.Contains(got, "b: ") || !strings.Contains(got, "; its copy of what it may lack") {
 		t.Errorf("c waits for %q", got)

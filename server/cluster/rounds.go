@@ -196,9 +196,8 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 // act is step for states that this member has taken.
 func (m *Membership) act(ctx context.Context, states map[string]State) (waits string, err error) {
 	ids := slices.Sorted(maps.Keys(states))
-	m.mu.Lock()
-	l, v, mayLack := m.ledger, m.view, m.mayLack
-	m.mu.Unlock()
+	now := m.shown.Load()
+	l, v, mayLack := now.ledger, now.view, now.mayLack
 	if p := l.Prepared; p != nil && p.Proposer == m.conf.Node {
 		if err := m.forget(ctx, m.conf.Node); err != nil {
 			return "", err
@@ -258,15 +257,7 @@ func (m *Membership) act(ctx context.Context, states map[string]State) (waits st
 
 // propose asks all members to agree to a record, and commits it.
 func (m *Membership) propose(ctx context.Context, r *Record) error {
-	m.mu.Lock()
-	l, err := m.ledger.withdraw(m.conf.Node).propose(r)
-	if err == nil {
-		if err = m.save(ctx, l); err == nil {
-			m.asking, m.yielded = true, false
-		}
-	}
-	m.mu.Unlock()
-	if err != nil {
+	if err := m.offer(ctx, r); err != nil {
 		return err
 	}
 	defer func() {
@@ -283,24 +274,7 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 			return errors.Join(err, m.takeBack(ctx))
 		}
 	}
-	m.mu.Lock()
-	l, err = m.ledger, nil
-	switch {
-	case m.yielded || l.Prepared == nil || !l.Prepared.same(r):
-		err = fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
-	default:
-		if l, err = l.commit(r); err == nil {
-			before := m.mayLack
-			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
-				m.mayLack.sets, m.mayLack.filters = false, false
-			}
-			if err = m.save(ctx, l); err != nil { // here first: the others may still be asked under the former epoch, under which this member must not answer
-				m.mayLack = before
-			}
-		}
-	}
-	m.mu.Unlock()
-	if err != nil {
+	if err := m.adopt(ctx, r); err != nil {
 		return errors.Join(err, m.takeBack(ctx))
 	}
 	m.conf.Log.Info("cluster: epoch", "epoch", r.Epoch, "by", r.Proposer)
@@ -310,6 +284,54 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 		}
 	}
 	return nil
+}
+
+// offer records a proposal of this member.
+func (m *Membership) offer(ctx context.Context, r *Record) error {
+	done, err := m.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	l, err := m.ledger.withdraw(m.conf.Node).propose(r)
+	if err != nil {
+		return err
+	}
+	if err := m.save(ctx, l); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.asking, m.yielded = true, false
+	m.mu.Unlock()
+	return nil
+}
+
+// adopt commits a proposal of this member that all have agreed to, here first: the others may still be asked under the former epoch, under which
+// this member must not answer.
+func (m *Membership) adopt(ctx context.Context, r *Record) error {
+	done, err := m.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	m.mu.Lock()
+	yielded := m.yielded
+	m.mu.Unlock()
+	l := m.ledger
+	if yielded || l.Prepared == nil || !l.Prepared.same(r) {
+		return fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
+	}
+	if l, err = l.commit(r); err != nil {
+		return err
+	}
+	before := m.mayLack
+	if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
+		m.mayLack = doubts{}
+	}
+	if err = m.save(ctx, l); err != nil {
+		m.mayLack = before
+	}
+	return err
 }
 
 // takeBack withdraws this member's proposal from all members.
@@ -402,9 +424,12 @@ func (m *Membership) fill(v View) (lost string) {
 
 // certify records that this member has been filled under a view.
 func (m *Membership) certify(ctx context.Context, v View) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.view.Epoch() != v.Epoch() {
+	done, err := m.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if now := m.View(); now.Epoch() != v.Epoch() {
 		return nil // under another epoch, fill runs again and continues where it was
 	}
 	f := filled{m.conf.Disk.Identity(), v.Record.Epoch, v.Record.Epoch}

@@ -14,7 +14,8 @@ type Link interface {
 	// errors worth logging. With Options.TLS, nc is a *tls.Conn before its handshake: the protocol performs the handshake within its own
 	// time limit.
 	ServeConn(ctx context.Context, nc net.Conn) error
-	// Shutdown takes no more requests, answers those in progress as long as ctx allows, and ends all connections.
+	// Shutdown takes no more requests, answers those in progress as long as ctx allows, and ends all connections. When ctx ends, the door closes the
+	// connections and does not wait for Shutdown.
 	Shutdown(ctx context.Context) error
 }
 

@@ -274,25 +274,29 @@ func (s *Server) stopped(p *part, c *Conn) {
 // them off and returns ctx's error without waiting for requests still at the node. The server can't be used again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		s.serving.Wait()
-		close(done)
-	}()
-	if s.link != nil {
-		if err := s.link.Shutdown(ctx); err != nil {
-			s.cutAll()
-			return fmt.Errorf("%s: %w", s.opt.Name, err)
+		var err error
+		if s.link != nil {
+			err = s.link.Shutdown(ctx)
 		}
-	}
+		if err == nil {
+			s.serving.Wait()
+		}
+		done <- err
+	}()
+	var err error
 	select {
-	case <-done:
-		s.opt.Limits.release(&s.share)
-		return nil
+	case err = <-done:
 	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	s.cutAll()
-	return ctx.Err()
+	if err != nil {
+		s.cutAll()
+		return fmt.Errorf("%s: %w", s.opt.Name, err)
+	}
+	s.opt.Limits.release(&s.share)
+	return nil
 }
 
 // cutAll cuts off all connections without waiting for their work.

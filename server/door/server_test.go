@@ -364,7 +364,7 @@ type chat struct {
 	stopped chan struct{}
 	once    sync.Once
 	conns   sync.WaitGroup
-	deaf    bool // does not stop
+	deaf    bool // its connections go on during a stop, which waits for them
 }
 
 // ServeConn implements Link.
@@ -392,12 +392,8 @@ func (c *chat) ServeConn(ctx context.Context, nc net.Conn) error {
 }
 
 // Shutdown implements Link.
-func (c *chat) Shutdown(ctx context.Context) error {
+func (c *chat) Shutdown(context.Context) error {
 	c.once.Do(func() { close(c.stopped) })
-	if c.deaf {
-		<-ctx.Done()
-		return ctx.Err()
-	}
 	c.conns.Wait()
 	return nil
 }
@@ -448,5 +444,44 @@ func TestLink(t *testing.T) {
 		} else {
 			want(t, nc, "bye\n")
 		}
+	}
+}
+
+// flood is a handler that answers each byte with a MiB.
+type flood struct{}
+
+func (flood) Execute(_ context.Context, c *Conn, buf []byte) int {
+	c.MayWait()
+	c.Out = append(c.Out, make([]byte, len(buf)<<20)...)
+	return len(buf)
+}
+
+func (flood) TooLong(*Conn) {}
+
+// TestStopUnread: a client that does not read its answers is cut off when the time of a stop ends.
+func TestStopUnread(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	for what, o := range map[string]Options{"loop": {Loops: 1}, "goroutine": {Loops: -1}, "TLS": {TLS: &tls.Config{Certificates: []tls.Certificate{*a.make("server", false)}}}} {
+		o.Log, o.WriteTime = noLog, time.Hour
+		s, err := New(func(*Conn) Handler { return flood{} }, o)
+		r := run(t, s, err)
+		nc := r.dial()
+		if o.TLS != nil {
+			nc = tls.Client(nc, &tls.Config{RootCAs: a.pool, ServerName: "127.0.0.1"})
+		}
+		if _, err := io.WriteString(nc, strings.Repeat("x", 64)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it writes", func() bool { return r.Counts().BytesWritten > 0 })
+		ctx, cancel := context.WithCancel(context.Background())
+		down := make(chan error, 1)
+		go func() { down <- r.Shutdown(ctx) }()
+		eventually(t, "it stops", r.isClosed)
+		cancel()
+		if err := <-down; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Shutdown: %v", what, err)
+		}
+		eventually(t, what+": the connection ends", func() bool { return r.Counts().Connections == 0 })
 	}
 }

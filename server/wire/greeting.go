@@ -15,8 +15,8 @@ const (
 	greetLogEvery = 10 * time.Second
 )
 
-// greeting bounds the connections that are about to introduce themselves. Others wait for their turn, in the order in which they came, and
-// close those that have waited longest for the other side: clients that connect and say nothing keep nobody out.
+// greeting bounds the connections that are about to introduce themselves. Others wait, and the newest has the next turn. They
+// close those that have waited longest for the other side: clients that connect and say nothing keep nobody out, however many they are.
 type greeting struct {
 	most int
 	stop chan struct{} // closed when no connection has a turn any more
@@ -24,7 +24,7 @@ type greeting struct {
 	mu      sync.Mutex
 	list    []*greeter  // the first has had its turn longest
 	leaving int         // connections that were closed for others, and have not left
-	waiting []*greeter  // in the order in which they came
+	waiting []*greeter  // the last one came last, and is next
 	timer   *time.Timer // looks for the first of list when it has had greetMin; nil while it need not
 	closed  int         // connections closed for others since the last log line
 	logged  time.Time
@@ -80,8 +80,9 @@ func (g *greeting) pass() {
 	default:
 	}
 	for len(g.waiting) > 0 && len(g.list)+g.leaving < g.most {
-		e := g.waiting[0]
-		g.waiting, e.since = g.waiting[1:], time.Now()
+		last := len(g.waiting) - 1
+		e := g.waiting[last]
+		g.waiting, e.since = slices.Delete(g.waiting, last, last+1), time.Now()
 		g.list = append(g.list, e)
 		close(e.turn)
 	}

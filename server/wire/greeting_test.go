@@ -91,7 +91,7 @@ func TestSilentCrowd(t *testing.T) {
 	}
 }
 
-// TestGreetingOrder: connections have their turns in the order in which they came, and only as many are closed as others wait for.
+// TestGreetingOrder: the newest connection has the next turn, so that it waits for no crowd, and only as many are closed as others wait for.
 func TestGreetingOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,11 +139,11 @@ func TestGreetingOrder(t *testing.T) {
 		g.leave(got[1])
 		synctest.Wait()
 		g.leave(got[0])
-		want("when they have left", "closed 0 1 turns of [0 1 2 3]")
+		want("when they have left, the newest is first", "closed 0 1 turns of [0 1 5 3]")
 		time.Sleep(greetMin)
-		want("while one waits", "closed 0 1 2 turns of [0 1 2 3]")
+		want("while one waits", "closed 0 1 5 turns of [0 1 5 3]")
 		g.end()
-		want("after the end", "closed 0 1 2 3 turns of [0 1 2 3]")
+		want("after the end", "closed 0 1 5 3 turns of [0 1 5 3]")
 		if len(g.waiting) > 0 {
 			t.Errorf("after the end, %d wait", len(g.waiting))
 		}

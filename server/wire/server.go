@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,8 @@ type ServerOptions struct {
 	// UnreadMax is how many bytes of answers, without parts of streams, may wait to be written to a connection of a client; default 64 MiB. When
 	// more wait, no request of the connection begins until half of them wait: a client that does not read its answers would fill the memory otherwise.
 	UnreadMax int
-	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and close those that have had
-	// their turn longest.
+	// GreetingMax bounds the connections that are about to introduce themselves; default 256. Others wait, and the newest has the next turn. They
+	// close those that have had their turn longest.
 	GreetingMax int
 	// Foreign is the answer to a client that speaks another protocol; default ForeignLine.
 	Foreign string
@@ -310,7 +311,8 @@ func (s *Server) Cut(f func(*Remote) bool) {
 	}
 }
 
-// Shutdown takes no more connections and requests, waits for the requests in progress as long as ctx allows, and closes all connections.
+// Shutdown takes no more connections and requests, waits as long as ctx allows until the requests in progress have ended and their answers are
+// written, and closes all connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -323,22 +325,38 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, c := range all {
 		c.drain()
 	}
-	var err error
-	for s.running.Load() > 0 && err == nil {
+	err := s.idle(ctx)
+	for _, c := range all {
+		c.out.finish()
+	}
+	ended := make(chan struct{})
+	go func() {
+		s.served.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return err
+	case <-ctx.Done(): // clients that read slowly, or not at all
+	}
+	for _, c := range all {
+		c.cancel()
+		_ = c.nc.Close()
+	}
+	<-ended
+	return cmp.Or(err, fmt.Errorf("wire: connections were cut off before their answers were written: %w", ctx.Err()))
+}
+
+// idle waits until no request is in progress.
+func (s *Server) idle(ctx context.Context) error {
+	for s.running.Load() > 0 {
 		select {
 		case <-time.After(2 * time.Millisecond):
 		case <-ctx.Done():
-			err = fmt.Errorf("wire: %d requests were cut off: %w", s.running.Load(), ctx.Err())
+			return fmt.Errorf("wire: %d requests were cut off: %w", s.running.Load(), ctx.Err())
 		}
 	}
-	for _, c := range all {
-		if err != nil {
-			c.cancel()
-		}
-		c.out.finish()
-	}
-	s.served.Wait()
-	return err
+	return nil
 }
 
 // Serve answers the connections of a listener until Shutdown is called or ctx ends, and closes the listener.
