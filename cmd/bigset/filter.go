@@ -50,6 +50,17 @@ its port for bloomd's protocol or for nodes and clients. A name has 1 to 200 byt
 		fs.order("close", "Write filters to disk and remove them from the server's memory", running.closeFilter),
 		fs.order("clear", "Make the server forget closed filters until they are created, or the server starts again", running.clear),
 		fs.flush(), fs.importBloomd(), fs.exportBloomd())
+	for _, c := range cmd.Commands() {
+		run := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if yes, err := addressed(cmd, "tls"); err != nil {
+				return err
+			} else if yes && fs.addr == "" {
+				return errNoAddress(cmd)
+			}
+			return run(cmd, args)
+		}
+	}
 	return chooser(cmd)
 }
 

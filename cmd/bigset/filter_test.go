@@ -213,6 +213,31 @@ func TestFilterServer(t *testing.T) {
 	}
 }
 
+// TestFilterFlags gives flags that contradict each other, or have no use: nothing is done.
+func TestFilterFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, says string }{
+		{"create f --tls certs", "--tls is for a running node: give its --addr too"},
+		{"check f a --tls certs", "--tls is for a running node: give its --addr too"},
+		{"export-bloomd x --tls certs", "--tls is for a running node: give its --addr too"},
+		{"create f --addr 127.0.0.1:1 --dir D", "--dir is for a folder, and --addr asks a running node: give one of them"},
+		{"set f a --addr 127.0.0.1:1 --dir D", "--dir is for a folder, and --addr asks a running node: give one of them"},
+		{"drop f --addr 127.0.0.1:1 --strategy delete", "--strategy is for a folder"},
+		{"flush --addr 127.0.0.1:1 --dir D", "--dir is for a folder"},
+		{"create f --addr 127.0.0.1:1 --record set", "--record is for a folder"},
+		{"list --addr=", "--addr is empty: give HOST:PORT of a running node"},
+	} {
+		dir := newDir(t)
+		r := call(t, "", strings.Fields("filter "+strings.ReplaceAll(c.args, "D", dir))...)
+		if r.code != exitError || r.out != "" || !strings.Contains(r.errs, "bigset: "+c.says) || !strings.Contains(r.errs, "hint: `bigset filter ") {
+			t.Errorf("%s: %+v", c.args, r)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: it has made the folder", c.args)
+		}
+	}
+}
+
 // TestFilterInterrupted interrupts commands while a server has their request: the outcome of a change is unknown, a question was only interrupted.
 func TestFilterInterrupted(t *testing.T) {
 	for args, want := range map[string]struct {

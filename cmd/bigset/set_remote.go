@@ -51,41 +51,56 @@ var nodeFlags = []struct {
 	{"request", []string{"add", "rm"}},
 }
 
-// away reports whether a command goes to a running node, and refuses flags that do not go together.
-func (a *app) away(cmd *cobra.Command) (bool, error) {
-	n := &a.node
-	given := func(flag string) bool {
-		f := cmd.Flags().Lookup(flag)
-		return f != nil && f.Changed
-	}
-	if !given("addr") {
-		for _, flag := range []string{"tls", "w", "r", "dw", "request"} {
-			if given(flag) {
+// given reports whether a command has a flag, and it was given.
+func given(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flags().Lookup(flag)
+	return f != nil && f.Changed
+}
+
+// addressed reports whether --addr names a running node. It refuses the given flags of nodes without it, and with it those of folders.
+func addressed(cmd *cobra.Command, ofNodes ...string) (bool, error) {
+	if !given(cmd, "addr") {
+		for _, flag := range ofNodes {
+			if given(cmd, flag) {
 				return false, usage(cmd, "--%s is for a running node: give its --addr too", flag)
 			}
 		}
 		return false, nil
 	}
 	for _, flag := range []string{"dir", "open-contexts", "record", "strategy"} {
-		if given(flag) {
+		if given(cmd, flag) {
 			return false, usage(cmd, "--%s is for a folder, and --addr asks a running node: give one of them", flag)
 		}
 	}
+	return true, nil
+}
+
+// errNoAddress is the error for an --addr without a value: a variable in a script may be unset.
+func errNoAddress(cmd *cobra.Command) error {
+	return usage(cmd, "--addr is empty: give HOST:PORT of a running node")
+}
+
+// away reports whether a command goes to a running node, and refuses flags that do not go together.
+func (a *app) away(cmd *cobra.Command) (bool, error) {
+	n := &a.node
+	if yes, err := addressed(cmd, "tls", "w", "r", "dw", "request"); !yes || err != nil {
+		return false, err
+	}
 	for _, f := range nodeFlags {
-		if given(f.name) && !slices.Contains(f.commands, cmd.Name()) {
+		if given(cmd, f.name) && !slices.Contains(f.commands, cmd.Name()) {
 			return false, usage(cmd, "--%s is not for %s: it is for %s", f.name, cmd.Name(), strings.Join(f.commands, ", "))
 		}
 	}
 	switch {
 	case len(n.addrs) == 0:
-		return false, usage(cmd, "--addr is empty: give HOST:PORT of a running node")
+		return false, errNoAddress(cmd)
 	case n.w < 0 || n.r < 0 || n.dw < 0:
 		return false, usage(cmd, "--w, --r and --dw are numbers of replicas: 0 or more")
-	case given("request") && n.request == "":
+	case given(cmd, "request") && n.request == "":
 		return false, usage(cmd, "--request is empty: without the flag an id is drawn")
 	case len(n.request) > keyscheme.RequestIDBytesMax:
 		return false, usage(cmd, "--request has %d bytes: an id has at most %d", len(n.request), keyscheme.RequestIDBytesMax)
-	case given("no-sync") && given("dw"):
+	case given(cmd, "no-sync") && given(cmd, "dw"):
 		return false, usage(cmd, "--no-sync and --dw contradict each other: --dw 0 waits for no disk")
 	}
 	return true, nil
