@@ -216,6 +216,7 @@ func TestClusterTry(t *testing.T) {
 			if got := call(t, "", "set", "ls", "friends", "--addr", first).want(t, exitOK); got != listed+"ringo\n" {
 				t.Errorf("with one node killed: %q", got)
 			}
+			r.twice(first)
 		default:
 			t.Errorf("the test does not know %q", line)
 		}
@@ -228,6 +229,17 @@ func TestClusterTry(t *testing.T) {
 	r.end(syscall.SIGINT)
 	if got := r.errs.String(); !strings.HasPrefix(got, "a node has ended: node c (signal: killed), see ") || !strings.HasSuffix(got, "; the others continue\n") {
 		t.Errorf("it says %q of the node that was killed", got)
+	}
+}
+
+// twice makes a change with an id while a node is down: the first use needs no answer of that node, and the next one does nothing.
+func (r *trying) twice(addr string) {
+	r.t.Helper()
+	add := []string{"set", "add", "others", "john", "--policy", "empty", "--addr", addr, "--request", "r1"}
+	call(r.t, "", add...).want(r.t, exitOK)
+	call(r.t, "", append(add, "--retry")...).want(r.t, exitOK)
+	if got := call(r.t, "", "set", "stats", "others", "--json", "--addr", addr).want(r.t, exitOK); !strings.Contains(got, `"events":1,`) {
+		r.t.Errorf("a change that was given twice: %s", got)
 	}
 }
 
