@@ -21,7 +21,8 @@ import (
 type serving struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	addr string
+	addr string // of bloomd's protocol
+	node string // of the port for nodes and clients, if any
 	log  *lastLines
 }
 
@@ -31,7 +32,10 @@ type lastLines struct {
 	text strings.Builder
 }
 
-var servingAt = regexp.MustCompile(`msg="bigset: serving".* bloomd=(\S+)`)
+var (
+	servingAt   = regexp.MustCompile(`msg="bigset: serving".* bloomd=(\S+)`)
+	servingNode = regexp.MustCompile(` peers=(\S+)`)
+)
 
 // startServing starts a command and waits until it serves.
 func startServing(t *testing.T, cmd *exec.Cmd) *serving {
@@ -52,6 +56,9 @@ func startServing(t *testing.T, cmd *exec.Cmd) *serving {
 		for lines := bufio.NewScanner(errs); lines.Scan(); {
 			s.log.text.WriteString(lines.Text() + "\n")
 			if m := servingAt.FindStringSubmatch(lines.Text()); m != nil {
+				if node := servingNode.FindStringSubmatch(lines.Text()); node != nil {
+					s.node = node[1]
+				}
 				found <- m[1]
 			}
 		}
@@ -186,6 +193,62 @@ func TestServeRefused(t *testing.T) {
 		if r.code != c.code || !strings.Contains(r.errs, c.text) || r.out != "" {
 			t.Errorf("%q: got status %d, %q, %q, want %d with %q", c.args, r.code, r.out, r.errs, c.code, c.text)
 		}
+	}
+}
+
+// TestServeTLS makes certificates, serves with them, and asks by commands with a client's certificate, with a foreign one, and without.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	of := func(name string) string { return filepath.Join(dir, name) }
+	for _, args := range [][]string{
+		{"ca", of("ca"), "--cluster", "prod"}, {"node", "a", of("a"), "--ca", of("ca")}, {"client", "paul", of("paul"), "--ca", of("ca")},
+		{"ca", of("other"), "--cluster", "prod"}, {"client", "paul", of("stranger"), "--ca", of("other")}, {"client", "paul", of("liar"), "--ca", of("other")},
+	} {
+		call(t, "", append([]string{"cert"}, args...)...).want(t, exitOK)
+	}
+	if authority, err := os.ReadFile(filepath.Join(of("ca"), "ca.crt")); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(filepath.Join(of("liar"), "ca.crt"), authority, 0o644); err != nil { // a certificate beside the CA of another
+		t.Fatal(err)
+	}
+	s := startServing(t, serveCommand(t, of("data"), "--peers", "a=127.0.0.1:1", "--listen", "127.0.0.1:0", "--tls", of("a")))
+	ask := func(certificates, line string) result {
+		args := append(strings.Fields(line), "--addr", s.node)
+		if certificates != "" {
+			args = append(args, "--tls", of(certificates))
+		}
+		return call(t, "", args...)
+	}
+	for _, c := range []struct{ line, out string }{
+		{"set add friends paul", "added 1 element\n"}, {"set ls friends", "paul\n"},
+		{"filter create seen", "created \"seen\"\n"}, {"filter set seen paul", "yes\tpaul\n"}, {"filter check seen paul", "yes\tpaul\n"},
+		{"cluster lookup friends", ""}, {"cluster status", ""},
+	} {
+		if out := ask("paul", c.line).want(t, exitOK); c.out != "" && out != c.out || c.line == "cluster status" && (!strings.Contains(out, "cluster prod, ") || !strings.Contains(out, "whole")) {
+			t.Errorf("%s: %q", c.line, out)
+		}
+	}
+	for certificates, says := range map[string][2]string{
+		"stranger": {"not signed by a CA of this cluster: bigset://prod/node/a: ", "check that ca.crt and the certificate are of the same CA: "},
+		"liar":     {"client.crt: not signed by a CA of this cluster: bigset://prod/client/paul: ", "check that ca.crt and the certificate are of the same CA: "},
+		"":         {": it closed the connection ", ""},
+	} {
+		for _, line := range []string{"set ls friends", "set add friends john", "filter check seen paul", "filter create other", "cluster status"} {
+			if certificates == "" && strings.HasPrefix(line, "filter ") { // it says the same after five seconds, see TestFilterAway
+				continue
+			}
+			r := ask(certificates, line)
+			if r.code != exitError || r.out != "" || !strings.Contains(r.errs, says[0]) || !strings.Contains(r.errs, "\nhint: "+says[1]) || certificates == "" && !strings.Contains(r.errs, "--tls") {
+				t.Errorf("with %q, %s: %+v", certificates, line, r)
+			}
+		}
+	}
+	if out := ask("paul", "set ls friends").want(t, exitOK); out != "paul\n" {
+		t.Errorf("at last %q", out)
+	}
+	if code := s.end(syscall.SIGTERM); code != exitOK {
+		t.Errorf("status %d\n%s", code, s.log.text.String())
 	}
 }
 
