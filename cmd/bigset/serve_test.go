@@ -252,6 +252,45 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
+// TestServeRefusesCluster wants a plain word about flags of a cluster, and certificates, that do not fit together.
+func TestServeRefusesCluster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca, b := filepath.Join(dir, "ca"), filepath.Join(dir, "b")
+	call(t, "", "cert", "ca", ca, "--cluster", "prod").want(t, exitOK)
+	call(t, "", "cert", "node", "b", b, "--ca", ca).want(t, exitOK)
+	for _, c := range []struct{ args, text string }{
+		{"--node a", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--insecure", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--tls B", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--peers a=127.0.0.1:1,b --node a --insecure", `--peers: "b" is not ID=HOST:PORT, for instance a=10.0.0.1:8690`},
+		{"--peers =127.0.0.1:1 --node a --insecure", `--peers: "=127.0.0.1:1" is not ID=HOST:PORT`},
+		{"--peers a=127.0.0.1 --node a --insecure", `--peers: "a=127.0.0.1" is not ID=HOST:PORT`},
+		{"--peers a=127.0.0.1:1 --insecure", "--peers without --node: which of them is this one?"},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1:2 --node c --insecure", "node c is not among the peers, which are a, b"},
+		{"--peers a=127.0.0.1:1,a=127.0.0.1:2 --node a --insecure", "node a is named twice"},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1:1 --node a --insecure", "nodes a and b have one address, 127.0.0.1:1"},
+		{"--peers a=127.0.0.1:1 --node a --n 2 --insecure", "n is 2, and there are 1 members"},
+		{"--listen 127.0.0.1:0", "the port 127.0.0.1:0 needs certificates: --tls DIR, which `bigset cert` makes; --insecure goes without, on this machine alone"},
+		{"--listen 0.0.0.0:0 --insecure", "--insecure, and 0.0.0.0:0 can be reached from elsewhere: give 127.0.0.1 or --tls DIR"},
+		{"--listen :0 --insecure", "--insecure, and :0 can be reached from elsewhere"},
+		{"--listen name.example:0 --insecure", "--insecure, and name.example:0 can be reached from elsewhere"},
+		{"--peers a=127.0.0.1:1,b=10.0.0.1:1 --node a --insecure", "--insecure, and 10.0.0.1:1 can be reached from elsewhere"},
+		{"--peers a=10.0.0.1:1 --listen 127.0.0.1:0 --node a --insecure", "--insecure, and 10.0.0.1:1 can be reached from elsewhere"},
+		{"--peers b=127.0.0.1:1 --tls B --insecure", "--tls and --insecure contradict each other"},
+		{"--peers b=127.0.0.1:1 --tls B/none", "--tls: "},
+		{"--peers b=127.0.0.1:1 --tls CA", "--tls: "},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1:2 --node a --listen 127.0.0.1:0 --tls B", "the certificate in B is of node b of cluster prod, and this is node a of cluster prod"},
+		{"--peers b=127.0.0.1:1 --cluster test --listen 127.0.0.1:0 --tls B", "the certificate in B is of node b of cluster prod, and this is node b of cluster test"},
+		{"--node a --listen 127.0.0.1:0 --tls B --bloomd 127.0.0.1:0", "the certificate in B is of node b of cluster prod, and this is node a of cluster prod"},
+	} {
+		r := call(t, "", append([]string{"serve", "--dir", newDir(t)}, strings.Fields(strings.NewReplacer("CA", ca, "B", b).Replace(c.args))...)...)
+		if r.code != exitAbsent || r.out != "" || !strings.Contains(r.errs, "bigset: bad configuration: ") || !strings.Contains(r.errs, strings.ReplaceAll(c.text, " B ", " "+b+" ")) {
+			t.Errorf("%s: %+v, want %q", c.args, r, c.text)
+		}
+	}
+}
+
 // TestCheckConfig prints what counts: flags before the environment before the file.
 func TestCheckConfig(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "conf")
