@@ -1,13 +1,17 @@
-// The set calls of Riak's official client. The first argument is the package's folder, the second says what serves the ports that follow: alone, cluster, or killed (a cluster
-// without its third node).
+// The set calls of Riak's official client. The first argument is the package's folder, the second says what serves the ports that follow: guarded (by TLS and an access token, which
+// are in the environment: CA, a file, and TOKEN), alone, cluster, or killed (a cluster without its third node).
 'use strict'
 const assert = require('assert')
+const fs = require('fs')
 const Riak = require(process.argv[2])
 const [kind, ...ports] = process.argv.slice(3)
 
-// client returns a client of one node whose commands return promises.
-function connect(port) {
-  const node = new Riak.Node({remoteAddress: '127.0.0.1', remotePort: +port, requestTimeout: 20000})
+// user is the user with an access token, or nothing.
+const user = token => process.env.CA && {auth: {user: 'app', password: token, ca: fs.readFileSync(process.env.CA, 'utf8')}}
+
+// connect returns a client of one node whose commands return promises.
+function connect(port, as = user(process.env.TOKEN)) {
+  const node = new Riak.Node({remoteAddress: '127.0.0.1', remotePort: +port, requestTimeout: 20000, ...as})
   const cluster = new Riak.Cluster({nodes: [node], executionAttempts: 1})
   return new Promise((ok, no) => {
     const c = new Riak.Client(cluster, err => err ? no(err) : ok({
@@ -66,6 +70,17 @@ async function conversation(c, key, other) {
   await assert.rejects(c.run(new Riak.Commands.KV.FetchValue.Builder(), {BucketType: 'sets', Bucket: 'people', Key: key}), /not served/)
 }
 
+// refused wants a node that asks for a token to do nothing for clients without one.
+async function refused(port) {
+  const stranger = await connect(port, {})
+  await assert.rejects(update(stranger, 'ready', {Additions: ['stranger']}), /token/)
+  await stranger.stop()
+  await assert.rejects(connect(port, user('wrong')), /Authentication failed/)
+  const c = await connect(port)
+  assert.deepStrictEqual((await fetch(c, 'ready')).values, [String(port)])
+  await c.stop()
+}
+
 async function main() {
   const clients = []
   for (const port of ports) clients.push(await ready(port))
@@ -74,9 +89,10 @@ async function main() {
     console.log(`riak-client: ${kind}, node ${i + 1} of ${clients.length}: passed`)
   }
   for (const c of clients) await c.stop()
+  if (kind === 'guarded') await refused(ports[0])
 }
 
-main().catch(err => {
+main().then(() => process.exit(0)).catch(err => {
   console.error(err)
   process.exit(1)
 })

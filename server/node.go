@@ -302,13 +302,21 @@ func (n *Node) entered(ctx context.Context) bool {
 
 // listen listens at an address. Its errors name flag, the setting that gave the address.
 func listen(address, what, flag string) (net.Listener, error) {
+	return listenBy(net.Listen, address, what, flag)
+}
+
+// listenBy listens by net.Listen, or by what a test gives instead.
+func listenBy(open func(network, address string) (net.Listener, error), address, what, flag string) (net.Listener, error) {
 	network := "tcp"
 	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
 		network = "tcp4" // otherwise 0.0.0.0 would include all of IPv6
 	}
-	l, err := net.Listen(network, address)
+	l, err := open(network, address)
 	switch {
 	case err == nil:
+		if elsewhere(address, l.Addr()) {
+			return nil, errors.Join(fmt.Errorf("%w on %s for %s: it is %v on this machine, which can be reached from elsewhere: give 127.0.0.1", ErrListen, address, what, l.Addr()), l.Close())
+		}
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("%w on %s for %s: another program listens there; stop it, or choose another address by %s", ErrListen, address, what, flag)

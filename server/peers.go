@@ -112,7 +112,7 @@ type clusterConfigError struct{ error }
 func (clusterConfigError) Is(target error) bool { return target == ErrConfig }
 func (e clusterConfigError) Unwrap() error      { return e.error }
 
-// isLoopback reports whether only this machine can reach an address.
+// isLoopback reports whether only this machine can reach an address. It believes localhost; elsewhere looks at what that has led to.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -120,6 +120,20 @@ func isLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// elsewhere reports whether an address that isLoopback believes has led to one that is not: the hosts file decides what localhost is.
+func elsewhere(address string, led net.Addr) bool {
+	to, ok := led.(*net.TCPAddr)
+	return isLoopback(address) && !(ok && to.IP.IsLoopback())
+}
+
+// plain returns a connection that has no TLS, and was dialed to an address of another node, unless others could overhear it.
+func plain(nc net.Conn, address string) (net.Conn, error) {
+	if elsewhere(address, nc.RemoteAddr()) {
+		return nil, errors.Join(fmt.Errorf("server: --insecure, and %s leads to %v, which is not on this machine: give 127.0.0.1 or --tls DIR", address, nc.RemoteAddr()), nc.Close())
+	}
+	return nc, nil
 }
 
 // peersDoor is the port for nodes and clients.
@@ -239,7 +253,11 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 	}
 	dial := func(ctx context.Context, to cluster.Peer) (net.Conn, error) {
 		if folder == nil {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
+			nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
+			if err != nil {
+				return nil, err
+			}
+			return plain(nc, to.Address)
 		}
 		return (&tls.Dialer{Config: folder.Peer(to.ID)}).DialContext(ctx, "tcp", to.Address)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,3 +90,49 @@ func TestNodeOfCertificate(t *testing.T) {
 		t.Errorf("without a certificate: %v", err)
 	}
 }
+
+// TestLocalhostElsewhere: localhost that is not this machine alone, as a hosts file can make it, is neither served nor asked without TLS.
+func TestLocalhostElsewhere(t *testing.T) {
+	var opened net.Listener
+	open := func(at string) func(_, _ string) (net.Listener, error) {
+		return func(network, _ string) (l net.Listener, err error) {
+			opened, err = net.Listen(network, at)
+			return opened, err
+		}
+	}
+	if _, err := listenBy(open("0.0.0.0:0"), "localhost:0", "a test", "--test"); !errors.Is(err, ErrListen) || !strings.Contains(err.Error(), "can't listen on localhost:0 for a test: it is ") {
+		t.Errorf("localhost is all addresses: %v", err)
+	} else if _, err := opened.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("it still listens: %v", err)
+	}
+	for _, address := range []string{"localhost:0", "127.0.0.1:0"} {
+		l, err := listen(address, "a test", "--test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	if l, err := listenBy(open("0.0.0.0:0"), "0.0.0.0:0", "a test", "--test"); err != nil {
+		t.Errorf("all addresses, by their name: %v", err)
+	} else {
+		l.Close()
+	}
+
+	for address, remote := range map[string]string{"localhost:1": "10.0.0.1", "127.0.0.1:1": "127.0.0.1", "[::1]:1": "::1"} {
+		nc := &ledConn{to: &net.TCPAddr{IP: net.ParseIP(remote), Port: 1}}
+		_, err := plain(nc, address)
+		if refused := remote == "10.0.0.1"; (err != nil) != refused || nc.closed != refused || refused && !strings.Contains(err.Error(), "localhost:1 leads to 10.0.0.1:1, which is not on this machine") {
+			t.Errorf("%s led to %s: %v, closed %v", address, remote, err, nc.closed)
+		}
+	}
+}
+
+// ledConn is a connection to an address.
+type ledConn struct {
+	net.Conn
+	to     net.Addr
+	closed bool
+}
+
+func (c *ledConn) RemoteAddr() net.Addr { return c.to }
+func (c *ledConn) Close() error         { c.closed = true; return nil }

@@ -1,8 +1,11 @@
-// Redisclients uses a node through unchanged go-redis, in RESP2 and RESP3. It exits with 1 if a reply differs from that of redis.
+// Redisclients uses a node through unchanged go-redis, in RESP2 and RESP3. It exits with 1 if a reply differs from that of redis. TOKEN in the
+// environment is an access token, for a node with TLS whose CA's certificate is the file CA; then a client without the token must be refused.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -37,11 +40,38 @@ func (c *checks) equal(what string, got, want any, err error) {
 	}
 }
 
+// secured returns the configuration of TLS for a node that asks for it, or nil.
+func secured() (*tls.Config, error) {
+	file := os.Getenv("CA")
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("no certificate in %s", file)
+	}
+	return &tls.Config{RootCAs: roots}, nil
+}
+
 func use(address string, protocol int) error {
 	ctx := context.Background()
-	c := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, ClientName: "test"})
+	config, err := secured()
+	if err != nil {
+		return err
+	}
+	c := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, ClientName: "test", TLSConfig: config, Password: os.Getenv("TOKEN")})
 	defer c.Close()
 	var is checks
+	if config != nil {
+		stranger := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, TLSConfig: config, Password: "wrong"})
+		defer stranger.Close()
+		err := stranger.SAdd(ctx, "friends", "x").Err()
+		is.equal("a wrong password", err != nil && strings.Contains(err.Error(), "WRONGPASS"), true, nil)
+	}
 	key := func(name string) string { return fmt.Sprintf("goredis:%s:%d:%s", address, protocol, name) }
 	a, b, to, filter := key("a"), key("b"), key("to"), key("filter")
 	made := os.Getenv("FILTER") // contains x: making and dropping a filter needs all members of a cluster

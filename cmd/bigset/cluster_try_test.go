@@ -13,34 +13,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"bigset/internal/testkit/tier"
 )
-
-// messages is what a process writes to standard error. Any number of goroutines may call the methods.
-type messages struct {
-	mu  sync.Mutex
-	all []byte
-}
-
-func (m *messages) Write(b []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all = append(m.all, b...)
-	return len(b), nil
-}
-
-func (m *messages) String() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return string(m.all)
-}
 
 // trying is a trial in a process of its own.
 type trying struct {
@@ -205,17 +186,28 @@ func TestClusterTry(t *testing.T) {
 					t.Errorf("node %d has %q", i, got)
 				}
 			}
+			first, last := "127.0.0.1:"+r.nodes[0]["CLIENTS"], "127.0.0.1:"+r.nodes[2]["CLIENTS"]
+			watched := startWatching(t, "friends", "--addr", last+","+first)
+			watched("+\tpaul")
+			changes, token := r.changes(r.nodes[2]["REDIS"], "''")
+			if !strings.Contains(changes, "reset\r\n$5\r\nbegin\r\n") || !strings.Contains(changes, "paul") {
+				t.Errorf("the first changes are %q", changes)
+			}
 			if err := syscall.Kill(r.pids[2], syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			if log := filepath.Join(r.temp, "*", "c.log"); !globbed(log) {
 				t.Errorf("no %s", log)
 			}
-			first := "127.0.0.1:" + r.nodes[0]["CLIENTS"]
 			call(t, "", "set", "add", "friends", "ringo", "--addr", first).want(t, exitOK)
 			if got := call(t, "", "set", "ls", "friends", "--addr", first).want(t, exitOK); got != listed+"ringo\n" {
 				t.Errorf("with one node killed: %q", got)
 			}
+			watched("+\tringo")
+			call(t, "", "set", "rm", "friends", "paul", "--addr", first).want(t, exitOK)
+			watched("-\tpaul")
+			r.followed(token)
+			r.twice(first)
 		default:
 			t.Errorf("the test does not know %q", line)
 		}
@@ -228,6 +220,59 @@ func TestClusterTry(t *testing.T) {
 	r.end(syscall.SIGINT)
 	if got := r.errs.String(); !strings.HasPrefix(got, "a node has ended: node c (signal: killed), see ") || !strings.HasSuffix(got, "; the others continue\n") {
 		t.Errorf("it says %q of the node that was killed", got)
+	}
+}
+
+// changes asks redis's door of a node for changes of the set friends since a token, and returns its answer and the next token.
+func (r *trying) changes(port, since string) (answer, next string) {
+	r.t.Helper()
+	nc, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := fmt.Fprintf(nc, "BS.CHANGES friends %s\r\nPING\r\n", since); err != nil {
+		r.t.Fatal(err)
+	}
+	_ = nc.SetReadDeadline(time.Now().Add(time.Minute))
+	for lines := bufio.NewReader(nc); !strings.HasSuffix(answer, "+PONG\r\n"); {
+		line, err := lines.ReadString('\n')
+		if answer += line; err != nil {
+			r.t.Fatalf("%v after %q", err, answer)
+		}
+	}
+	if found := nextToken.FindStringSubmatch(answer); found != nil {
+		next = found[1]
+	}
+	return answer, next
+}
+
+var nextToken = regexp.MustCompile("next\r\n\\$[0-9]+\r\n(.+)\r\n")
+
+// followed wants other nodes to know what has happened since the token of the node that was killed, by redis's protocol and by HTTP: ringo was
+// added, paul was removed, and nothing is void.
+func (r *trying) followed(token string) {
+	r.t.Helper()
+	changes, next := r.changes(r.nodes[0]["REDIS"], token)
+	added, removed, _ := strings.Cut(changes, "removed\r\n")
+	removed, _, _ = strings.Cut(removed, "dead\r\n")
+	if !strings.Contains(changes, "reset\r\n$-1\r\n") || !strings.Contains(added, "ringo") || strings.Contains(added, "paul") || !strings.Contains(removed, "paul") {
+		r.t.Errorf("at another node, the changes are %q", changes)
+	}
+	if changes, _ = r.changes(r.nodes[1]["REDIS"], next); strings.Contains(changes, "paul") || strings.Contains(changes, "ringo") || strings.Contains(changes, "begin") {
+		r.t.Errorf("after them come %q", changes)
+	}
+	r.http(r.nodes[1]["HTTP"], "/types/sets/buckets/default/datatypes/friends/changes?since="+token, `"ringo"`)
+}
+
+// twice makes a change with an id while a node is down: the first use needs no answer of that node, and the next one does nothing.
+func (r *trying) twice(addr string) {
+	r.t.Helper()
+	add := []string{"set", "add", "others", "john", "--policy", "empty", "--addr", addr, "--request", "r1"}
+	call(r.t, "", add...).want(r.t, exitOK)
+	call(r.t, "", append(add, "--retry")...).want(r.t, exitOK)
+	if got := call(r.t, "", "set", "stats", "others", "--json", "--addr", addr).want(r.t, exitOK); !strings.Contains(got, `"events":1,`) {
+		r.t.Errorf("a change that was given twice: %s", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/client"
 	"bigset/engine"
 	"bigset/engine/filters"
 	"bigset/keyscheme"
@@ -49,6 +50,17 @@ its port for bloomd's protocol or for nodes and clients. A name has 1 to 200 byt
 		fs.order("close", "Write filters to disk and remove them from the server's memory", running.closeFilter),
 		fs.order("clear", "Make the server forget closed filters until they are created, or the server starts again", running.clear),
 		fs.flush(), fs.importBloomd(), fs.exportBloomd())
+	for _, c := range cmd.Commands() {
+		run := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if yes, err := addressed(cmd, "tls"); err != nil {
+				return err
+			} else if yes && fs.addr == "" {
+				return errNoAddress(cmd)
+			}
+			return run(cmd, args)
+		}
+	}
 	return chooser(cmd)
 }
 
@@ -117,13 +129,18 @@ func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error 
 	case string(answer) == wire.ForeignLine:
 		return fs.ask(f)
 	}
-	if err := f(serverHolder{c}); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	if err = f(serverHolder{c, fs.addr}); err != nil && ctx.Err() != nil && !errors.Is(err, client.ErrUnknown) {
+		return ctx.Err()
+	}
+	return settledAgain(err)
+}
+
+// settledAgain adds to an error that leaves the outcome of a change unknown how to settle it.
+func settledAgain(err error) error {
+	if !errors.Is(err, client.ErrUnknown) {
 		return err
 	}
-	return nil
+	return &repeatError{err, "the same command again settles it; `bigset filter list` and `info` with the same --addr show what exists"}
 }
 
 // ask runs f with a client of the node at --addr.
@@ -133,7 +150,7 @@ func (fs *filterCommand) ask(f func(running) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(nodeHolder{c}), c.Close())
+	return settledAgain(errors.Join(f(nodeHolder{c}), c.Close()))
 }
 
 // serverError is the error for a server that can't be reached.

@@ -93,11 +93,35 @@ func (d folderHolder) drop(ctx context.Context, name []byte) error {
 	return err
 }
 
-// serverHolder holds the filters of a server.
-type serverHolder struct{ c *bloomd.Client }
+// serverHolder holds the filters of the server at an address.
+type serverHolder struct {
+	c    *bloomd.Client
+	addr string
+}
 
-func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, error) {
-	return r.c.Create(name, c.given())
+// asked returns the error of a question: a serverError, unless the server has answered.
+func (r serverHolder) asked(err error) error {
+	if err == nil || bloomd.Answered(err) {
+		return err
+	}
+	return &serverError{r.addr, err}
+}
+
+// changed returns the error of a change. The outcome is unknown without an answer, after an Internal Error, which has many causes, and if the
+// change has begun, so that a part of it was done.
+func (r serverHolder) changed(ctx context.Context, what string, begun bool, err error) error {
+	switch {
+	case err == nil, !begun && bloomd.Answered(err) && !errors.Is(err, bloomd.Refusal("Internal Error")):
+		return err
+	case ctx.Err() != nil:
+		err = ctx.Err() // the connection was closed for it
+	}
+	return &client.UnknownError{What: what, Err: &serverError{r.addr, err}}
+}
+
+func (r serverHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
+	created, err := r.c.Create(name, c.given())
+	return created, r.changed(ctx, fmt.Sprintf("the creation of filter %q", name), false, err)
 }
 
 // given returns the options in the form that a server takes.
@@ -119,27 +143,32 @@ func (r serverHolder) list(_ context.Context, prefix []byte) (list []facts, err 
 	for _, info := range infos {
 		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil})
 	}
-	return list, err
+	return list, r.asked(err)
 }
 
 func (r serverHolder) info(_ context.Context, name []byte) (facts, error) {
 	info, err := r.c.Info(name)
-	return facts{name, info.Probability, info.Figures, nil, &info}, of(name, err)
+	return facts{name, info.Probability, info.Figures, nil, &info}, r.asked(of(name, err))
 }
 
 func (r serverHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
-	return r.each(name, keys, r.c.Multi, r.c.Check)
+	yes, err := r.each(name, keys, r.c.Multi, r.c.Check)
+	return yes, r.asked(of(name, err))
 }
 
-func (r serverHolder) set(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
-	return r.each(name, keys, r.c.Bulk, r.c.Set)
+func (r serverHolder) set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	added, err := r.each(name, keys, r.c.Bulk, r.c.Set)
+	return added, r.changed(ctx, fmt.Sprintf("the mark of %d keys in filter %q", len(keys), name), len(added) > 0, of(name, err))
 }
 
-// each asks for all keys at once, or for one after another if a key contains a blank, so that the keys do not fit on a line.
+// each asks for all keys at once, or for one after another if a key contains a blank, so that the keys do not fit on a line. With an error it
+// returns the answers before.
 func (r serverHolder) each(name []byte, keys [][]byte, many func(_ []byte, _ [][]byte) ([]bool, error), one func(_, _ []byte) (bool, error)) ([]bool, error) {
-	if !bytes.ContainsAny(bytes.Join(keys, nil), " ") {
-		yes, err := many(name, keys)
-		return yes, of(name, err)
+	switch all := bytes.Join(keys, nil); {
+	case bytes.IndexByte(all, '\n') >= 0:
+		return nil, bloomd.ErrUnsendable // before a part is sent
+	case bytes.IndexByte(all, ' ') < 0:
+		return many(name, keys)
 	}
 	var answers []bool
 	for _, key := range keys {
@@ -152,7 +181,7 @@ func (r serverHolder) each(name []byte, keys [][]byte, many func(_ []byte, _ [][
 		}
 		yes, err := ask(name, key)
 		if err != nil {
-			return nil, of(name, err)
+			return answers, err
 		}
 		answers = append(answers, yes)
 	}
@@ -161,12 +190,29 @@ func (r serverHolder) each(name []byte, keys [][]byte, many func(_ []byte, _ [][
 
 func (r serverHolder) settle(context.Context, []byte) error { return nil }
 
-func (r serverHolder) drop(_ context.Context, name []byte) error { return of(name, r.c.Drop(name)) }
+func (r serverHolder) drop(ctx context.Context, name []byte) error {
+	return r.order(ctx, name, of(name, r.c.Drop(name)))
+}
 
-func (r serverHolder) closeFilter(_ context.Context, name []byte) error { return r.c.CloseFilter(name) }
-func (r serverHolder) clear(_ context.Context, name []byte) error       { return r.c.Clear(name) }
-func (r serverHolder) flush(_ context.Context, name []byte) error       { return r.c.Flush(name) }
-func (r serverHolder) flushAll(context.Context) error                   { return r.c.FlushAll() }
+func (r serverHolder) closeFilter(ctx context.Context, name []byte) error {
+	return r.order(ctx, name, r.c.CloseFilter(name))
+}
+
+func (r serverHolder) clear(ctx context.Context, name []byte) error {
+	return r.order(ctx, name, r.c.Clear(name))
+}
+
+func (r serverHolder) flush(ctx context.Context, name []byte) error {
+	return r.order(ctx, name, r.c.Flush(name))
+}
+
+func (r serverHolder) order(ctx context.Context, name []byte, err error) error {
+	return r.changed(ctx, fmt.Sprintf("what was asked of filter %q", name), false, err)
+}
+
+func (r serverHolder) flushAll(ctx context.Context) error {
+	return r.changed(ctx, "the flush of all filters", false, r.c.FlushAll())
+}
 
 // nodeHolder holds the filters that a node, or a cluster, serves at the port for nodes and clients.
 type nodeHolder struct{ c *client.Client }

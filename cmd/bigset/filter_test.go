@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -180,6 +181,21 @@ func TestFilterServer(t *testing.T) {
 		{"flush", "", []string{"flush"}, "Done\n", "flushed all filters\n", exitOK, ""},
 		{"flush f --json", "", []string{"flush f"}, "Done\n", "{\"filter\":\"f\",\"did\":\"flushed\"}\n", exitOK, ""},
 		{"info f", "", []string{"info f"}, "Internal Error\n", "", exitError, "Internal Error"},
+		{"create f", "", []string{"create f"}, "", "", exitUnknown, `bigset: it is unknown whether the creation of filter "f" was done: server `},
+		{"set f a b", "", []string{"bulk f a b"}, "", "", exitUnknown, `whether the mark of 2 keys in filter "f" was done: server `},
+		{"set f a b", "", []string{"bulk f a b"}, "Internal Error\n", "", exitUnknown, "Internal Error"},
+		{"set f a b", "", []string{"bulk f a b"}, "Yes\n", "", exitUnknown, "1 words for 2 keys"},
+		{"set f a b", "", []string{"bulk f a b"}, gone, "", exitAbsent, "bigset filter list"},
+		{"set f", "a b\nc\n", []string{"set f a b", "set f c"}, "Yes\n" + gone, "", exitUnknown, "filter does not exist"}, // the first may have been marked
+		{"set f --base64", "YSBi\nYQpi\n", nil, "", "", exitError, "must not have a line break"},
+		{"drop f g", "", []string{"drop f", "drop g"}, "Done\n", "dropped \"f\"\n", exitUnknown, `what was asked of filter "g"`},
+		{"close f", "", []string{"close f"}, "", "", exitUnknown, "receive: EOF\nhint: the same command again settles it; "},
+		{"clear f", "", []string{"clear f"}, "", "", exitUnknown, "the same command again settles it"},
+		{"flush f", "", []string{"flush f"}, "", "", exitUnknown, "the same command again settles it"},
+		{"flush", "", []string{"flush"}, "", "", exitUnknown, "the flush of all filters"},
+		{"check f a", "", []string{"multi f a"}, "", "", exitError, "receive: EOF\nhint: check --addr"},
+		{"info f", "", []string{"info f"}, "", "", exitError, "receive: EOF\nhint: check --addr"},
+		{"list", "", []string{"list "}, "", "", exitError, "receive: EOF\nhint: check --addr"},
 		{"import-bloomd x", "", nil, "", "", exitError, "--dir"},
 		{"export-bloomd x", "", nil, "", "", exitError, "--dir"},
 	} {
@@ -197,7 +213,70 @@ func TestFilterServer(t *testing.T) {
 	}
 }
 
-// serve answers one connection, line for line, and returns what it was asked.
+// TestFilterFlags gives flags that contradict each other, or have no use: nothing is done.
+func TestFilterFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, says string }{
+		{"create f --tls certs", "--tls is for a running node: give its --addr too"},
+		{"check f a --tls certs", "--tls is for a running node: give its --addr too"},
+		{"export-bloomd x --tls certs", "--tls is for a running node: give its --addr too"},
+		{"create f --addr 127.0.0.1:1 --dir D", "--dir is for a folder, and --addr asks a running node: give one of them"},
+		{"set f a --addr 127.0.0.1:1 --dir D", "--dir is for a folder, and --addr asks a running node: give one of them"},
+		{"drop f --addr 127.0.0.1:1 --strategy delete", "--strategy is for a folder"},
+		{"flush --addr 127.0.0.1:1 --dir D", "--dir is for a folder"},
+		{"create f --addr 127.0.0.1:1 --record set", "--record is for a folder"},
+		{"list --addr=", "--addr is empty: give HOST:PORT of a running node"},
+	} {
+		dir := newDir(t)
+		r := call(t, "", strings.Fields("filter "+strings.ReplaceAll(c.args, "D", dir))...)
+		if r.code != exitError || r.out != "" || !strings.Contains(r.errs, "bigset: "+c.says) || !strings.Contains(r.errs, "hint: `bigset filter ") {
+			t.Errorf("%s: %+v", c.args, r)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: it has made the folder", c.args)
+		}
+	}
+}
+
+// TestFilterInterrupted interrupts commands while a server has their request: the outcome of a change is unknown, a question was only interrupted.
+func TestFilterInterrupted(t *testing.T) {
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"drop f":    {exitUnknown, `whether what was asked of filter "f" was done: server `},
+		"check f a": {exitError, "bigset: context canceled\nhint: it was interrupted"},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer cancel()
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			in := bufio.NewScanner(c)
+			if in.Scan() { // the question which protocol is spoken here
+				_, _ = io.WriteString(c, "Client Error: Command not supported\n")
+			}
+			in.Scan()
+			cancel()
+			in.Scan() // until the command has closed the connection
+		}()
+		r := callContext(ctx, "", slices.Concat([]string{"filter", "--addr", l.Addr().String()}, strings.Fields(args))...)
+		if r.code != want.code || r.out != "" || !strings.Contains(r.errs, want.says) || !strings.Contains(r.errs, "context canceled\n") {
+			t.Errorf("%s: %+v", args, r)
+		}
+		l.Close()
+		<-ctx.Done()
+	}
+}
+
+// serve answers one connection, line for line, and returns what it was asked. It closes the connection instead of an answer that it does not have.
 func serve(t *testing.T, answers string) (addr string, asked func() []string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -221,7 +300,10 @@ func serve(t *testing.T, answers string) (addr string, asked func() []string) {
 				continue
 			}
 			lines = append(lines, in.Text())
-			line, rest, _ := strings.Cut(answers, "\n")
+			line, rest, ok := strings.Cut(answers, "\n")
+			if !ok {
+				return
+			}
 			if line == "START" {
 				line, rest, _ = strings.Cut(answers, "\nEND\n")
 				line += "\nEND"

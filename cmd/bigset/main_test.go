@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"bigset"
@@ -62,6 +63,25 @@ func (r result) want(t *testing.T, code int) string {
 		t.Fatalf("got status %d, want %d; out %q, errors %q", r.code, code, r.out, r.errs)
 	}
 	return r.out
+}
+
+// messages is what a process writes to standard error. Any number of goroutines may call the methods.
+type messages struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+func (m *messages) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, b...)
+	return len(b), nil
+}
+
+func (m *messages) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(m.all)
 }
 
 func newDir(t *testing.T) string { return filepath.Join(t.TempDir(), "data") }

@@ -21,7 +21,8 @@ import (
 type serving struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	addr string
+	addr string // of bloomd's protocol
+	node string // of the port for nodes and clients, if any
 	log  *lastLines
 }
 
@@ -31,7 +32,10 @@ type lastLines struct {
 	text strings.Builder
 }
 
-var servingAt = regexp.MustCompile(`msg="bigset: serving".* bloomd=(\S+)`)
+var (
+	servingAt   = regexp.MustCompile(`msg="bigset: serving".* bloomd=(\S+)`)
+	servingNode = regexp.MustCompile(` peers=(\S+)`)
+)
 
 // startServing starts a command and waits until it serves.
 func startServing(t *testing.T, cmd *exec.Cmd) *serving {
@@ -52,6 +56,9 @@ func startServing(t *testing.T, cmd *exec.Cmd) *serving {
 		for lines := bufio.NewScanner(errs); lines.Scan(); {
 			s.log.text.WriteString(lines.Text() + "\n")
 			if m := servingAt.FindStringSubmatch(lines.Text()); m != nil {
+				if node := servingNode.FindStringSubmatch(lines.Text()); node != nil {
+					s.node = node[1]
+				}
 				found <- m[1]
 			}
 		}
@@ -185,6 +192,101 @@ func TestServeRefused(t *testing.T) {
 		r := call(t, "", c.args...)
 		if r.code != c.code || !strings.Contains(r.errs, c.text) || r.out != "" {
 			t.Errorf("%q: got status %d, %q, %q, want %d with %q", c.args, r.code, r.out, r.errs, c.code, c.text)
+		}
+	}
+}
+
+// TestServeTLS makes certificates, serves with them, and asks by commands with a client's certificate, with a foreign one, and without.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	of := func(name string) string { return filepath.Join(dir, name) }
+	for _, args := range [][]string{
+		{"ca", of("ca"), "--cluster", "prod"}, {"node", "a", of("a"), "--ca", of("ca")}, {"client", "paul", of("paul"), "--ca", of("ca")},
+		{"ca", of("other"), "--cluster", "prod"}, {"client", "paul", of("stranger"), "--ca", of("other")}, {"client", "paul", of("liar"), "--ca", of("other")},
+	} {
+		call(t, "", append([]string{"cert"}, args...)...).want(t, exitOK)
+	}
+	if authority, err := os.ReadFile(filepath.Join(of("ca"), "ca.crt")); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(filepath.Join(of("liar"), "ca.crt"), authority, 0o644); err != nil { // a certificate beside the CA of another
+		t.Fatal(err)
+	}
+	s := startServing(t, serveCommand(t, of("data"), "--peers", "a=127.0.0.1:1", "--listen", "127.0.0.1:0", "--tls", of("a")))
+	ask := func(certificates, line string) result {
+		args := append(strings.Fields(line), "--addr", s.node)
+		if certificates != "" {
+			args = append(args, "--tls", of(certificates))
+		}
+		return call(t, "", args...)
+	}
+	for _, c := range []struct{ line, out string }{
+		{"set add friends paul", "added 1 element\n"}, {"set ls friends", "paul\n"},
+		{"filter create seen", "created \"seen\"\n"}, {"filter set seen paul", "yes\tpaul\n"}, {"filter check seen paul", "yes\tpaul\n"},
+		{"cluster lookup friends", ""}, {"cluster status", ""},
+	} {
+		if out := ask("paul", c.line).want(t, exitOK); c.out != "" && out != c.out || c.line == "cluster status" && (!strings.Contains(out, "cluster prod, ") || !strings.Contains(out, "whole")) {
+			t.Errorf("%s: %q", c.line, out)
+		}
+	}
+	for certificates, says := range map[string][2]string{
+		"stranger": {"not signed by a CA of this cluster: bigset://prod/node/a: ", "check that ca.crt and the certificate are of the same CA: "},
+		"liar":     {"client.crt: not signed by a CA of this cluster: bigset://prod/client/paul: ", "check that ca.crt and the certificate are of the same CA: "},
+		"":         {": it closed the connection ", ""},
+	} {
+		for _, line := range []string{"set ls friends", "set add friends john", "filter check seen paul", "filter create other", "cluster status"} {
+			if certificates == "" && strings.HasPrefix(line, "filter ") { // it says the same after five seconds, see TestFilterAway
+				continue
+			}
+			r := ask(certificates, line)
+			if r.code != exitError || r.out != "" || !strings.Contains(r.errs, says[0]) || !strings.Contains(r.errs, "\nhint: "+says[1]) || certificates == "" && !strings.Contains(r.errs, "--tls") {
+				t.Errorf("with %q, %s: %+v", certificates, line, r)
+			}
+		}
+	}
+	if out := ask("paul", "set ls friends").want(t, exitOK); out != "paul\n" {
+		t.Errorf("at last %q", out)
+	}
+	if code := s.end(syscall.SIGTERM); code != exitOK {
+		t.Errorf("status %d\n%s", code, s.log.text.String())
+	}
+}
+
+// TestServeRefusesCluster wants a plain word about flags of a cluster, and certificates, that do not fit together.
+func TestServeRefusesCluster(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca, b := filepath.Join(dir, "ca"), filepath.Join(dir, "b")
+	call(t, "", "cert", "ca", ca, "--cluster", "prod").want(t, exitOK)
+	call(t, "", "cert", "node", "b", b, "--ca", ca).want(t, exitOK)
+	for _, c := range []struct{ args, text string }{
+		{"--node a", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--insecure", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--tls B", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--peers a=127.0.0.1:1,b --node a --insecure", `--peers: "b" is not ID=HOST:PORT, for instance a=10.0.0.1:8690`},
+		{"--peers =127.0.0.1:1 --node a --insecure", `--peers: "=127.0.0.1:1" is not ID=HOST:PORT`},
+		{"--peers a=127.0.0.1 --node a --insecure", `--peers: "a=127.0.0.1" is not ID=HOST:PORT`},
+		{"--peers a=127.0.0.1:1 --insecure", "--peers without --node: which of them is this one?"},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1:2 --node c --insecure", "node c is not among the peers, which are a, b"},
+		{"--peers a=127.0.0.1:1,a=127.0.0.1:2 --node a --insecure", "node a is named twice"},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1:1 --node a --insecure", "nodes a and b have one address, 127.0.0.1:1"},
+		{"--peers a=127.0.0.1:1 --node a --n 2 --insecure", "n is 2, and there are 1 members"},
+		{"--listen 127.0.0.1:0", "the port 127.0.0.1:0 needs certificates: --tls DIR, which `bigset cert` makes; --insecure goes without, on this machine alone"},
+		{"--listen 0.0.0.0:0 --insecure", "--insecure, and 0.0.0.0:0 can be reached from elsewhere: give 127.0.0.1 or --tls DIR"},
+		{"--listen :0 --insecure", "--insecure, and :0 can be reached from elsewhere"},
+		{"--listen name.example:0 --insecure", "--insecure, and name.example:0 can be reached from elsewhere"},
+		{"--peers a=127.0.0.1:1,b=10.0.0.1:1 --node a --insecure", "--insecure, and 10.0.0.1:1 can be reached from elsewhere"},
+		{"--peers a=10.0.0.1:1 --listen 127.0.0.1:0 --node a --insecure", "--insecure, and 10.0.0.1:1 can be reached from elsewhere"},
+		{"--peers b=127.0.0.1:1 --tls B --insecure", "--tls and --insecure contradict each other"},
+		{"--peers b=127.0.0.1:1 --tls B/none", "--tls: "},
+		{"--peers b=127.0.0.1:1 --tls CA", "--tls: "},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1:2 --node a --listen 127.0.0.1:0 --tls B", "the certificate in B is of node b of cluster prod, and this is node a of cluster prod"},
+		{"--peers b=127.0.0.1:1 --cluster test --listen 127.0.0.1:0 --tls B", "the certificate in B is of node b of cluster prod, and this is node b of cluster test"},
+		{"--node a --listen 127.0.0.1:0 --tls B --bloomd 127.0.0.1:0", "the certificate in B is of node b of cluster prod, and this is node a of cluster prod"},
+	} {
+		r := call(t, "", append([]string{"serve", "--dir", newDir(t)}, strings.Fields(strings.NewReplacer("CA", ca, "B", b).Replace(c.args))...)...)
+		if r.code != exitAbsent || r.out != "" || !strings.Contains(r.errs, "bigset: bad configuration: ") || !strings.Contains(r.errs, strings.ReplaceAll(c.text, " B ", " "+b+" ")) {
+			t.Errorf("%s: %+v, want %q", c.args, r, c.text)
 		}
 	}
 }

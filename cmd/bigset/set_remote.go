@@ -27,6 +27,7 @@ type node struct {
 	certificates string
 	w, r, dw     int
 	request      string
+	retry        bool
 }
 
 func (n *node) flags(cmd *cobra.Command) {
@@ -36,7 +37,8 @@ func (n *node) flags(cmd *cobra.Command) {
 	f.IntVar(&n.w, "w", 0, "with --addr: replicas that have a change when it is acknowledged (default: the cluster's)")
 	f.IntVar(&n.r, "r", 0, "with --addr: replicas that answer a read (default: the cluster's)")
 	f.IntVar(&n.dw, "dw", 0, "with --addr: replicas that have a change on disk when it is acknowledged (default: the cluster's)")
-	f.StringVar(&n.request, "request", "", "with --addr: `id` of what add or rm changes; what is sent again with it is done once")
+	f.StringVar(&n.request, "request", "", "with --addr: `id` of what add or rm changes; what is sent again with it and --retry is done once")
+	f.BoolVar(&n.retry, "retry", false, "with --request: it may have been done before, so all replicas are asked for the id first")
 	_ = cmd.MarkPersistentFlagDirname("tls")
 }
 
@@ -49,43 +51,61 @@ var nodeFlags = []struct {
 	{"dw", []string{"add", "rm", "drop", "import"}},
 	{"r", []string{"has", "ls", "count", "context", "stats", "watch", "export"}},
 	{"request", []string{"add", "rm"}},
+	{"retry", []string{"add", "rm"}},
 }
 
-// away reports whether a command goes to a running node, and refuses flags that do not go together.
-func (a *app) away(cmd *cobra.Command) (bool, error) {
-	n := &a.node
-	given := func(flag string) bool {
-		f := cmd.Flags().Lookup(flag)
-		return f != nil && f.Changed
-	}
-	if !given("addr") {
-		for _, flag := range []string{"tls", "w", "r", "dw", "request"} {
-			if given(flag) {
+// given reports whether a command has a flag, and it was given.
+func given(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flags().Lookup(flag)
+	return f != nil && f.Changed
+}
+
+// addressed reports whether --addr names a running node. It refuses the given flags of nodes without it, and with it those of folders.
+func addressed(cmd *cobra.Command, ofNodes ...string) (bool, error) {
+	if !given(cmd, "addr") {
+		for _, flag := range ofNodes {
+			if given(cmd, flag) {
 				return false, usage(cmd, "--%s is for a running node: give its --addr too", flag)
 			}
 		}
 		return false, nil
 	}
 	for _, flag := range []string{"dir", "open-contexts", "record", "strategy"} {
-		if given(flag) {
+		if given(cmd, flag) {
 			return false, usage(cmd, "--%s is for a folder, and --addr asks a running node: give one of them", flag)
 		}
 	}
+	return true, nil
+}
+
+// errNoAddress is the error for an --addr without a value: a variable in a script may be unset.
+func errNoAddress(cmd *cobra.Command) error {
+	return usage(cmd, "--addr is empty: give HOST:PORT of a running node")
+}
+
+// away reports whether a command goes to a running node, and refuses flags that do not go together.
+func (a *app) away(cmd *cobra.Command) (bool, error) {
+	n := &a.node
+	if yes, err := addressed(cmd, "tls", "w", "r", "dw", "request", "retry"); !yes || err != nil {
+		return false, err
+	}
 	for _, f := range nodeFlags {
-		if given(f.name) && !slices.Contains(f.commands, cmd.Name()) {
+		if given(cmd, f.name) && !slices.Contains(f.commands, cmd.Name()) {
 			return false, usage(cmd, "--%s is not for %s: it is for %s", f.name, cmd.Name(), strings.Join(f.commands, ", "))
 		}
 	}
 	switch {
 	case len(n.addrs) == 0:
-		return false, usage(cmd, "--addr is empty: give HOST:PORT of a running node")
+		return false, errNoAddress(cmd)
 	case n.w < 0 || n.r < 0 || n.dw < 0:
 		return false, usage(cmd, "--w, --r and --dw are numbers of replicas: 0 or more")
-	case given("request") && n.request == "":
+	case given(cmd, "request") && n.request == "":
 		return false, usage(cmd, "--request is empty: without the flag an id is drawn")
 	case len(n.request) > keyscheme.RequestIDBytesMax:
 		return false, usage(cmd, "--request has %d bytes: an id has at most %d", len(n.request), keyscheme.RequestIDBytesMax)
-	case given("no-sync") && given("dw"):
+	case n.retry && n.request == "":
+		return false, usage(cmd, "--retry is for a change that was sent before: give its --request too")
+	case given(cmd, "no-sync") && given(cmd, "dw"):
 		return false, usage(cmd, "--no-sync and --dw contradict each other: --dw 0 waits for no disk")
 	}
 	return true, nil
@@ -171,9 +191,9 @@ func (a *app) repeatable(err error) error {
 		return &repeatError{err, fmt.Sprintf("import again what comes after the first %s; what was under way is not added twice, but with --policy empty",
 			tally(importing.durable))}
 	case len(u.Context) > 0:
-		return &repeatError{err, "the same drop again removes nothing else: " + a.again("--context", u.Context.Text())}
+		return &repeatError{err, "the same drop again removes nothing else: " + a.again("--context "+u.Context.Text())}
 	case len(u.Request) > 0:
-		return &repeatError{err, "the same command with that id settles it, and does nothing twice: " + a.again("--request", u.RequestText())}
+		return &repeatError{err, "the same command with that id settles it, and does nothing twice: " + a.again("--request "+u.RequestText(), "--retry")}
 	}
 	return err
 }
@@ -181,19 +201,22 @@ func (a *app) repeatable(err error) error {
 // againBytes is the maximum length of a command that is shown for repetition.
 const againBytes = 2000
 
-// again returns the command line with an additional flag.
-func (a *app) again(flag, value string) string {
+// again returns the command line with flags, such as "--request r1", that it does not have already.
+func (a *app) again(flags ...string) string {
 	args := a.args
-	if !slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") }) {
-		at := slices.Index(args, "--")
-		if at < 0 {
-			at = len(args)
+	for _, flag := range flags {
+		words := strings.Split(flag, " ")
+		if !slices.ContainsFunc(args, func(arg string) bool { return arg == words[0] || strings.HasPrefix(arg, words[0]+"=") }) {
+			at := slices.Index(args, "--")
+			if at < 0 {
+				at = len(args)
+			}
+			args = slices.Insert(slices.Clone(args), at, words...)
 		}
-		args = slices.Insert(slices.Clone(args), at, flag, value)
 	}
 	text := strings.Join(append([]string{"bigset"}, shellWords(args)...), " ")
 	if len(text) > againBytes || strings.ContainsAny(text, "\r\n") {
-		return "give it " + flag + " " + value
+		return "give it " + strings.Join(flags, " ")
 	}
 	return "`" + text + "`"
 }
@@ -230,7 +253,7 @@ func ofFlag(flag string, given bool, err error) error {
 
 // change returns the request of add and rm to a node.
 func (n *node) change(cmd *cobra.Command, c *change) (w client.Write, err error) {
-	w = client.Write{Set: c.set, Policy: c.options.Policy, Quorum: n.quorum(cmd), Request: []byte(n.request), Retry: n.request != "",
+	w = client.Write{Set: c.set, Policy: c.options.Policy, Quorum: n.quorum(cmd), Request: []byte(n.request), Retry: n.retry,
 		Ops: make([]client.Op, len(c.elements))}
 	if n.request == "" {
 		w.Request = []byte(rand.Text()) // easy to type

@@ -124,6 +124,9 @@ func TestAwayRefuses(t *testing.T) {
 		"ls s --w 1 --addr A":             "--w is not for ls",
 		"add s x --r 1 --addr A":          "--r is not for add",
 		"drop s --request r1 --addr A":    "--request is not for drop",
+		"add s x --retry":                 "--retry is for a running node",
+		"add s x --retry --addr A":        "give its --request too",
+		"import s --retry --addr A":       "--retry is not for import",
 		"names --r 1 --addr A":            "--r is not for names",
 		"add s x --w -1 --addr A":         "0 or more",
 		"add s x --request= --addr A":     "--request is empty",
@@ -163,7 +166,7 @@ func TestAwayQuorums(t *testing.T) {
 			case api.VerbWrite:
 				var w client.Write
 				w, err = api.DecodeWrite(r.Body)
-				if len(w.Request) < 16 && string(w.Request) != "r1" || w.Retry != (string(w.Request) == "r1") {
+				if len(w.Request) < 16 && string(w.Request) != "r1" && string(w.Request) != "r2" || w.Retry != (string(w.Request) == "r2") {
 					t.Errorf("id %q, retry %v", w.Request, w.Retry)
 				}
 				asked <- w.Quorum
@@ -190,7 +193,7 @@ func TestAwayQuorums(t *testing.T) {
 		line string
 		want any
 	}{
-		{"add s x", client.Quorum{}}, {"add s x --w 1", client.Quorum{W: 1}}, {"rm s x --dw 1 --request r1", client.Quorum{DW: 1}},
+		{"add s x", client.Quorum{}}, {"add s x --w 1", client.Quorum{W: 1}}, {"rm s x --dw 1 --request r1", client.Quorum{DW: 1}}, {"rm s x --request r2 --retry", client.Quorum{}},
 		{"add s x --dw 0", client.Quorum{DW: client.NotDurable}}, {"add s x --no-sync --w 1", client.Quorum{W: 1, DW: client.NotDurable}},
 		{"import s --w 1", client.Quorum{W: 1}}, {"ls s --r 1", 1}, {"count s --r 1", 1}, {"export s --r 1", 1}, {"has s x --r 1", 1},
 		{"context s --r 1", 1}, {"stats s --r 1", 1}, {"context s x --r 1", 1}, {"ls s", 0}, {"drop s --dw 0", client.Quorum{DW: client.NotDurable}},
@@ -250,6 +253,9 @@ func TestAwayUnknown(t *testing.T) {
 		t.Errorf("%q left %s", again, out)
 	}
 	call(t, "", "set", "has", "friends", "--addr", addr, "--", "-it's paul").want(t, exitOK)
+	if !slices.Contains(again, "--retry") || !slices.Contains(again, "--request") {
+		t.Errorf("it names %q", again)
+	}
 
 	r, again = cut("", "set", "drop", "friends", "--addr", addr)
 	if r.code != exitUnknown {
@@ -263,6 +269,19 @@ func TestAwayUnknown(t *testing.T) {
 	r, _ = cut("a\nb\n", "set", "import", "letters", "--addr", addr)
 	if r.code != exitUnknown || !strings.Contains(r.errs, "0 elements imported and durable, then: ") || !strings.Contains(r.errs, "import again what comes after the first 0 elements") {
 		t.Errorf("import: status %d, %s", r.code, r.errs)
+	}
+}
+
+// TestAwayTwice gives a change twice with its id, with --retry and without: a node alone does it once.
+func TestAwayTwice(t *testing.T) {
+	t.Parallel()
+	addr := serveSets(t)
+	for i, more := range []string{"", "", "--retry"} {
+		args := strings.Fields("set add friends paul --policy empty --request r1 --addr " + addr + " " + more)
+		call(t, "", args...).want(t, exitOK)
+		if out := call(t, "", "set", "names", "--json", "--addr", addr).want(t, exitOK); out != `{"set":"friends","live":1,"seen":1}`+"\n" {
+			t.Errorf("after %d times: %s", i+1, out)
+		}
 	}
 }
 

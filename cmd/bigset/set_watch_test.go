@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -35,38 +34,7 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("%v: %s", err, first.out)
 	}
 
-	cmd := command(t, "set", "watch", "friends", "--addr", addr)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}()
-	said := make(chan string, 100)
-	go func() {
-		for in := bufio.NewScanner(out); in.Scan(); {
-			said <- in.Text()
-		}
-		_, _ = io.Copy(io.Discard, out)
-	}()
-	want := func(lines ...string) {
-		t.Helper()
-		for _, line := range lines {
-			select {
-			case got := <-said:
-				if got != line {
-					t.Errorf("%q, want %q", got, line)
-				}
-			case <-time.After(time.Minute):
-				t.Fatalf("%q was not printed", line)
-			}
-		}
-	}
+	want := startWatching(t, "friends", "--addr", addr)
 	want("+\tpaul", "+\tringo")
 	change(c.Set("friends").Remove(t.Context(), "paul"))
 	want("-\tpaul")
@@ -77,6 +45,47 @@ func TestWatch(t *testing.T) {
 	r := call(t, "", "set", "watch", "friends", "--addr", addr, "--once", "--json", "--since", last.Next)
 	if r.code != 0 || strings.Contains(r.out, "reset") || !strings.Contains(r.out, `"element":"john"`) || !strings.Contains(r.out, `{"removed":[{"element":"paul","dots":["`) && !strings.Contains(r.out, `"element":"paul"`) {
 		t.Errorf("status %d, %s%s", r.code, r.out, r.errs)
+	}
+}
+
+// startWatching watches a set in a process of its own until the test ends, and returns a function that wants the next lines.
+func startWatching(t *testing.T, args ...string) (want func(lines ...string)) {
+	t.Helper()
+	cmd := command(t, append([]string{"set", "watch"}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs messages
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	said := make(chan string, 100)
+	go func() {
+		defer close(said)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			said <- in.Text()
+		}
+	}()
+	return func(lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			select {
+			case got, ok := <-said:
+				if !ok {
+					t.Fatalf("it has ended, and %q was not printed: %s", line, &errs)
+				} else if got != line {
+					t.Errorf("%q, want %q", got, line)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("%q was not printed: %s", line, &errs)
+			}
+		}
 	}
 }
 

@@ -23,8 +23,15 @@ type Refusal string
 
 func (r Refusal) Error() string { return "bloomd: answered " + strconv.Quote(string(r)) }
 
+// Answered reports whether an error of a Client is the protocol's: a Refusal, ErrNoFilter, ErrOpen or ErrOptions, which the server has
+// answered, or ErrUnsendable, for which nothing was sent. After any other error it is unknown what the server has done.
+func Answered(err error) bool {
+	var r Refusal
+	return errors.As(err, &r) || errors.Is(err, ErrNoFilter) || errors.Is(err, ErrOpen) || errors.Is(err, ErrOptions) || errors.Is(err, ErrUnsendable)
+}
+
 // Client is one connection to bloomd, or to a server that speaks its protocol. Its methods must be called by one goroutine at a time. After
-// an error other than the protocol's (Refusal, ErrNoFilter, ErrOpen, ErrOptions, ErrUnsendable) it can no longer be used.
+// an error that is not the protocol's, see Answered, it can no longer be used.
 type Client struct {
 	nc     net.Conn
 	r      *bufio.Reader
