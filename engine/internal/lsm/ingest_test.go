@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -14,8 +13,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// wideTable opens a store whose last level is one table of many blocks, with the elements 0 to 49, 100 to 149 and 200 to 249 of a set. No block is cached.
-func wideTable(t *testing.T) *rig {
+// wideTable opens a store whose last level is one table of many blocks, with runs of the elements 0 to 249 of a set, and gaps between them. No block is
+// cached.
+func wideTable(t *testing.T, run, gap int) *rig {
 	t.Helper()
 	r := newRig("store")
 	r.opt.BlockCacheBytes = -2 * int64(r.opt.MemTableBytes)
@@ -27,8 +27,8 @@ func wideTable(t *testing.T) *rig {
 		po.DisableTableStats = true // which would read the table at any time
 	}
 	r.open(t)
-	for _, from := range []int{0, 100, 200} {
-		r.add(t, "s", from, from+50, true)
+	for from := 0; from < 250; from += run + gap {
+		r.add(t, "s", from, from+run, false)
 	}
 	r.flush(t)
 	must(t, r.db.pebble.Compact(bg, []byte{0}, []byte{255}, false), "compact")
@@ -84,7 +84,7 @@ func (r *rig) whole(t *testing.T) {
 // lies in a gap of what is left of it, and the third one in what is left of the first gap.
 func TestIngestIntoGap(t *testing.T) {
 	t.Parallel()
-	r := wideTable(t)
+	r := wideTable(t, 50, 50)
 	defer r.close(t)
 	for _, c := range []struct {
 		at     int
@@ -101,7 +101,7 @@ func TestIngestIntoGap(t *testing.T) {
 // TestIngestOtherCutsNothing: an ingest whose surroundings were not read cuts no table, and neither does one beside it.
 func TestIngestOtherCutsNothing(t *testing.T) {
 	t.Parallel()
-	r := wideTable(t)
+	r := wideTable(t, 50, 50)
 	defer r.close(t)
 	files, paths := r.table(t, 60, 70)
 	must(t, r.db.IngestOther(bg, paths), "ingest")
@@ -114,37 +114,40 @@ func TestIngestOtherCutsNothing(t *testing.T) {
 // beginning, and nothing of it is lost.
 func TestIngestBesideDamage(t *testing.T) {
 	t.Parallel()
-	r := wideTable(t)
+	r := wideTable(t, 1, 1)
 	defer r.close(t)
-	var last, bad atomic.Int64
-	bad.Store(-1)
+	var read []int64 // where blocks were read since the last look
+	bad := int64(-1) // where a block can't be read
 	r.disk.SetHook("reads", func(op errorfs.Op) error {
 		if op.Kind != errorfs.OpFileReadAt || !strings.HasSuffix(op.Path, tableSuffix) {
 			return nil
 		}
-		last.Store(op.Offset)
-		if op.Offset == bad.Load() {
+		if read = append(read, op.Offset); op.Offset == bad {
 			return syscall.EIO
 		}
 		return nil
 	})
-	block := func(seek func(it *pebble.Iterator)) int64 {
+	blocks := func(seek func(it *pebble.Iterator)) []int64 {
 		it, err := r.db.NewIter(nil)
 		must(t, err, "open an iterator")
+		read = nil
 		seek(it)
 		must(t, it.Error(), "seek")
 		must(t, it.Close(), "close an iterator")
-		return last.Load()
+		return read
 	}
-	files, paths := r.table(t, 60, 70)
-	first := files.spans(paths)[0].Lower
-	before := block(func(it *pebble.Iterator) { it.SeekLT(first) })
-	if after := block(func(it *pebble.Iterator) { it.SeekGE(first) }); before == after {
-		t.Fatalf("both ends of the gap are in the block at %d", before)
+	at := -1
+	for bad < 0 { // until the block before a gap is read only if the keys before it are asked for
+		at += 2
+		key := slices.Collect(maps.Keys(r.elements("s", at, at+1)))[0]
+		before := blocks(func(it *pebble.Iterator) { it.SeekLT([]byte(key)) })
+		if last := before[len(before)-1]; !slices.Contains(blocks(func(it *pebble.Iterator) { it.SeekGE([]byte(key)) }), last) {
+			bad = last
+		}
 	}
-	bad.Store(before)
+	files, paths := r.table(t, at, at+1)
 	must(t, r.db.Ingest(bg, &files, paths), "ingest")
-	bad.Store(-1)
+	bad = -1
 	r.levels(t, 1, 1)
 	r.disk.SetHook("reads", nil)
 	files.RemoveFiles()
