@@ -84,10 +84,10 @@ func (d *DB) begin() error {
 // If the span of a new table lies in a gap between two keys of an old one, Pebble cuts the old one there, and the new one gets a place in the same
 // level. Otherwise it would stay in level 0, and the next compaction would write both again: a flush of two sets makes a table with a gap in which
 // all sets between them lie. Nothing is cut where the old table can't be read.
-func (d *DB) Ingest(ctx context.Context, files *SpanFiles, paths []string) (err error) {
+func (d *DB) Ingest(ctx context.Context, files *SpanFiles, paths []string) error {
 	defer d.Unflushed.Blind()()
 	at := ends{db: d.pebble}
-	defer Closing(&at, &err)
+	defer func() { _ = at.Close() }() // the ingest has its own error
 	for _, span := range files.spans(paths) {
 		if at.read(span, true) != nil {
 			return d.IngestOther(ctx, paths)

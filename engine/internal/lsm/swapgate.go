@@ -219,15 +219,11 @@ func (e *ends) read(span keyscheme.Bounds, holed bool) error {
 	return nil
 }
 
-// Close implements io.Closer. It returns no error that read has returned.
+// Close implements io.Closer. Its error may be the one that read has returned.
 func (e *ends) Close() (err error) {
 	for _, it := range e.its {
-		failed := it.Error() != nil
-		if c := it.Close(); !failed {
-			err = errors.Join(err, c)
-		}
+		err = errors.Join(err, it.Close())
 	}
-	e.its = nil
 	return err
 }
 
