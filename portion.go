@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"bigset/clock"
 	"bigset/fold"
@@ -73,6 +74,9 @@ type PortionWriter struct {
 
 // Keys returns the keys packed so far. They are valid until the next Add.
 func (w *PortionWriter) Keys() []byte { return w.keys }
+
+// Grow makes room for n more bytes of packed keys.
+func (w *PortionWriter) Grow(n int) { w.keys = slices.Grow(w.keys, n) }
 
 // Add packs one more key. It keeps neither element nor actor.
 func (w *PortionWriter) Add(element, actor []byte, counter uint64) {

@@ -321,7 +321,7 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 	}
 	// Pebble calls only one error fatal here: a MANIFEST that cannot be written. It cannot be recovered from, and the
 	// process ends.
-	if err := s.db.Ingest(ctx, paths); err != nil {
+	if err := s.db.Ingest(ctx, &in.SpanFiles, paths); err != nil {
 		if b.runs != nil {
 			b.runs.applied()
 		}

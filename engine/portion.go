@@ -14,6 +14,9 @@ import (
 // portionBytesDefault is the size of a portion when none is asked for.
 const portionBytesDefault = 8 << 20
 
+// dotBytes is about how many bytes a packed key has besides its element.
+const dotBytes = 8
+
 // ExportPortion reads live keys of a set, after an element or, with nil, from the start, until they are about
 // bytesMax bytes (0 is 8 MiB) or a second has passed. The portion is of one moment of the set. ExportPortion returns
 // bigset.ErrNotFound if the store does not know the set, and bigset.ErrUnresolved for a key with an unresolved
@@ -78,6 +81,10 @@ func (s *Store) exportPortion(ctx context.Context, st *set, b keyscheme.Bounds, 
 		}
 		if state.Dead.ContainsBytes(actor, counter) {
 			continue
+		}
+		if portion.Count == 0 { // the others may be about as long
+			live := state.Seen.Len() - state.Dead.Len()
+			w.Grow(int(min(uint64(bytesMax), live*uint64(len(element)+dotBytes))))
 		}
 		w.Add(element, actor, counter)
 		portion.Count++

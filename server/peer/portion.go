@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"slices"
 
 	"bigset"
 	"bigset/clock"
@@ -62,6 +63,9 @@ type Portion bigset.Portion
 
 func (Portion) kind() byte { return kindPortion }
 
+// portionRest is how much room a frame of a portion has for what is not keys: most clocks are smaller.
+const portionRest = 4 << 10
+
 // The flags of a portion. They are on the wire.
 const (
 	portionDone = 1 << 0 // otherwise the bound follows
@@ -92,6 +96,7 @@ func (m Portion) appendTo(e *encoder) error {
 		e.bytes(m.Bound)
 	}
 	e.uvarint(uint64(m.Count))
+	e.b = slices.Grow(e.b, len(m.Keys)+portionRest)
 	e.bytes(m.Keys)
 	for _, c := range []*clock.Clock{m.Seen, m.Dead} {
 		if c != nil {

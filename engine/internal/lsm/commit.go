@@ -78,16 +78,29 @@ func (d *DB) begin() error {
 	return d.Mark() // which writes, so it is called only if the batch may follow
 }
 
-// Ingest adds tables to the store, above everything that it holds. Pebble treats a MANIFEST that can't be written as fatal here:
+// Ingest adds tables of files to the store, above everything that it holds. Pebble treats a MANIFEST that can't be written as fatal here:
 // this is not recovered, and the process ends. An ingest that has begun does not end early when ctx does.
-func (d *DB) Ingest(ctx context.Context, paths []string) error {
+//
+// If the span of a new table lies in a gap between two keys of an old one, Pebble cuts the old one there, and the new one gets a place in the same
+// level. Otherwise it would stay in level 0, and the next compaction would write both again: a flush of two sets makes a table with a gap in which
+// all sets between them lie. Nothing is cut where the old table can't be read.
+func (d *DB) Ingest(ctx context.Context, files *SpanFiles, paths []string) error {
 	defer d.Unflushed.Blind()()
-	return d.IngestOther(ctx, paths)
+	at := ends{db: d.pebble}
+	defer func() { _ = at.Close() }() // the ingest has its own error
+	for _, span := range files.spans(paths) {
+		if at.read(span, true) != nil {
+			return d.IngestOther(ctx, paths)
+		}
+	}
+	return apart(func() error { return d.pebble.Ingest(uncancelled(ctx), paths) })
 }
 
-// IngestOther is Ingest of tables without keys of elements.
+// IngestOther is Ingest of tables without keys of elements. It cuts nothing.
 func (d *DB) IngestOther(ctx context.Context, paths []string) error {
-	return d.pebble.Ingest(uncancelled(ctx), paths) // Pebble may cut a table to make room for one
+	d.uncut.Add(1)
+	defer d.uncut.Add(-1)
+	return d.pebble.Ingest(uncancelled(ctx), paths)
 }
 
 // Compact compacts everything within the bounds. When ctx is done it returns, and the compaction continues in the background until

@@ -3,10 +3,13 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/objstorage"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/keyscheme"
 )
 
 // Files that are not part of the store yet end in tempSuffix; those for a swap or an ingest begin with spanFilePrefix.
@@ -18,10 +21,16 @@ const (
 // SpanFiles writes the tables of one swap or one ingest.
 type SpanFiles struct {
 	db    *DB
-	paths []string // all that were written
+	files []spanFile // all that were written
 	Bytes int64
 	// Whole makes a table synced once, at its end. It is for callers that hold up writers: a sync for each step takes longer.
 	Whole bool
+}
+
+// spanFile is a new table.
+type spanFile struct {
+	path string
+	span keyscheme.Bounds // from its least key to its greatest, which Upper is
 }
 
 // SpanFiles returns an empty set of files.
@@ -40,7 +49,7 @@ func (f *SpanFiles) WriteRecords(records func(*sstable.Writer) error) (path stri
 	if err != nil {
 		return "", err
 	}
-	f.paths = append(f.paths, path)
+	f.files = append(f.files, spanFile{path: path})
 	w := sstable.NewWriter(&steadyFile{file: file, whole: f.Whole}, d.pebbleOpts.MakeWriterOptions(6, d.pebble.TableFormat()))
 	err = records(w)
 	if e := w.Close(); err == nil {
@@ -54,13 +63,24 @@ func (f *SpanFiles) WriteRecords(records func(*sstable.Writer) error) (path stri
 		return "", err
 	}
 	f.Bytes += int64(meta.Size)
+	f.files[len(f.files)-1].span = keyscheme.Bounds{Lower: meta.SmallestPoint.UserKey, Upper: meta.LargestPoint.UserKey}
 	return path, nil
+}
+
+// spans returns the spans of some of the tables.
+func (f *SpanFiles) spans(paths []string) (spans []keyscheme.Bounds) {
+	for i := range f.files {
+		if slices.Contains(paths, f.files[i].path) {
+			spans = append(spans, f.files[i].span)
+		}
+	}
+	return spans
 }
 
 // RemoveFiles removes what was written but not swapped in; Pebble has linked what was.
 func (f *SpanFiles) RemoveFiles() {
-	for _, path := range f.paths {
-		_ = f.db.fs.Remove(path) // the next open removes what is left
+	for i := range f.files {
+		_ = f.db.fs.Remove(f.files[i].path) // the next open removes what is left
 	}
 }
 

@@ -180,10 +180,25 @@ func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.I
 // exciseChecked runs an excise of a span after reading the blocks at both of its ends in every level. Pebble cuts the tables that
 // extend over an end, and there it treats an error of reading a block as the end of the table: what lies after it would be silently
 // lost (excise.go, determineRightTableBounds, v2.1.7). Reading before the cut finds the damage. A block that can't be read the
-// second time ends the process, as does a MANIFEST that can't be written. The excise runs in a goroutine of its own, so that a
-// panic is not stopped by a function that the caller has deferred and that may wait for the caller. For a span with a hole only
-// what stays is read, as by Pebble: what lies before the span and after it.
+// second time ends the process, as does a MANIFEST that can't be written. For a span with a hole only what stays is read, as by Pebble: what lies
+// before the span and after it.
 func (d *DB) exciseChecked(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
+	at := ends{db: d.pebble}
+	defer Closing(&at, &err)
+	if err := at.read(span, holed); err != nil {
+		return err
+	}
+	return apart(excise)
+}
+
+// ends are iterators at the ends of spans. They keep the blocks there in memory.
+type ends struct {
+	db  *pebble.DB
+	its []*pebble.Iterator
+}
+
+// read reads the blocks at both ends of a span in every level: those outside of it, and those inside if it is not holed.
+func (e *ends) read(span keyscheme.Bounds, holed bool) error {
 	seeks := []func(*pebble.Iterator){
 		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
 		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
@@ -192,17 +207,31 @@ func (d *DB) exciseChecked(span keyscheme.Bounds, holed bool, excise func() erro
 		seeks = append(seeks, func(it *pebble.Iterator) { it.SeekGE(span.Lower) }, func(it *pebble.Iterator) { it.SeekLT(span.Upper) })
 	}
 	for _, seek := range seeks {
-		var it *pebble.Iterator
-		if it, err = d.pebble.NewIter(nil); err != nil {
+		it, err := e.db.NewIter(nil)
+		if err != nil {
 			return err
 		}
-		defer Closing(it, &err)
+		e.its = append(e.its, it)
 		if seek(it); it.Error() != nil {
 			return it.Error()
 		}
 	}
+	return nil
+}
+
+// Close implements io.Closer. Its error may be the one that read has returned.
+func (e *ends) Close() (err error) {
+	for _, it := range e.its {
+		err = errors.Join(err, it.Close())
+	}
+	return err
+}
+
+// apart runs a function of Pebble's that cuts tables in a goroutine of its own, so that a panic is not stopped by a function that the caller has
+// deferred and that may wait for the caller.
+func apart(f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- excise() }()
+	go func() { done <- f() }()
 	return <-done
 }
 
