@@ -379,12 +379,12 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]
 	c.last++
 	w.id, m.id = c.last, c.last
 	c.waiting[w.id] = w
-	alone := len(c.waiting) == 1
+	alone, few := len(c.waiting) == 1, len(c.waiting) <= fewMost
 	do := done == nil && credit == 0
 	c.reading.begin(w, alone && do)
 	c.mu.Unlock()
 	add := c.out.push
-	if alone { // with several calls, the next is likely to come before the writer's turn
+	if few { // with many calls, the next is likely to come before the writer's turn
 		add = c.w.send
 	}
 	if w.reads {

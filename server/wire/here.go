@@ -18,11 +18,16 @@ import (
 //
 // Over TLS a goroutine has to be woken for each write (writer.send), and another one that reads saves nothing: requests were slower so.
 //
-// The count of requests that came alone begins again when one comes while another is running, when one has waited for the one before, and when the
-// reading was taken over.
+// A request that comes while another is running, or that has waited for the one before, takes several of those that came alone out of the count. The
+// count does not begin again: of three replicas the last one often answers when the next request has come, which is no reason to wake goroutines
+// for the requests after that. It begins again when the reading was taken over.
 const (
-	// loneLeast is how many requests of a connection in a row must have come alone before the next one is performed where it was read.
+	// loneLeast is how many requests of a connection must have come alone before the next one is performed where it was read.
 	loneLeast = 16
+	// loneSpare is how many more are counted, at most.
+	loneSpare = 16
+	// besideCost is how many a request that has not come alone takes out of the count. One in five of them keeps the count from growing.
+	besideCost = 4
 	// longTime is how long a request takes after which the reader looks whether others have waited for it.
 	longTime = 50 * time.Microsecond
 	// guardTime is how often the guard looks. It finds that a request takes long at its second look.
@@ -34,16 +39,21 @@ var errTakenOver = errors.New("wire: another goroutine reads the connection")
 
 // came notes that a request has come, and that this many others are running.
 func (c *serverConn) came(others int) {
-	if c.lone++; others > 0 {
-		c.lone = 0
+	if c.alone = others == 0; !c.alone {
+		c.notAlone()
+		return
 	}
+	c.lone = min(c.lone+1, c.s.loneLeast+loneSpare)
 }
+
+// notAlone notes that a request has not come alone.
+func (c *serverConn) notAlone() { c.lone = max(c.lone-besideCost, 0) }
 
 // here reports whether the goroutine that reads may perform some work itself: a request that came alone, after which nothing has arrived, and which
 // does not wait most of the time.
 func (c *serverConn) here(w work) bool {
 	j := w.first()
-	return c.lone > c.s.loneLeast && c.peek != nil && len(w.together) < 2 && j.credit == nil && !c.s.opt.Free[j.req.Verb] && c.segments.waits()
+	return c.alone && c.lone > c.s.loneLeast && c.peek != nil && len(w.together) < 2 && j.credit == nil && !c.s.opt.Free[j.req.Verb] && c.segments.waits()
 }
 
 // performHere performs some work in the goroutine that reads. It fails with errTakenOver if another goroutine has taken over the reading.
@@ -56,7 +66,7 @@ func (c *serverConn) performHere(w work) error {
 		return errTakenOver
 	}
 	if time.Since(began) > longTime && c.peek.arrived() {
-		c.lone = 0
+		c.notAlone()
 	}
 	return nil
 }

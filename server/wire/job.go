@@ -309,7 +309,7 @@ func (j *job) late() bool {
 func (j *job) answer(last []byte, err error) {
 	c := j.c
 	add := c.out.push
-	if j.end() == 0 { // otherwise more answers are likely to come before the writer's turn
+	if j.end() < fewMost { // otherwise more answers are likely to come before the writer's turn
 		add = c.w.send
 	}
 	m := &message{kind: kindAnswer, priority: j.req.Priority, id: j.id, body: last}

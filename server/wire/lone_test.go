@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,19 +113,29 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// TestCameAlone: requests come alone only if no other is running, and if none has waited for the one before.
+// TestCameAlone: requests come alone only if no other is running, and if none has waited for the one before. Few that don't come alone change nothing
+// for the others, and many do.
 func TestCameAlone(t *testing.T) {
 	t.Parallel()
-	var c serverConn
-	for range 3 {
+	c := serverConn{s: &Server{loneLeast: loneLeast}, peek: &peek{}, segments: &segments{r: bufio.NewReader(strings.NewReader(""))}}
+	counts := func(others, want int, here bool) {
+		t.Helper()
+		if c.came(others); c.lone != want {
+			t.Errorf("%d came alone, and should be %d", c.lone, want)
+		}
+		if got := c.here(work{alone: &job{}}); got != here {
+			t.Errorf("%d came alone, the last one beside %d others: performed where it was read: %v", c.lone, others, got)
+		}
+	}
+	counts(0, 1, false)
+	counts(1, 0, false)
+	for range 10 * loneLeast {
 		c.came(0)
 	}
-	if c.lone != 3 {
-		t.Errorf("%d in a row", c.lone)
-	}
-	if c.came(1); c.lone != 0 {
-		t.Errorf("a request beside another: %d in a row", c.lone)
-	}
+	counts(0, loneLeast+loneSpare, true)
+	counts(1, loneLeast+loneSpare-besideCost, false)
+	counts(0, loneLeast+loneSpare-besideCost+1, true)
+
 	// performed says whether a request is performed where it was read. If it is, its handler waits until another one has arrived.
 	performed := make(chan bool)
 	var conn atomic.Pointer[serverConn]
@@ -154,23 +165,98 @@ func TestCameAlone(t *testing.T) {
 	if conn.Load().peek == nil {
 		t.Skip("this system can't tell what has arrived")
 	}
-	ctx := inTime(t)
-	for rounds := 0; rounds < 20; {
+	// round makes a request wait for another, if that is performed where it was read.
+	round := func() (here bool) {
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() { _, _ = one.Do(inTime(t), Call{Verb: verbWait}) })
+		here = <-performed
+		all.Go(func() { echo(t, one) })
+		return here
+	}
+	for ctx := inTime(t); !round(); {
 		if ctx.Err() != nil {
-			t.Fatalf("%d requests were performed where they were read", rounds)
+			t.Fatal("no request was performed where it was read")
 		}
-		for range 4 {
+		for range 4 * besideCost {
 			echo(t, one)
 		}
-		var all sync.WaitGroup
-		all.Go(func() { _, _ = one.Do(inTime(t), Call{Verb: verbWait}) })
-		here := <-performed
-		before := v.here()
-		all.Go(func() { echo(t, one) })
-		all.Wait()
-		if here {
-			if rounds++; v.here() > before {
-				t.Fatal("a request that had waited for another was performed where it was read")
+	}
+	for rounds := 0; round(); rounds++ {
+		if rounds == loneSpare { // each has taken two more out of the count than it has added
+			t.Fatal("requests that had waited for others were performed where they were read, one after another")
+		}
+	}
+}
+
+// waitingWrites is a connection that counts what is written by a goroutine that may wait. What is written at once goes to its socket.
+type waitingWrites struct {
+	*net.TCPConn
+	n atomic.Int64
+}
+
+func (w *waitingWrites) Write(b []byte) (int, error) {
+	w.n.Add(1)
+	return w.TCPConn.Write(b)
+}
+
+// TestFewAtOnce: requests and answers are written at once while few calls are in progress on their connection, and not while many are.
+func TestFewAtOnce(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := &waitingWrites{TCPConn: nc.(*net.TCPConn)}, &waitingWrites{TCPConn: other.(*net.TCPConn)}
+	go func() { _ = v.s.ServeConn(context.Background(), far) }()
+	c, err := NewClient(inTime(t), near, ClientOptions{Options: Options{PingInterval: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.w.now == nil {
+		t.Skip("this system can't write without waiting")
+	}
+	// atOnce reports whether a request and its answer are written at once.
+	atOnce := func() (request, answer bool) {
+		n, m := near.n.Load(), far.n.Load()
+		echo(t, c)
+		return near.n.Load() == n, far.n.Load() == m
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(v.gate)
+	for others := range fewMost + 2 {
+		if others > 0 {
+			all.Go(func() { _, _ = c.Do(inTime(t), Call{Verb: verbWait}) })
+			for ctx := inTime(t); v.inside.Load() < int64(others) && ctx.Err() == nil; {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if others >= fewMost {
+			for range 20 {
+				if request, answer := atOnce(); request || answer {
+					t.Fatalf("beside %d others, the request was written at once: %v, the answer: %v", others, request, answer)
+				}
+			}
+			continue
+		}
+		var requests, answers bool // the goroutine that writes may have been busy with what it wrote last
+		for ctx := inTime(t); !requests || !answers; {
+			request, answer := atOnce()
+			requests, answers = requests || request, answers || answer
+			if ctx.Err() != nil {
+				t.Fatalf("beside %d others, a request was written at once: %v, an answer: %v", others, requests, answers)
 			}
 		}
 	}

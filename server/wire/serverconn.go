@@ -34,7 +34,8 @@ type serverConn struct {
 	segments *segments
 	arrived  []*Task // requests for one function of ServerOptions.Together that have not begun
 	expects  bool    // reading has a deadline, because a request has arrived in part
-	lone     int     // how many requests in a row have come alone
+	alone    bool    // no other request was running when the last one came
+	lone     int     // how many requests have come alone: see here.go
 	peek     *peek
 
 	busy  busy

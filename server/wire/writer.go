@@ -32,6 +32,9 @@ func newWriter(nc net.Conn, q *queue, t time.Duration) *writer {
 // nowBytesMax is the largest body that send writes itself.
 const nowBytesMax = 16 << 10
 
+// fewMost is how many calls may be in progress on a connection so that each message is written at once.
+const fewMost = 3
+
 // send adds a message to the queue like push. If the message fits in a segment and nothing waits before it, send writes it in the caller's
 // goroutine, as far as the connection takes it without waiting: waking another goroutine takes longer than writing. It is for callers that
 // know that no other message is about to follow: several messages in one write take less time than several writes.
