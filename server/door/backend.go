@@ -276,10 +276,15 @@ func (e *UnknownError) Unwrap() []error {
 // Retried returns the error of a change that its client has sent before: if this try has done nothing, it is still unknown what the earlier
 // one did. An error that says that a repeated request will not help stays unchanged: it is about the request, not about its outcome.
 func Retried(retry bool, err error) error {
-	if !retry || err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
+	if !retry || err == nil || errors.Is(err, ErrUnknown) {
 		return err
 	}
-	return &UnknownError{Err: err}
+	for _, passing := range []error{ErrUnavailable, context.DeadlineExceeded, context.Canceled, bigset.ErrClosed, bigset.ErrDiskFull} {
+		if errors.Is(err, passing) {
+			return &UnknownError{Err: err}
+		}
+	}
+	return err
 }
 
 // Opened returns the operations of a write, with the contents of its tokens.
