@@ -150,7 +150,8 @@ type Read struct {
 	Batch            int // elements in a part at most, up to BatchMax; 0 leaves it to the node, whose parts grow the longer a read runs
 	R                int // replicas to ask; 0 means the default
 	Contexts         bool
-	Bare             bool // not even the context of the whole set is needed; it may be missing
+	Bare             bool   // not even the context of the whole set is needed; it may be missing
+	Part             func() // Count calls it after each part, of some thousand keys, but not after the last; nil means not at all. A backend that is Remote need not
 }
 
 // BatchMax is the largest Read.Batch.

@@ -165,6 +165,8 @@ func (c *conn) bsCount(ctx context.Context, args [][]byte) {
 		err = rangeArgs(&r, args[2:], false)
 	}
 	var n door.Count
+	r.Part = c.nextPart
+	defer c.EndParts()
 	if err == nil {
 		n, err = c.s.sets.Count(ctx, r)
 	}
