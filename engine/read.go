@@ -66,7 +66,7 @@ type CountOptions struct {
 	// ReadOptions are the options of the read whose elements are counted.
 	bigset.ReadOptions
 	// Progress is called with the number of elements counted so far, after every thousand elements or fifty thousand
-	// keys, if it is not nil.
+	// keys, but not after the last ones, if it is not nil.
 	Progress func(elements uint64)
 }
 
@@ -104,7 +104,7 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 			c.Elements += uint64(chunk.Count)
 			c.Scanned += uint64(chunk.Scanned)
 			dots += uint64(chunk.Dots)
-			if o.Progress != nil {
+			if o.Progress != nil && !r.done {
 				o.Progress(c.Elements)
 			}
 		}

@@ -111,7 +111,7 @@ func (n *Node) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 
 // serveReady reports whether clients should be sent to this node and, if not, the reasons, one a line.
 func (n *Node) serveReady(w http.ResponseWriter, _ *http.Request) {
-	if reasons := n.NotReady(); len(reasons) > 0 {
+	if reasons := n.NotReady(true); len(reasons) > 0 {
 		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
 		return
 	}
@@ -125,8 +125,8 @@ const (
 )
 
 // NotReady returns the reasons why clients should not be sent to this node; none means that it is ready. A node that is not ready may still
-// answer checks.
-func (n *Node) NotReady() (reasons []string) {
+// answer checks. Without names it names no filter: their names are for those who may read them.
+func (n *Node) NotReady(names bool) (reasons []string) {
 	s := n.store.Load()
 	switch {
 	case n.stopping.Load():
@@ -142,7 +142,11 @@ func (n *Node) NotReady() (reasons []string) {
 		reasons = append(reasons, diskFull(err)+"store failed, it takes no writes until the node starts again: "+err.Error())
 	}
 	if err := n.flushFailed.Load(); err != nil {
-		reasons = append(reasons, diskFull(*err)+"the last flush of filters failed: "+(*err).Error())
+		why := "the log says which, and why"
+		if names {
+			why = (*err).Error()
+		}
+		reasons = append(reasons, diskFull(*err)+"the last flush of filters failed: "+why)
 	}
 	return reasons
 }

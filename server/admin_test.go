@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/engine"
@@ -315,6 +317,37 @@ func TestNotReady(t *testing.T) {
 	wantAnswer(t, n, "GET", "/metrics", 200, "bigset_ready 0")
 	talk(t, n, "check f a", "Yes", "set f b", "Internal Error", "flush", "Internal Error")
 	disk.Heal()
+}
+
+// TestReadyNamesNoFilter: filters that could not be flushed are named to operators and to who may read them, but not to clients without a token.
+func TestReadyNamesNoFilter(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	c := testConfig(t)
+	c.DataDir, c.Store, c.HTTP = "data", &engine.Options{FS: disk}, "127.0.0.1:0"
+	n := startNode(t, c)
+	keys := ""
+	for i := range 2000 {
+		keys += fmt.Sprint(" ", i)
+	}
+	talk(t, n, "create secret capacity=2000000", "Done", "set secret a", "Yes", "flush", "Done", "bulk secret"+keys, strings.TrimSpace(strings.Repeat("Yes ", 2000)))
+	disk.SetHook("full", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			return &fs.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	if err := n.store.Load().Flush(t.Context()); err == nil {
+		t.Fatal("a full disk takes a table")
+	}
+	n.flushFilters(t.Context())
+	wantAnswer(t, n, "GET", "/readyz", 503, `disk full: the last flush of filters failed: engine: flush filter "secret": `)
+	wantHTTP(t, n, "GET", "/node", "", 200, `flush filter \"secret\"`)
+	if text := wantHTTP(t, n, "GET", "/readyz", "", 503, "disk full: the last flush of filters failed: the log says which"); strings.Contains(text, "secret") {
+		t.Errorf("clients read without a token: %s", text)
+	}
+	disk.SetHook("full", nil)
+	n.flushFilters(t.Context())
 }
 
 // TestReadyOnFullDisk: as long as the store refuses adds for lack of room a node is not ready, says why and counts it; a warning comes before,

@@ -166,7 +166,7 @@ func respMetrics(m resp.Metrics) []engine.Metric {
 // ownMetrics are the node's own figures.
 func (n *Node) ownMetrics() []engine.Metric {
 	ready := 1
-	if len(n.NotReady()) > 0 {
+	if len(n.NotReady(false)) > 0 {
 		ready = 0
 	}
 	return []engine.Metric{

@@ -18,8 +18,11 @@ import (
 const others = 10
 
 // disturbers are the kinds of clients that disturb: stalled ones ask for a set of 10,000 elements, which the key "many" has, and never read the answers, slow ones read some
-// of them, and flooding ones send pipelines as fast as they are read: questions, or adds to the key "flooded".
-var disturbers = map[string]func(*client, *atomic.Bool){"stalled": stall, "slow": slow, "flood": flood, "adds": floodAdds}
+// of them, and flooding ones send pipelines as fast as they are read: questions, adds to the key "flooded", or commands that read much: KEYS and SCAN of 10,000 keys, and of the key
+// "many" BS.COUNT and BS.CHANGES, which redis does not know.
+var disturbers = map[string]func(*client, *atomic.Bool){"stalled": stall, "slow": slow, "flood": flood, "adds": floodAdds,
+	"keys": floodOf("KEYS", "nothing*"), "scan": floodOf("SCAN", "0", "COUNT", "10000", "MATCH", "nothing*"),
+	"count": floodOf("BS.COUNT", "many", "FROM", "a"), "changes": floodOf("BS.CHANGES", "many", "", "LIMIT", "10000")}
 
 // crowd measures a client that asks for elements, one after the other, while a process with others disturbs the server at another address, which may be the same. If the others
 // add, the client adds as well. It prints the median and the 99th part in microseconds, how many requests there were, and the longest one: a server that stops for others delays few
@@ -81,6 +84,11 @@ func disturb(addr, kind string, in io.Reader, out io.Writer) error {
 	f := disturbers[kind]
 	if f == nil {
 		return errUsage
+	}
+	if kind == "keys" || kind == "scan" {
+		if err := makeKeys(addr); err != nil {
+			return err
+		}
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -178,6 +186,46 @@ func floodAdds(c *client, _ *atomic.Bool) {
 			return
 		}
 	}
+}
+
+// floodOf returns what sends a command as fast as it is answered.
+func floodOf(args ...string) func(*client, *atomic.Bool) {
+	return func(c *client, stop *atomic.Bool) {
+		if _, err := c.do(args...); err != nil && !stop.Load() { // the others' answers are not looked at
+			fmt.Fprintf(os.Stderr, "redisload: %s: %v\n", args[0], err)
+			return
+		}
+		some := []byte(strings.Repeat(string(appendRequest(nil, args...)), 10))
+		go io.Copy(io.Discard, c.nc)
+		for {
+			if _, err := c.nc.Write(some); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// keysListed is how many keys a flood that lists keys makes before it begins.
+const keysListed = 10_000
+
+// makeKeys makes the keys of a flood that lists keys, if they do not exist.
+func makeKeys(addr string) error {
+	c, err := dial(addr)
+	if err != nil {
+		return err
+	}
+	defer c.nc.Close()
+	var all []byte
+	for i := range keysListed {
+		all = appendRequest(all, "SADD", "listed:"+name(i), "element")
+	}
+	go c.nc.Write(all) // the connection is closed if this fails
+	for range keysListed {
+		if _, err := c.read(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // idle opens connections that send nothing, and prints the resident memory of a process in kB before and after, and how many connections there are: the limit of open files may

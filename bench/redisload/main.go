@@ -5,7 +5,8 @@
 //	redisload fill ADDR KEY FIRST N                     adds N numbers to a set
 //	redisload sscan ADDR KEY COUNT                      goes through a set, and prints elements a second
 //	redisload crowd ADDR KEY KIND DURATION [AT]         measures a client beside others: none, stalled, slow or flood, or
-//	                                                    none-adds and adds, among which it adds; they disturb the server at AT, not the client's
+//	                                                    none-adds and adds, among which it adds; keys, scan, count or changes, commands that read much;
+//	                                                    they disturb the server at AT, not the client's
 //	redisload disturb ADDR KIND                         is such others until its input ends
 //	redisload idle [-tls] ADDR N PID                    opens N connections, and prints the memory of a process before and after
 //	redisload grow ADDR KEY N BYTES PARTS               adds N members of BYTES each, in parts, and prints members and adds a second of each
@@ -23,7 +24,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] [-seeks] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood|none-adds|adds DURATION [AT] | disturb ADDR stalled|slow|flood|adds | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
+var errUsage = errors.New("usage: redisload raw [-sync always|everysec|no] [-seeks] ADDR DIR | fill ADDR KEY FIRST N | sscan ADDR KEY COUNT | crowd ADDR KEY none|stalled|slow|flood|none-adds|adds|keys|scan|count|changes DURATION [AT] | disturb ADDR stalled|slow|flood|adds|keys|scan|count|changes | idle [-tls] ADDR N PID | grow ADDR KEY N BYTES PARTS | look ADDR KEY N BYTES DURATION")
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -124,6 +124,9 @@ type noFilters struct{ door.Filters }
 
 func (noFilters) Find(context.Context, []byte) (door.Filter, error) { return nil, bigset.ErrNoFilter }
 func (noFilters) FindsWait() bool                                   { return false }
+func (noFilters) List(context.Context, door.FilterListing) ([]door.FilterInfo, error) {
+	return nil, nil
+}
 
 // serveRaw serves until it is interrupted.
 func serveRaw(addr, dir, sync string, seeks bool) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -12,6 +13,8 @@ import (
 
 	"bigset/engine"
 	"bigset/engine/pebbletool"
+	"bigset/server/alone"
+	"bigset/server/door"
 	"bigset/server/resp"
 )
 
@@ -22,7 +25,14 @@ func startRaw(t *testing.T, seeks bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := resp.New(&raw{db: db, write: pebble.Sync, seeks: seeks}, noFilters{}, resp.Options{})
+	addr, _ := served(t, &raw{db: db, write: pebble.Sync, seeks: seeks}, db.Close)
+	return addr
+}
+
+// served serves sets until the test ends, and then closes them.
+func served(t *testing.T, sets door.Backend, end func() error) (addr string, s *resp.Server) {
+	t.Helper()
+	s, err := resp.New(sets, noFilters{}, resp.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,18 +41,18 @@ func startRaw(t *testing.T, seeks bool) string {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, ln) }()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-served; err != nil {
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if err := db.Close(); err != nil {
+		if err := end(); err != nil {
 			t.Error(err)
 		}
 	})
-	return ln.Addr().String()
+	return ln.Addr().String(), s
 }
 
 // TestRaw: the answers of raw Pebble are those of a node.
@@ -103,6 +113,37 @@ func TestCrowd(t *testing.T) {
 	}
 	if err := idle(addr, 3, strconv.Itoa(os.Getpid()), false); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDisturb: others that send commands that read much are answered, again and again, without an error.
+func TestDisturb(t *testing.T) {
+	store, err := engine.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, s := served(t, alone.New(store), store.Close)
+	if err := fill(addr, "many", 0, 2000); err != nil {
+		t.Fatal(err)
+	}
+	for kind, cmd := range map[string]string{"keys": "keys", "scan": "scan", "count": "bs.count", "changes": "bs.changes"} {
+		in, end := io.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- disturb(addr, kind, in, io.Discard) }()
+		for s.Metrics().Commands[cmd] <= 2*others {
+			select {
+			case err := <-ended:
+				t.Fatalf("%s: %v", kind, err)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		end.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if m := s.Metrics(); m.Errors > 0 {
+		t.Errorf("%d errors", m.Errors)
 	}
 }
 

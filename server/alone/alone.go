@@ -228,7 +228,11 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 		return door.Count{}, err
 	}
 	o.Limit, o.BatchSize = r.Limit, 0
-	c, err := b.store.Count(ctx, r.Set, engine.CountOptions{ReadOptions: o})
+	count := engine.CountOptions{ReadOptions: o}
+	if r.Part != nil {
+		count.Progress = func(uint64) { r.Part() }
+	}
+	c, err := b.store.Count(ctx, r.Set, count)
 	if err != nil {
 		return door.Count{}, failure(err, 0)
 	}

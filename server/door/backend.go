@@ -150,7 +150,8 @@ type Read struct {
 	Batch            int // elements in a part at most, up to BatchMax; 0 leaves it to the node, whose parts grow the longer a read runs
 	R                int // replicas to ask; 0 means the default
 	Contexts         bool
-	Bare             bool // not even the context of the whole set is needed; it may be missing
+	Bare             bool   // not even the context of the whole set is needed; it may be missing
+	Part             func() // Count calls it after each part, of some thousand keys, but not after the last; nil means not at all. A backend that is Remote need not
 }
 
 // BatchMax is the largest Read.Batch.
@@ -276,10 +277,15 @@ func (e *UnknownError) Unwrap() []error {
 // Retried returns the error of a change that its client has sent before: if this try has done nothing, it is still unknown what the earlier
 // one did. An error that says that a repeated request will not help stays unchanged: it is about the request, not about its outcome.
 func Retried(retry bool, err error) error {
-	if !retry || err == nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {
+	if !retry || err == nil || errors.Is(err, ErrUnknown) {
 		return err
 	}
-	return &UnknownError{Err: err}
+	for _, passing := range []error{ErrUnavailable, context.DeadlineExceeded, context.Canceled, bigset.ErrClosed, bigset.ErrDiskFull} {
+		if errors.Is(err, passing) {
+			return &UnknownError{Err: err}
+		}
+	}
+	return err
 }
 
 // Opened returns the operations of a write, with the contents of its tokens.

@@ -165,6 +165,8 @@ func (c *conn) bsCount(ctx context.Context, args [][]byte) {
 		err = rangeArgs(&r, args[2:], false)
 	}
 	var n door.Count
+	r.Part = c.nextPart
+	defer c.EndParts()
 	if err == nil {
 		n, err = c.s.sets.Count(ctx, r)
 	}
@@ -301,6 +303,23 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
 	return err
 }
 
+// maybeRetry reports whether a request whose first arguments are these is a change that was sent before: while the request is not whole, RETRY may
+// follow.
+func maybeRetry(args [][]byte, whole bool) bool {
+	if len(args) == 0 || !is(args[0], "BS.ADD") && !is(args[0], "BS.REM") {
+		return false
+	}
+	for i := 2; i < len(args); i += 2 {
+		switch word := args[i]; {
+		case is(word, "RETRY"):
+			return true
+		case is(word, "ELEMENTS"), is(word, "PAIRS"):
+			return false
+		}
+	}
+	return !whole
+}
+
 // contextCopies is how often a context of a request is in memory beside the request: as bytes, and as a clock.
 const contextCopies = 3
 
@@ -317,7 +336,7 @@ func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]
 	}
 	defer c.Give()
 	if err == nil && size > chunkBytes && !c.Take(contextCopies*size) {
-		err = refusal(errNoRoom)
+		err = door.ErrNoRoom
 	}
 	if err == nil {
 		err = c.s.forSet(ctx, args[1])

@@ -95,6 +95,7 @@ func (a *changed) release() {
 
 // take gathers the parts of the answer.
 func (a *changed) take(ctx context.Context, q door.Changes) error {
+	defer a.c.EndParts()
 	for part, err := range a.c.s.sets.Changes(ctx, q) {
 		if err != nil {
 			return err
@@ -116,7 +117,9 @@ func (a *changed) take(ctx context.Context, q door.Changes) error {
 				a.counts[2]++
 			}
 		}
-		a.last = part
+		if a.last = part; !part.Done {
+			a.c.nextPart()
+		}
 	}
 	return nil
 }

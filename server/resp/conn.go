@@ -96,7 +96,7 @@ func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
 		}
 		defer c.Give()
 		if !c.Take(argumentBytes * n) {
-			c.fail(errNoRoom)
+			c.noRoom(request, true)
 			return true
 		}
 	}
@@ -110,6 +110,18 @@ func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
 		c.args = nil
 	}
 	return taken
+}
+
+// noRoom answers a request for which no memory is left. Only its first arguments are looked at.
+func (c *conn) noRoom(request []byte, whole bool) {
+	c.args = c.parser.first(c.args[:0], request)
+	if maybeRetry(c.args, whole) {
+		c.failed("retry", nil, door.Retried(true, door.ErrNoRoom))
+	} else {
+		c.fail(errNoRoom)
+	}
+	clear(c.args)
+	c.args = c.args[:0]
 }
 
 // TooLong implements door.Handler.
@@ -141,6 +153,9 @@ func (c *conn) execute(ctx context.Context) (done bool) {
 	case !arity:
 		c.failArity(cmd.name)
 	case denied != nil:
+		if errors.Is(denied, tokens.ErrUnlearned) && maybeRetry(c.args, true) {
+			denied = &door.UnknownError{Err: denied}
+		}
 		c.failed(cmd.name, nil, denied)
 	default:
 		c.s.counters.commands[cmd.name].Add(1)
@@ -278,10 +293,10 @@ func answerOf(err error) (text string, fault bool) {
 		return errNoAuth, false
 	case errors.Is(err, tokens.ErrDenied):
 		return errNoPermission, false
-	case errors.Is(err, tokens.ErrUnlearned):
-		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, door.ErrUnknown):
 		return "UNKNOWN " + door.Text(err), true
+	case errors.Is(err, tokens.ErrUnlearned):
+		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, door.ErrUnavailable):
 		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

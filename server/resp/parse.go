@@ -108,12 +108,20 @@ func (p *parser) parse(buf []byte) (whole bool, fault string) {
 
 func (p *parser) isStranger() bool { return p.stranger != nil && p.stranger() }
 
+// first appends the first arguments of the request at the start of buf, as far as they are read.
+func (p *parser) first(dst [][]byte, buf []byte) [][]byte {
+	for _, at := range p.spans {
+		dst = append(dst, buf[at.begin:at.end:at.end])
+	}
+	return dst
+}
+
 // arguments appends the arguments of the complete request at the start of buf.
 func (p *parser) arguments(dst [][]byte, buf []byte) [][]byte {
 	next := 0
-	for _, at := range p.spans {
-		dst = append(dst, buf[at.begin:at.end:at.end])
-		next = int(at.end) + 2
+	dst = p.first(dst, buf)
+	if n := len(p.spans); n > 0 {
+		next = int(p.spans[n-1].end) + 2
 	}
 	for range p.n - len(p.spans) {
 		line, _, _ := lineAt(buf, next)

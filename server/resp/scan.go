@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"bigset"
 	"bigset/server/door"
@@ -209,8 +210,9 @@ func (c *conn) scan(ctx context.Context, args [][]byte) {
 	g := c.gather("scan")
 	defer g.release()
 	n, looked, others, size := 0, 0, 0, 0
+	end := time.Now().Add(c.s.opt.ListTime / 2) // a client gives up at some time, and in a cluster each name costs a call
 	next, err := c.eachKey(ctx, p, func(key []byte, kind string) (bool, error) {
-		if looked == o.count || others == max(o.count, scanOthers) || size > scanBytesMax {
+		if looked == o.count || others == max(o.count, scanOthers) || size > scanBytesMax || looked+others > 0 && time.Now().After(end) {
 			return false, nil
 		}
 		if kind == kindNone {
@@ -246,11 +248,41 @@ func lowerKind(kind string) string {
 // another bucket, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end. If the client's token
 // is removed before it ends, eachKey returns an error: f has left out keys since, and the answer must not look complete.
 func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
-	if next, err = c.walkKeys(ctx, p, f); err == nil {
+	defer c.EndParts()
+	if next, err = c.walkKeys(ctx, p, c.inTurns(ctx, f)); err == nil {
 		err = c.grant.Valid()
 	}
 	return next, err
 }
+
+// namesPart is how many names are a part of a list.
+const namesPart = 256
+
+// inTurns returns a function that calls f, and begins a part of long work after each namesPart names. It returns the error of ctx if that has
+// ended. The caller must call EndParts.
+func (c *conn) inTurns(ctx context.Context, f func(key []byte, kind string) (bool, error)) func(key []byte, kind string) (bool, error) {
+	n := 0
+	return func(key []byte, kind string) (bool, error) {
+		if n++; n%namesPart == 0 {
+			c.nextPart()
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+		}
+		return f(key, kind)
+	}
+}
+
+// listed returns the error of a command that lists all keys within the time of ctx.
+func listed(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return refusal(errListTime)
+	}
+	return err
+}
+
+// errListTime is the error of a command that can't list all keys in time.
+const errListTime = "ERR the keys can't be listed in the time of a command; use SCAN to list them in parts"
 
 // walkKeys is eachKey for a client whose token is not removed.
 func (c *conn) walkKeys(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
@@ -322,6 +354,8 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 		return
 	}
 	c.MayWait()
+	ctx, cancel := context.WithTimeout(ctx, c.s.opt.ListTime)
+	defer cancel()
 	g := c.gather("keys")
 	defer g.release()
 	n := 0
@@ -333,7 +367,7 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 		return true, g.bulk(key)
 	})
 	if err != nil {
-		c.failed("keys", nil, err)
+		c.failed("keys", nil, listed(ctx, err))
 		return
 	}
 	c.header(typeArray, n)
@@ -344,16 +378,19 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 // filter counts twice.
 func (c *conn) countKeys(ctx context.Context) (n int64, err error) {
 	c.MayWait()
+	ctx, cancel := context.WithTimeout(ctx, c.s.opt.ListTime)
+	defer cancel()
 	if c.grant.May(tokens.Read, nil) {
 		sets, err := c.s.sets.CountSets(ctx)
 		if err != nil {
-			return 0, err
+			return 0, listed(ctx, err)
 		}
-		_, err = c.eachFilter(ctx, "", func([]byte, string) (bool, error) {
+		defer c.EndParts()
+		_, err = c.eachFilter(ctx, "", c.inTurns(ctx, func([]byte, string) (bool, error) {
 			n++
 			return true, nil
-		})
-		return n + int64(sets.Sets-sets.Apart), err
+		}))
+		return n + int64(sets.Sets-sets.Apart), listed(ctx, err)
 	}
 	_, err = c.eachKey(ctx, position{}, func(key []byte, kind string) (bool, error) {
 		if kind != kindNone && c.sees(key) {
@@ -361,7 +398,7 @@ func (c *conn) countKeys(ctx context.Context) (n int64, err error) {
 		}
 		return true, nil
 	})
-	return n, err
+	return n, listed(ctx, err)
 }
 
 func (c *conn) dbsize(ctx context.Context, _ [][]byte) {

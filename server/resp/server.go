@@ -27,6 +27,8 @@ type Options struct {
 	Expansion int
 	// AnswerBytesMax is the longest answer whose length comes first; the default is 64 MiB. A longer one is refused.
 	AnswerBytesMax int
+	// ListTime is how long KEYS and DBSIZE may list keys; the default is a minute. A step of SCAN ends after half of it.
+	ListTime time.Duration
 }
 
 // Server answers the protocol on any number of listeners, with the sets and the filters of one node. Its methods may be called by any number of goroutines.
@@ -44,6 +46,7 @@ type Server struct {
 	failures *door.Failures
 	started  time.Time
 	ids      atomic.Int64 // of connections
+	spy      func()       // for tests: called before each part of long work
 }
 
 // New returns a server, which does nothing before Serve is called. The Name of the options defaults to "resp".
@@ -52,6 +55,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		o.Name = "resp"
 	}
 	o.Durability = cmp.Or(o.Durability, "always")
+	o.ListTime = cmp.Or(o.ListTime, time.Minute)
 	o.Expansion = cmp.Or(o.Expansion, int(bloomslice.DefaultOptions().Scale))
 	if o.AnswerBytesMax == 0 {
 		o.AnswerBytesMax = 64 << 20

@@ -28,7 +28,8 @@ func (c *conn) cardinality(ctx context.Context, key []byte) (uint64, error) {
 	if err := c.s.forSet(ctx, key); err != nil {
 		return 0, err
 	}
-	n, err := c.s.sets.Count(ctx, door.Read{Set: nameOf(key), Bare: true})
+	defer c.EndParts()
+	n, err := c.s.sets.Count(ctx, door.Read{Set: nameOf(key), Bare: true, Part: c.nextPart})
 	if errors.Is(err, bigset.ErrNotFound) {
 		return 0, nil
 	}
@@ -62,6 +63,9 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 
 // nextPart begins a part of a read after the first one: a short read waits for no other. In a cluster a part waits for other nodes.
 func (c *conn) nextPart() {
+	if c.s.spy != nil {
+		c.s.spy()
+	}
 	if !c.s.sets.Remote() {
 		c.NextPart()
 	}

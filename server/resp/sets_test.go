@@ -653,6 +653,45 @@ func TestBrowsers(t *testing.T) {
 	}
 }
 
+// TestUnknownOfRetry: what refuses only this try of a change says nothing about the try before. What is wrong with the request does.
+func TestUnknownOfRetry(t *testing.T) {
+	t.Parallel()
+	_, inner := start(t, Options{})
+	b := &watched{Backend: inner.sets}
+	dial, _ := serve(t, b, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 1 << 20})}})
+	p := dial()
+	for _, change := range []struct {
+		args  string
+		retry bool
+	}{
+		{"BS.ADD k ELEMENTS RETRY", false}, {"BS.ADD RETRY REQUEST RETRY ELEMENTS e", false}, {"BS.REM k REQUEST id ELEMENTS RETRY RETRY", false},
+		{"BS.ADD k REQUEST id RETRY ELEMENTS e", true}, {"bs.rem k retry W 1 REQUEST id ELEMENTS e", true},
+	} {
+		args := strings.Fields(change.args)
+		try := func(first, again string, args ...string) {
+			t.Helper()
+			want := first
+			if change.retry {
+				want = again
+			}
+			if got := p.do(t, args...); !strings.HasPrefix(got, want) {
+				t.Errorf("%.100q: %s, want %s", args, got, want)
+			}
+		}
+		for _, tt := range []struct {
+			err          error
+			first, again string
+		}{
+			{door.ErrUnavailable, "-TRYAGAIN", "-UNKNOWN"}, {context.DeadlineExceeded, "-TRYAGAIN", "-UNKNOWN"},
+			{bigset.ErrDiskFull, "-MISCONF", "-UNKNOWN"}, {bigset.ErrClosed, "-ERR internal error", "-UNKNOWN"}, {bigset.ErrBehind, "-ERR", "-ERR"},
+		} {
+			b.err = tt.err
+			try(tt.first, tt.again, args...)
+		}
+		try("-TRYAGAIN", "-UNKNOWN", numbered(20_000, args...)...) // the memory of the arguments is counted, and too little is left
+	}
+}
+
 // TestNoAllocations: what a request costs beside the backend.
 func TestNoAllocations(t *testing.T) {
 	p := parser{bulkMax: 1000}

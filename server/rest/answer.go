@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -163,6 +165,9 @@ func (q *request) failureOf(err error) failure {
 func (q *request) fail(err error) {
 	changes := q.route != nil && q.route.changes
 	status, f, isFault := answerOf(err, changes)
+	if q.outcomeUnknown(status, changes) {
+		f.Outcome = outcomeUnknown
+	}
 	f.Message = setname.InError(f.Message, q.set)
 	var method *wrongMethod
 	if errors.As(err, &method) {
@@ -195,6 +200,15 @@ func (q *request) fail(err error) {
 		_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(min(headerTime, q.s.opt.RequestTime)))
 	}
 	_ = q.json(status, &f)
+}
+
+// outcomeUnknown reports whether a status is that of a change that was sent before, and says nothing about it: this try may have done nothing,
+// but the one before may have done it. A status that would be the same at each try is about the request.
+func (q *request) outcomeUnknown(status int, changes bool) bool {
+	if !changes || !slices.Contains(q.route.params, "retry") || !strings.EqualFold(q.query.Get("retry"), "true") {
+		return false
+	}
+	return status == http.StatusRequestTimeout || status == http.StatusServiceUnavailable || status == http.StatusInsufficientStorage
 }
 
 func (q *request) routeName() string {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/keyscheme"
 	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
 	"bigset/server/origin"
@@ -154,6 +155,84 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 	b.err = bigset.ErrNotFound
 	s.want("DELETE", friends, "", 404, `"outcome":"nothing"`)
+}
+
+// TestUnknownOfRetry: what refuses only this try of a change says nothing about the try before. What is wrong with the request does.
+func TestUnknownOfRetry(t *testing.T) {
+	o := Options{}
+	o.RequestBytesMax = RequestBytesLeast
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: RequestBytesLeast})
+	b := &broken{}
+	s := serve(t, b, bloomdtest.NewMemory(), o)
+	late := Options{}
+	late.RequestTime = 50 * time.Millisecond
+	hasty := serve(t, b, bloomdtest.NewMemory(), late)
+	type try struct {
+		name, has string
+		ask       func(path string) (status int, answer string)
+		status    int
+		passing   bool // the next try may succeed
+	}
+	post := func(body string) func(string) (int, string) {
+		return func(path string) (int, string) {
+			status, answer, _ := s.ask(call{method: "POST", path: path, body: body})
+			return status, answer
+		}
+	}
+	tries := []try{
+		{"an element that is too long", "bad_request", post(`{"add":"` + strings.Repeat("x", keyscheme.ElementBytesMax+1) + `"}`), 400, false},
+		{"a body that is too long", "too_long", post(strings.Repeat(" ", RequestBytesLeast+1)), 413, false},
+		{"no room for a long body", "unavailable", func(path string) (int, string) {
+			for !o.Limits.TakeLong(RequestBytesLeast) { // the request before returns its memory after its answer
+				time.Sleep(time.Millisecond)
+			}
+			defer o.Limits.GiveLong(RequestBytesLeast)
+			return post(strings.Repeat(" ", 100<<10))(path)
+		}, 503, true},
+		{"no place", "unavailable", func(path string) (int, string) {
+			for range cap(s.requests) {
+				s.requests <- struct{}{}
+			}
+			defer func() {
+				for range cap(s.requests) {
+					<-s.requests
+				}
+			}()
+			return post(`{"add":"a"}`)(path)
+		}, 503, true},
+		{"a body that does not come", "body", func(path string) (int, string) {
+			answer := hasty.inTime("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
+			status := 0
+			fmt.Sscanf(answer, "HTTP/1.1 %d", &status)
+			return status, answer
+		}, 408, true},
+	}
+	for _, f := range []struct {
+		err     error
+		status  int
+		has     string
+		passing bool
+	}{
+		{context.DeadlineExceeded, 503, "timeout", true}, {bigset.ErrClosed, 503, "unavailable", true}, {bigset.ErrDiskFull, 507, "disk_full", true},
+		{door.ErrUnavailable, 503, "unavailable", true}, {bigset.ErrBehind, 409, "behind", false}, {bigset.ErrRequest, 400, "bad_request", false},
+	} {
+		tries = append(tries, try{f.err.Error(), f.has, func(path string) (int, string) {
+			b.err = f.err
+			return post(`{"add":"a"}`)(path)
+		}, f.status, f.passing})
+	}
+	for _, x := range tries {
+		for _, retry := range []string{"", "&retry=false", "&retry=true", "&retry=TRUE"} {
+			want := `"outcome":"nothing"`
+			if x.passing && strings.EqualFold(retry, "&retry=true") {
+				want = `"outcome":"unknown"`
+			}
+			status, answer := x.ask(friends + "?request_id=abc" + retry)
+			if status != x.status || !strings.Contains(answer, x.has) || !strings.Contains(answer, want) || !strings.Contains(answer, `"request_id":"abc"`) {
+				t.Errorf("%s, %q: %d %.300s, want %d %s %s", x.name, retry, status, answer, x.status, x.has, want)
+			}
+		}
+	}
 }
 
 // long is a backend that has one endless set.

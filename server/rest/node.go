@@ -33,7 +33,7 @@ func (q *request) ready() error {
 
 func (a *About) state(names bool) (reasons, warnings []string) {
 	if a.NotReady != nil {
-		reasons = a.NotReady()
+		reasons = a.NotReady(names)
 	}
 	if a.Warnings != nil {
 		warnings = a.Warnings(names)

@@ -241,7 +241,7 @@ func TestOpenAPIStatuses(t *testing.T) {
 	failing := serve(t, b, &brokenFilters{b: b}, o)
 	o.Tokens = &tokens.Guard{List: closedList(t), Always: true}
 	guarded := serve(t, b, &brokenFilters{b: b}, o)
-	full := serve(t, b, &brokenFilters{b: b}, Options{RequestsMax: 1, StreamsMax: 1, About: About{NotReady: func() []string { return []string{"no"} }}})
+	full := serve(t, b, &brokenFilters{b: b}, Options{RequestsMax: 1, StreamsMax: 1, About: About{NotReady: func(bool) []string { return []string{"no"} }}})
 	full.requests <- struct{}{}
 	full.streams <- struct{}{}
 	good, short := start(t, Options{}), start(t, Options{AnswerBytesMax: 64})

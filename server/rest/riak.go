@@ -249,7 +249,7 @@ func (q *request) change(done func() int) (door.Result, error) {
 		return door.Result{}, err
 	}
 	if err := q.mayBeSet(); err != nil {
-		return door.Result{}, door.Retried(w.Retry, err)
+		return door.Result{}, err
 	}
 	out, err := q.s.sets.Write(q.ctx, w)
 	if err != nil {

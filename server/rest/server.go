@@ -55,8 +55,8 @@ type Options struct {
 
 // About is information about a node other than its sets. Each function may be nil.
 type About struct {
-	// NotReady returns why clients should not be sent to the node.
-	NotReady func() []string
+	// NotReady returns why clients should not be sent to the node. Without names it names no set and no filter.
+	NotReady func(names bool) []string
 	// Warnings returns what an operator should act on. Without names it names no set and no filter.
 	Warnings func(names bool) []string
 	// Figures calls f for each figure of the node. The label and its value are empty for a figure without a label; two labels, and their

@@ -1,0 +1,101 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// TestLongReadsTakeTurns: every command that reads much begins parts of long work, and one that reads little does not.
+func TestLongReadsTakeTurns(t *testing.T) {
+	t.Parallel()
+	g, add := guard(t)
+	dial, s := start(t, Options{Tokens: g})
+	var parts atomic.Int32
+	s.spy = func() { parts.Add(1) }
+	p := dial()
+	p.do(t, numbered(3000, "SADD", "big")...)
+	p.do(t, "SADD", "small", "a", "b")
+	want := func(least, most int, args ...string) string {
+		t.Helper()
+		parts.Store(0)
+		got := p.do(t, args...)
+		if n := int(parts.Load()); strings.HasPrefix(got, "-") || n < least || n > most {
+			t.Errorf("%v: %.100s in %d turns, want %d to %d", args, got, n, least, most)
+		}
+		return got
+	}
+	for _, short := range []string{"KEYS *", "SCAN 0 COUNT 1000", "DBSIZE", "BS.COUNT small FROM a", "BS.COUNT small", "BS.COUNT big FROM 1 TO 2 PREFIX 11", "SCARD big",
+		"SCARD small", "BS.CHANGES small  LIMIT 10", "SMEMBERS small"} {
+		want(0, 0, strings.Split(short, " ")...)
+	}
+	if got := want(1, 10, "BS.COUNT", "big", "FROM", "1"); got != ":2999" {
+		t.Errorf("%s elements from 1 on", got)
+	}
+	want(1, 10, "BS.CHANGES", "big", "", "LIMIT", "5000")
+	want(1, 10, "SMEMBERS", "big")
+	want(1, 10, "SSCAN", "big", "0", "COUNT", "3000")
+	for i := range 2 * namesPart {
+		p.do(t, "SADD", fmt.Sprint("key", i), "x")
+	}
+	for i := range namesPart {
+		p.do(t, "BF.ADD", fmt.Sprint("filter", i), "x")
+	}
+	n := 3*namesPart + 2
+	want(3, 3, "KEYS", "nothing*")
+	want(3, 3, "SCAN", "0", "COUNT", "10000")
+	if got := want(1, 1, "DBSIZE"); got != fmt.Sprint(":", n) {
+		t.Errorf("%s keys, want %d", got, n)
+	}
+	if got := p.do(t, "AUTH", add("narrow", tokens.Read, "key1")); got != "+OK" {
+		t.Fatal(got)
+	}
+	want(3, 3, "DBSIZE")
+}
+
+// endless is a backend whose sets have no end.
+type endless struct {
+	door.Backend
+	pause time.Duration // between two names
+}
+
+func (e *endless) Names(context.Context, bool, []byte) iter.Seq2[bigset.SetInfo, error] {
+	return func(yield func(bigset.SetInfo, error) bool) {
+		for i := 0; yield(bigset.SetInfo{Name: slices.Clone(nameOf(fmt.Append(nil, i))), Live: 1}, nil); i++ {
+			time.Sleep(e.pause)
+		}
+	}
+}
+
+// TestListTime: a command that lists all keys ends by its time, and says what to use. A step of SCAN ends with a cursor.
+func TestListTime(t *testing.T) {
+	t.Parallel()
+	g, add := guard(t)
+	_, inner := start(t, Options{})
+	e := &endless{Backend: inner.sets}
+	dial, _ := serve(t, e, Options{Tokens: g, ListTime: time.Millisecond})
+	p := dial()
+	if got := p.do(t, "KEYS", "nothing*"); got != "-"+errListTime {
+		t.Errorf("KEYS: %s", got)
+	}
+	e.pause = 2 * time.Millisecond
+	if got := p.do(t, "SCAN", "0", "COUNT", "100000", "MATCH", "nothing*"); !strings.HasPrefix(got, `*[$"`) || strings.HasPrefix(got, `*[$"0"`) {
+		t.Errorf("SCAN: %.100s", got)
+	}
+	e.pause = 0
+	if got := p.do(t, "AUTH", add("narrow", tokens.Read, "key1")); got != "+OK" {
+		t.Fatal(got)
+	}
+	if got := p.do(t, "DBSIZE"); got != "-"+errListTime {
+		t.Errorf("DBSIZE: %s", got)
+	}
+}
