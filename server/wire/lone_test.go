@@ -252,10 +252,10 @@ func TestFewAtOnce(t *testing.T) {
 			continue
 		}
 		var requests, answers bool // the goroutine that writes may have been busy with what it wrote last
-		for ctx := inTime(t); !requests || !answers; {
+		for tries := 0; !requests || !answers; tries++ {
 			request, answer := atOnce()
 			requests, answers = requests || request, answers || answer
-			if ctx.Err() != nil {
+			if tries == 1000 {
 				t.Fatalf("beside %d others, a request was written at once: %v, an answer: %v", others, requests, answers)
 			}
 		}
