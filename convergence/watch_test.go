@@ -215,17 +215,15 @@ func TestCores(t *testing.T) {
 				return r, err
 			}
 			n := running.Add(1)
-			patience := 100 * time.Millisecond
-			if !alone {
-				patience = time.Minute
-			}
-			for limit := time.Now().Add(patience); n == 1 && running.Load() == 1 && most.Load() < 2 && time.Now().Before(limit); {
+			for limit := time.Now().Add(100 * time.Millisecond); n == 1 && running.Load() == 1 && most.Load() < 2 && time.Now().Before(limit); {
 				time.Sleep(time.Millisecond)
 			}
 			most.Store(max(most.Load(), running.Load()))
 			return leaver{r, func() { running.Add(-1) }}, err
 		}}
-		explore(t, sys, convergence.Options{Schedules: 20})
+		for tries := 1; tries == 1 || !alone && most.Load() == 1 && tries <= 5; tries++ { // on a busy machine the second worker may be late
+			explore(t, sys, convergence.Options{Schedules: 20})
+		}
 		if got := most.Load(); (got == 1) != alone {
 			t.Errorf("alone %v: %d at once", alone, got)
 		}
