@@ -157,6 +157,26 @@ func TestUnknownOutcome(t *testing.T) {
 	s.want("DELETE", friends, "", 404, `"outcome":"nothing"`)
 }
 
+// TestCrowded: a connection above the limits is answered, though its request is not read.
+func TestCrowded(t *testing.T) {
+	o := Options{}
+	o.Limits = door.NewLimits(door.LimitsOptions{Connections: 1})
+	s := start(t, o)
+	first := s.dial("")
+	for s.Counts().Connections == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	a, err := http.ReadResponse(bufio.NewReader(s.dial("")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(a.Body)
+	if f := field[string](t, string(b), "error"); err != nil || a.StatusCode != 503 || f != "unavailable" || a.Header.Get("Retry-After") == "" || strings.Contains(string(b), "outcome") {
+		t.Errorf("%+v %s %v", a, b, err)
+	}
+	first.Close()
+}
+
 // TestUnknownOfRetry: what refuses only this try of a change says nothing about the try before. What is wrong with the request does.
 func TestUnknownOfRetry(t *testing.T) {
 	o := Options{}

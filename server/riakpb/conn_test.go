@@ -485,3 +485,44 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	pool.AddCert(parsed)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
+
+// TestRefusedRequests: a connection above the limits, a request that finds no memory and one that is too long are told apart.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	limits := door.NewLimits(door.LimitsOptions{Connections: 1, LongBytes: RequestBytesLeast})
+	dial, s := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: limits}})
+	only := func() *peer {
+		for s.Counts().Connections > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return dial()
+	}
+	end := func(p *peer, want string) {
+		t.Helper()
+		b, err := io.ReadAll(p)
+		if err != nil || len(b) < 5 || b[4] != codeError || !strings.Contains(string(b), want) {
+			t.Errorf("%q %v, want %s", b, err, want)
+		}
+		p.Close()
+	}
+	p := only()
+	for s.Counts().Connections == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	end(dial(), door.Crowded)
+	p.Close()
+	long := func(n int) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(n)), append([]byte{codeUpdateReq}, make([]byte, n-1)...)...)
+	}
+	if !limits.TakeLong(RequestBytesLeast) {
+		t.Fatal("memory is taken")
+	}
+	p = only()
+	go p.Write(long(100 << 10))
+	end(p, "nothing has happened, ask again or ask another node: ")
+	limits.GiveLong(RequestBytesLeast)
+	p = only()
+	go p.Write(long(RequestBytesLeast + 1))
+	end(p, "a message of 524289 bytes; one has 1 to 524284")
+}
+
