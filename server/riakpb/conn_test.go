@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 	"math/big"
 	"net"
 	"slices"
@@ -526,3 +527,65 @@ func TestRefusedRequests(t *testing.T) {
 	end(p, "a message of 524289 bytes; one has 1 to 524284")
 }
 
+// parted is a backend of one set.
+type parted struct {
+	door.Backend
+	part door.Part
+}
+
+func (p *parted) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) { yield(p.part, nil) }
+}
+
+// TestLongAnswer: an answer takes no more memory than it may have bytes, and a wide context counts beside it.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	const most = 1_000_000
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: most})
+	_, inner := start(t, Options{})
+	b := &parted{Backend: inner.sets, part: door.Part{Done: true}}
+	dial, _ := serve(t, b, nil, Options{AnswerBytesMax: most, Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: limits}})
+	p := dial()
+	fetch := func(want string) {
+		t.Helper()
+		for !limits.TakeLong(most) { // the message before returns its memory after its answer
+			time.Sleep(time.Millisecond)
+		}
+		limits.GiveLong(most)
+		if got := p.do(t, codeFetchReq, name("sets", "b", "k")).String(); !strings.Contains(got, want) {
+			t.Errorf("%.200s, want %s", got, want)
+		}
+	}
+	for range 900 {
+		b.part.Elements = append(b.part.Elements, door.Element{Name: []byte(strings.Repeat("x", 1000))})
+	}
+	fetch("fetched")
+	b.part.Elements = nil
+	b.part.Context = make(door.Token, 100<<10)
+	fetch("fetched")
+	b.part.Context = make(door.Token, 400<<10)
+	fetch("nothing has happened, ask again or ask another node: ")
+}
+
+// TestWideContexts: a wide context of a request counts as what is made of it.
+func TestWideContexts(t *testing.T) {
+	t.Parallel()
+	const most = 29 << 20 // besides the message and its parts, of which it may have 100,000
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: most})
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: 4 << 20, Limits: limits}})
+	p := dial()
+	for size, want := range map[int]string{200 << 10: "the context is not one", 1 << 20: "nothing has happened, ask again or ask another node: "} {
+		for code, body := range map[byte][]byte{
+			codeUpdateReq: change(name("sets", "b", "k"), make([]byte, size), []string{"x"}, nil),
+			codeDelReq:    appendBytes(appendBytes(appendBytes(appendBytes(nil, 1, []byte("b")), 2, []byte("k")), 13, []byte("sets")), 4, make([]byte, size)),
+		} {
+			for !limits.TakeLong(most) { // the message before returns its memory after its answer
+				time.Sleep(time.Millisecond)
+			}
+			limits.GiveLong(most)
+			if got := p.do(t, code, body).String(); !strings.Contains(got, want) {
+				t.Errorf("code %d, %d bytes: %.200s, want %s", code, size, got, want)
+			}
+		}
+	}
+}
