@@ -5,8 +5,11 @@ import (
 	"crypto/cipher"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
@@ -133,7 +136,14 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if s.hidden, err = newHidden(); err != nil {
 		return nil, err
 	}
-	s.Server, err = door.NewLink(newLink(s.httpServer()), o.Options)
+	l := newLink(s.httpServer())
+	l.failed = func(from net.Addr, err error) {
+		s.HandshakeFailed()
+		if !errors.Is(err, io.EOF) { // EOF: a client that only checked whether the port is open
+			s.failures.Add("TLS handshake", []byte(from.String()), err)
+		}
+	}
+	s.Server, err = door.NewLink(l, o.Options)
 	return s, err
 }
 
