@@ -114,19 +114,23 @@ func (ds doors) metrics() (list []engine.Metric) {
 	for _, f := range []struct {
 		name, help string
 		kind       func(name, help string, v uint64) engine.Metric
+		timed      bool // only protocols whose connections the door ends have it
 		value      func(*door.Counts) uint64
 	}{
-		{"door_connections", "connections that are open, by door", gauge[uint64], func(c *door.Counts) uint64 { return uint64(c.Connections) }},
-		{"door_connections_accepted", "connections that were served, by door", counter[uint64], func(c *door.Counts) uint64 { return c.Accepted }},
-		{"door_connections_refused", "connections that were too many, by door", counter[uint64], func(c *door.Counts) uint64 { return c.Refused }},
-		{"door_connections_idle", "connections that were closed because they asked nothing, by door", counter[uint64], func(c *door.Counts) uint64 { return c.Idle }},
-		{"door_connections_slow", "connections that were closed because a long request did not end or answers were not read, by door", counter[uint64], func(c *door.Counts) uint64 { return c.Slow }},
-		{"door_connections_settled", "connections that got a goroutine for good because their requests wait, by door", counter[uint64], func(c *door.Counts) uint64 { return c.Settled }},
-		{"door_handshakes_failed", "TLS handshakes that failed, by door", counter[uint64], func(c *door.Counts) uint64 { return c.Handshakes }},
-		{"door_bytes_received", "bytes that came, by door", counter[uint64], func(c *door.Counts) uint64 { return c.BytesRead }},
-		{"door_bytes_sent", "bytes that were sent, by door", counter[uint64], func(c *door.Counts) uint64 { return c.BytesWritten }},
+		{"door_connections", "connections that are open, by door", gauge[uint64], false, func(c *door.Counts) uint64 { return uint64(c.Connections) }},
+		{"door_connections_accepted", "connections that were served, by door", counter[uint64], false, func(c *door.Counts) uint64 { return c.Accepted }},
+		{"door_connections_refused", "connections that were too many, by door", counter[uint64], false, func(c *door.Counts) uint64 { return c.Refused }},
+		{"door_connections_idle", "connections that were closed because they asked nothing, by door", counter[uint64], true, func(c *door.Counts) uint64 { return c.Idle }},
+		{"door_connections_slow", "connections that were closed because a long request did not end or answers were not read, by door", counter[uint64], true, func(c *door.Counts) uint64 { return c.Slow }},
+		{"door_connections_settled", "connections that got a goroutine for good because their requests wait, by door", counter[uint64], false, func(c *door.Counts) uint64 { return c.Settled }},
+		{"door_handshakes_failed", "TLS handshakes that failed, by door", counter[uint64], false, func(c *door.Counts) uint64 { return c.Handshakes }},
+		{"door_bytes_received", "bytes that came, by door", counter[uint64], false, func(c *door.Counts) uint64 { return c.BytesRead }},
+		{"door_bytes_sent", "bytes that were sent, by door", counter[uint64], false, func(c *door.Counts) uint64 { return c.BytesWritten }},
 	} {
 		for i, d := range ds {
+			if f.timed && !counts[i].Timed {
+				continue
+			}
 			m := f.kind(f.name, f.help, f.value(&counts[i]))
 			m.Label, m.Of = "door", d.name
 			list = append(list, m)

@@ -143,3 +143,20 @@ func TestDoorFails(t *testing.T) {
 		talk(t, startNode(t, c), "list", "START\nEND")
 	}
 }
+
+// TestTimedDoors: a protocol that ends its connections itself has no count of idle and slow ones, which would be 0 whatever happens.
+func TestTimedDoors(t *testing.T) {
+	t.Parallel()
+	c := testConfig(t)
+	c.HTTP = "127.0.0.1:0"
+	n := startNode(t, c)
+	_, got := ask(t, n, "GET", "/metrics")
+	for line, want := range map[string]bool{
+		`door_connections_idle{door="bloomd"} 0`: true, `door_connections_slow{door="bloomd"} 0`: true, `door_handshakes_failed{door="http"} 0`: true,
+		`door_connections_idle{door="http"}`: false, `door_connections_slow{door="http"}`: false,
+	} {
+		if strings.Contains(got, "\nbigset_"+line) != want {
+			t.Errorf("%s: want %t", line, want)
+		}
+	}
+}

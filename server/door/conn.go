@@ -32,7 +32,7 @@ const (
 // 256 kbit a second, must get its answer.
 const AnswerPace = 32 << 10
 
-// Conn is a connection. Its methods and fields are for its Handler, during Execute and TooLong.
+// Conn is a connection. Its methods and fields are for its Handler, during Execute, TooLong and NoRoom.
 //
 // One goroutine serves it; others call only drain and cut. in contains what was read: in[begin:end] has not been executed yet.
 type Conn struct {
@@ -343,9 +343,14 @@ func (c *Conn) reserve(size int) bool {
 	return true
 }
 
-// refuseRequest answers a request that is too long.
+// refuseRequest answers a request that is too long, or for which no memory is left.
 func (c *Conn) refuseRequest() {
-	c.handler.TooLong(c)
+	rest := c.in[c.begin:c.end]
+	if h, ok := c.handler.(RoomHandler); ok && len(rest) < c.s.opt.RequestBytesMax {
+		h.NoRoom(c, rest)
+	} else {
+		c.handler.TooLong(c)
+	}
 	c.write()
 	c.linger(lingerTime)
 }

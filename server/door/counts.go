@@ -6,6 +6,7 @@ import "sync/atomic"
 type Counts struct {
 	Connections             int64  // open now
 	Accepted, Refused       uint64 // connections; refused are those above the limits, and those that arrived during the shutdown
+	Timed                   bool   // Idle and Slow are counted; a Link ends its connections itself
 	Idle, Slow              uint64 // connections closed: after the idle time; because a long request was not complete in time, or answers were not taken
 	Settled                 uint64 // connections that left their event loop for good (Conn.Settle)
 	Handshakes              uint64 // connections closed because their TLS handshake failed or took too long
@@ -26,6 +27,7 @@ func (s *Server) Counts() Counts {
 		Connections:  int64(s.opt.Limits.open(&s.share)),
 		Accepted:     c.accepted.Load(),
 		Refused:      c.refused.Load(),
+		Timed:        s.link == nil,
 		Idle:         c.idle.Load(),
 		Slow:         c.slow.Load(),
 		Settled:      c.settled.Load(),

@@ -19,7 +19,7 @@ type Link interface {
 	Shutdown(ctx context.Context) error
 }
 
-// NewLink returns a server for a protocol that serves its connections itself. It uses the options Name, TLS, Limits, Kept and Log.
+// NewLink returns a server for a protocol that serves its connections itself. It uses the options Name, TLS, Limits, Full, Kept and Log.
 func NewLink(l Link, o Options) (*Server, error) {
 	s, err := newServer(o)
 	if err == nil {

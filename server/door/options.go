@@ -17,6 +17,7 @@ type Options struct {
 	Name            string        // of the protocol, in errors and the log; default "door"
 	TLS             *tls.Config   // connections begin with a handshake; nil means no TLS. Its answers may change at any time
 	Limits          *Limits       // shared with the other doors of a node; default: limits of its own, with their defaults
+	Full            string        // sent to a connection above the Limits before it is closed, if there is no TLS; default nothing
 	Kept            int           // connections of Limits reserved for this server; default 0
 	RequestBytesMax int           // longest request; default 64 MiB. Handler.TooLong answers a longer one, and its connection is closed
 	OutputBytesMax  int           // answers are written when this many bytes wait, or no request is left; default 64 KiB

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"sync"
@@ -30,6 +31,14 @@ type Handler interface {
 	Execute(ctx context.Context, c *Conn, buf []byte) (used int)
 	// TooLong appends the answer to a request longer than the limit. The connection is closed afterwards.
 	TooLong(c *Conn)
+}
+
+// RoomHandler is a Handler that distinguishes a request that is too long from one for which no memory is left. For any other, TooLong answers both.
+type RoomHandler interface {
+	Handler
+	// NoRoom appends the answer to a request whose beginning is buf and for which too little memory is left. It has not been executed. The connection is
+	// closed afterwards.
+	NoRoom(c *Conn, buf []byte)
 }
 
 // Server serves the connections of any number of listeners by one protocol. Its methods may be called by any number of goroutines.
@@ -178,8 +187,7 @@ func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
 		t.SetKeepAlive(true)
 	}
 	if !s.opt.Limits.take(&s.share) {
-		s.counters.refused.Add(1)
-		nc.Close()
+		s.turnAway(nc)
 		return
 	}
 	switch {
@@ -190,6 +198,19 @@ func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
 	default:
 		s.startPlain(ctx, p, nc)
 	}
+}
+
+// lastWordTime bounds the write of Options.Full. The system takes it at once: nothing was written before.
+const lastWordTime = 50 * time.Millisecond
+
+// turnAway closes a connection above the limits, after the protocol's last words. With TLS there are none: a handshake would cost more than a connection.
+func (s *Server) turnAway(nc net.Conn) {
+	s.counters.refused.Add(1)
+	if s.opt.Full != "" && s.opt.TLS == nil {
+		nc.SetWriteDeadline(time.Now().Add(lastWordTime))
+		_, _ = io.WriteString(nc, s.opt.Full) // the client may have gone
+	}
+	nc.Close()
 }
 
 func (s *Server) startPlain(ctx context.Context, p *part, nc net.Conn) {

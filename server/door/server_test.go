@@ -274,6 +274,66 @@ func TestDrainTLS(t *testing.T) {
 	}
 }
 
+// TestLastWords: a connection above the limits ends with the words of the protocol, which a client of TLS could not read.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	o := Options{Log: noLog, Full: "full\n", Limits: NewLimits(LimitsOptions{Connections: 1})}
+	s, err := New(newEcho, o)
+	r := run(t, s, err)
+	nc := r.dial()
+	ask(t, nc, "a\n")
+	for range 3 {
+		late := r.dial()
+		want(t, late, "full\n")
+		wantEnd(t, late)
+	}
+	ask(t, nc, "b\n")
+	if n := r.Counts().Refused; n != 3 {
+		t.Errorf("%d are refused", n)
+	}
+	o.Limits, o.TLS = NewLimits(LimitsOptions{Connections: 1}), &tls.Config{Certificates: []tls.Certificate{*a.make("server", false)}}
+	s, err = New(newEcho, o)
+	r = run(t, s, err)
+	r.dial()
+	eventually(t, "it is accepted", func() bool { return r.Counts().Connections == 1 })
+	wantEnd(t, r.dial())
+}
+
+// roomy is an echo that has words of its own for a lack of memory.
+type roomy struct{ echo }
+
+func (roomy) NoRoom(c *Conn, buf []byte) { c.Out = fmt.Appendf(c.Out, "no room for %.5s\n", buf) }
+
+// TestNoRoom: a Handler that can say so says whether a request is too long or finds no memory.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		open          func(*Conn) Handler
+		noRoom, other string
+	}{
+		{func(*Conn) Handler { return roomy{} }, "no room for begun\n", "too long\n"},
+		{newEcho, "too long\n", "too long\n"},
+	} {
+		o := Options{Log: noLog, Limits: NewLimits(LimitsOptions{LongBytes: 256 << 10}), RequestBytesMax: 256 << 10}
+		s, err := New(tt.open, o)
+		r := run(t, s, err)
+		long := "x\nbegun" + strings.Repeat("y", 200<<10)
+		if !o.Limits.TakeLong(256 << 10) {
+			t.Fatal("memory is taken")
+		}
+		nc := r.dial()
+		go io.WriteString(nc, long)
+		want(t, nc, "x\n"+tt.noRoom)
+		wantEnd(t, nc)
+		o.Limits.GiveLong(256 << 10)
+		nc = r.dial()
+		go io.WriteString(nc, long+strings.Repeat("y", 200<<10))
+		want(t, nc, "x\n"+tt.other)
+		wantEnd(t, nc)
+	}
+}
+
 // TestSharedLimits has two doors; one keeps a connection for itself.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()

@@ -126,8 +126,11 @@ func (c *conn) noRoom(request []byte, whole bool) {
 
 // TooLong implements door.Handler.
 func (c *conn) TooLong(*door.Conn) {
-	c.fail(fmt.Sprintf("ERR Protocol error: a request of more than %d bytes, or no memory for long requests is left", c.s.opt.RequestBytesMax))
+	c.fail(fmt.Sprintf("ERR Protocol error: a request of more than %d bytes", c.s.opt.RequestBytesMax))
 }
+
+// NoRoom implements door.RoomHandler.
+func (c *conn) NoRoom(_ *door.Conn, request []byte) { c.noRoom(request, false) }
 
 // end closes the connection after the waiting answers.
 func (c *conn) end() {

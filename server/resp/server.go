@@ -75,6 +75,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		s.counters.commands[name] = new(atomic.Uint64)
 	}
 	o.Together = s.together
+	o.Full = "-ERR max number of clients reached\r\n" // redis's words
 	var err error
 	s.Server, err = door.New(func(c *door.Conn) door.Handler {
 		h := &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), grant: o.Tokens.Anonymous(), parser: parser{bulkMax: o.RequestBytesMax}}

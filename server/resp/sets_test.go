@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -690,6 +691,57 @@ func TestUnknownOfRetry(t *testing.T) {
 		}
 		try("-TRYAGAIN", "-UNKNOWN", numbered(20_000, args...)...) // the memory of the arguments is counted, and too little is left
 	}
+}
+
+// TestRefusedRequests: a connection above the limits, a request that finds no memory and one that is too long are told apart.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	limits := door.NewLimits(door.LimitsOptions{Connections: 1, LongBytes: RequestBytesLeast})
+	dial, s := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: limits}})
+	end := func(p *peer, want string) {
+		t.Helper()
+		got := p.read(t)
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if b, err := p.in.ReadByte(); err != io.EOF {
+			t.Errorf("after %s: %q %v", got, b, err)
+		}
+		p.Close()
+	}
+	only := func() *peer {
+		for s.Counts().Connections > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return dial()
+	}
+	p := only()
+	if got := p.do(t, "PING"); got != "+PONG" {
+		t.Fatal(got)
+	}
+	end(dial(), "-ERR max number of clients reached")
+	p.Close()
+	big := strings.Repeat("x", 100<<10)
+	if !limits.TakeLong(RequestBytesLeast) {
+		t.Fatal("memory is taken")
+	}
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"-TRYAGAIN " + door.NoRoom, []string{"SADD", "k", big}},
+		{"-TRYAGAIN", []string{"BS.ADD", "k", "REQUEST", "id", "ELEMENTS", big}},
+		{"-UNKNOWN", []string{"BS.ADD", "k", "REQUEST", "id", "RETRY", "ELEMENTS", big}},
+		{"-UNKNOWN", []string{"BS.ADD", "k", "CONTEXT", big, "REQUEST", "id", "RETRY", "ELEMENTS", "x"}}, // RETRY has not come yet
+	} {
+		p := only()
+		go p.Write(request(tt.args...))
+		end(p, tt.want)
+	}
+	limits.GiveLong(RequestBytesLeast)
+	p = only()
+	go p.Write(request("SADD", "k", big, big, big))
+	end(p, "-ERR Protocol error: a request of more than 262144 bytes")
 }
 
 // TestNoAllocations: what a request costs beside the backend.

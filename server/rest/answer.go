@@ -65,7 +65,7 @@ func (a *whole) room(n int) error {
 	if need <= cap(a.b) {
 		return nil
 	}
-	size := max(4<<10, 2*cap(a.b), need)
+	size := max(need, min(max(4<<10, 2*cap(a.b)), a.q.s.opt.AnswerBytesMax))
 	if size > bodyBytesKept {
 		if err := a.q.take(int64(size) - a.taken); err != nil {
 			return err
@@ -105,7 +105,25 @@ func (a *whole) element(e []byte) error {
 	return nil
 }
 
-func (a *whole) context(t door.Token) error { return a.raw(`"` + t.Text() + `"`) }
+// contextCopies is how often a long context is in memory beside the answer: as bytes, and as text.
+const contextCopies = 3
+
+// context appends a context as a JSON string. Above 64 KiB it takes from the memory of all long answers.
+func (a *whole) context(t door.Token) error {
+	if len(t) > bodyBytesKept {
+		if err := a.q.take(contextCopies * int64(len(t))); err != nil {
+			return err
+		}
+	}
+	err := a.raw(`"`)
+	if err == nil {
+		err = a.raw(t.Text())
+	}
+	if err == nil {
+		err = a.raw(`"`)
+	}
+	return err
+}
 
 // send sends the answer.
 func (a *whole) send(status int) error {

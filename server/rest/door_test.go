@@ -2,11 +2,13 @@ package rest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -155,6 +157,26 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 	b.err = bigset.ErrNotFound
 	s.want("DELETE", friends, "", 404, `"outcome":"nothing"`)
+}
+
+// TestCrowded: a connection above the limits is answered, though its request is not read.
+func TestCrowded(t *testing.T) {
+	o := Options{}
+	o.Limits = door.NewLimits(door.LimitsOptions{Connections: 1})
+	s := start(t, o)
+	first := s.dial("")
+	for s.Counts().Connections == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	a, err := http.ReadResponse(bufio.NewReader(s.dial("")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(a.Body)
+	if f := field[string](t, string(b), "error"); err != nil || a.StatusCode != 503 || f != "unavailable" || a.Header.Get("Retry-After") == "" || strings.Contains(string(b), "outcome") {
+		t.Errorf("%+v %s %v", a, b, err)
+	}
+	first.Close()
 }
 
 // TestUnknownOfRetry: what refuses only this try of a change says nothing about the try before. What is wrong with the request does.
@@ -473,6 +495,48 @@ func drains(t *testing.T) time.Duration {
 		t.Error("it takes connections")
 	}
 	return took
+}
+
+// TestHandshakeFailed: a TLS handshake that fails is counted and logged, and one that hangs ends with the server.
+func TestHandshakeFailed(t *testing.T) {
+	pair := httptest.NewTLSServer(nil)
+	defer pair.Close()
+	var log bytes.Buffer // the test reads it when the server has ended
+	t.Run("", func(t *testing.T) {
+		o := Options{}
+		o.TLS, o.Log = pair.TLS, slog.New(slog.NewTextHandler(&log, nil))
+		s := start(t, o)
+		connections := func(n int64) {
+			for s.Counts().Connections != n {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		client := pair.Client()
+		if a, err := client.Get(strings.Replace(s.url, "http:", "https:", 1) + "/ping"); err != nil {
+			t.Fatal(err)
+		} else if a.Body.Close(); s.Counts().Handshakes != 0 {
+			t.Error("a handshake that succeeds counts as failed")
+		}
+		client.CloseIdleConnections()
+		connections(0)
+		if b, _ := io.ReadAll(s.dial("GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")); !strings.Contains(string(b), "HTTP request to an HTTPS server") {
+			t.Errorf("without TLS: %q", b)
+		}
+		if n := s.Counts().Handshakes; n != 1 || s.Counts().Timed {
+			t.Errorf("%d handshakes failed", n)
+		}
+		connections(0)
+		s.dial("\x16") // the beginning of a handshake: the end of the server is not to wait for the rest
+		connections(1)
+		ctx, cancel := context.WithTimeout(t.Context(), headerTime/2)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if !strings.Contains(log.String(), `request="TLS handshake"`) || !strings.Contains(log.String(), "127.0.0.1") {
+		t.Errorf("%s", log.String())
+	}
 }
 
 // TestTLS: the port speaks TLS if it has a certificate, HTTP 1.1 only, and a client without it gets no answer from a handler.

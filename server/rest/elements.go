@@ -270,7 +270,18 @@ func (q *request) context() error {
 	if err != nil {
 		return err
 	}
-	return q.json(http.StatusOK, map[string]any{"type": "set", "context": t.Text()})
+	a := &whole{q: q}
+	err = a.raw(`{"type":"set","context":`)
+	if err == nil {
+		err = a.context(t)
+	}
+	if err == nil {
+		err = a.raw("}")
+	}
+	if err != nil {
+		return err
+	}
+	return a.send(http.StatusOK)
 }
 
 // figures are the figures of a set as the replicas know it together.

@@ -2,6 +2,8 @@ package rest
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -12,9 +14,10 @@ import (
 type link struct {
 	srv    *http.Server
 	given  chan net.Conn // connections for the http.Server
-	closed chan struct{}
-	once   sync.Once
 	served chan struct{} // closed when the http.Server takes no more connections
+	closed context.Context
+	close  context.CancelFunc
+	failed func(from net.Addr, err error) // is called when a TLS handshake fails
 
 	mu    sync.Mutex
 	conns map[net.Conn]*linked
@@ -30,7 +33,8 @@ type linked struct {
 const drainTime = 50 * time.Millisecond
 
 func newLink(srv *http.Server) *link {
-	l := &link{srv: srv, given: make(chan net.Conn), closed: make(chan struct{}), served: make(chan struct{}), conns: map[net.Conn]*linked{}}
+	l := &link{srv: srv, given: make(chan net.Conn), served: make(chan struct{}), conns: map[net.Conn]*linked{}}
+	l.closed, l.close = context.WithCancel(context.Background())
 	srv.ConnState = l.state
 	go func() {
 		defer close(l.served)
@@ -44,14 +48,14 @@ func (l *link) Accept() (net.Conn, error) {
 	select {
 	case nc := <-l.given:
 		return nc, nil
-	case <-l.closed:
+	case <-l.closed.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener.
 func (l *link) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.close()
 	return nil
 }
 
@@ -75,13 +79,16 @@ func (l *link) state(nc net.Conn, state http.ConnState) {
 
 // ServeConn implements door.Link.
 func (l *link) ServeConn(ctx context.Context, nc net.Conn) error {
+	if t, ok := nc.(*tls.Conn); ok {
+		l.shake(ctx, t)
+	}
 	c := &linked{gone: make(chan struct{})}
 	l.mu.Lock()
 	l.conns[nc] = c
 	l.mu.Unlock()
 	select {
 	case l.given <- nc:
-	case <-l.closed:
+	case <-l.closed.Done():
 		l.mu.Lock()
 		delete(l.conns, nc)
 		l.mu.Unlock()
@@ -94,6 +101,17 @@ func (l *link) ServeConn(ctx context.Context, nc net.Conn) error {
 		nc.Close() // this ends the context of its request
 		<-c.gone
 		return ctx.Err()
+	}
+}
+
+// shake performs the TLS handshake, until the link is closed. The http.Server then finds it done or failed, and answers a client that speaks HTTP
+// without TLS.
+func (l *link) shake(ctx context.Context, t *tls.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, headerTime)
+	defer cancel()
+	defer context.AfterFunc(l.closed, cancel)()
+	if err := t.HandshakeContext(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		l.failed(t.RemoteAddr(), err)
 	}
 }
 

@@ -126,6 +126,49 @@ func TestLongContext(t *testing.T) {
 	s.want("POST", friends+"/drop", `{"context":"`+strings.Repeat("A", 100<<10)+`"}`, 400, "token")
 }
 
+// parted is a backend of one set.
+type parted struct {
+	broken
+	part door.Part
+}
+
+func (p *parted) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) { yield(p.part, nil) }
+}
+func (p *parted) Context(context.Context, []byte, int) (door.Token, error) {
+	return p.part.Context, nil
+}
+
+// TestLongAnswer: an answer takes no more memory than it may have bytes, and a wide context counts beside it.
+func TestLongAnswer(t *testing.T) {
+	const most = 1_000_000
+	o := Options{AnswerBytesMax: most}
+	o.RequestBytesMax = RequestBytesLeast
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: most})
+	b := &parted{}
+	s := serve(t, b, bloomdtest.NewMemory(), o)
+	all := func() { // the request before returns its memory after its answer
+		for !o.Limits.TakeLong(most) {
+			time.Sleep(time.Millisecond)
+		}
+		o.Limits.GiveLong(most)
+	}
+	b.part.Done = true
+	for range 900 {
+		b.part.Elements = append(b.part.Elements, door.Element{Name: []byte(strings.Repeat("x", 1000))})
+	}
+	s.want("GET", friends, "", 200)
+	b.part.Elements = nil
+	for size, status := range map[int]int{100 << 10: 200, 300 << 10: 503} {
+		b.part.Context = make(door.Token, size)
+		for _, path := range []string{friends, friends + "/context"} {
+			all()
+			s.want("GET", path, "", status)
+		}
+	}
+	all()
+}
+
 // stepped is a backend of one set that sends one part for each step.
 type stepped struct {
 	broken

@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/cipher"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
@@ -127,12 +131,30 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	for i := range table {
 		s.timings[table[i].name] = &door.Timing{}
 	}
+	o.Full = full()
 	var err error
 	if s.hidden, err = newHidden(); err != nil {
 		return nil, err
 	}
-	s.Server, err = door.NewLink(newLink(s.httpServer()), o.Options)
+	l := newLink(s.httpServer())
+	l.failed = func(from net.Addr, err error) {
+		s.HandshakeFailed()
+		if !errors.Is(err, io.EOF) { // EOF: a client that only checked whether the port is open
+			s.failures.Add("TLS handshake", []byte(from.String()), err)
+		}
+	}
+	s.Server, err = door.NewLink(l, o.Options)
 	return s, err
+}
+
+// full returns the answer to a connection above the limits. No request of it is read: if that is a change that was sent before, its outcome is not known.
+func full() string {
+	b, err := json.Marshal(failure{Error: "unavailable", Message: door.Crowded})
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: no-store\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s\n",
+		typeJSON, len(b)+1, b)
 }
 
 func (s *Server) httpServer() *http.Server {

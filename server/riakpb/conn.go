@@ -63,7 +63,13 @@ func (c *conn) longest() int {
 
 // TooLong implements door.Handler.
 func (c *conn) TooLong(*door.Conn) {
-	c.fail(fmt.Sprintf("a message of more than %d bytes, or no memory for long requests is left", c.s.opt.RequestBytesMax-headBytes))
+	c.fail(fmt.Sprintf("a message of more than %d bytes", c.s.opt.RequestBytesMax-headBytes))
+}
+
+// NoRoom implements door.RoomHandler.
+func (c *conn) NoRoom(*door.Conn, []byte) {
+	text, _ := answerOf(door.ErrNoRoom)
+	c.fail(text)
 }
 
 // end closes the connection after the waiting answers.
@@ -190,7 +196,12 @@ func within(ctx context.Context, timeout uint32) (context.Context, context.Cance
 // fail answers with an error.
 func (c *conn) fail(text string) {
 	c.s.counters.errors.Add(1)
-	c.Out = appendMessage(c.Out, codeError, appendUint(appendBytes(nil, 1, []byte(text)), 2, errorGeneral))
+	c.Out = appendFailure(c.Out, text)
+}
+
+// appendFailure appends the message of an error.
+func appendFailure(dst []byte, text string) []byte {
+	return appendMessage(dst, codeError, appendUint(appendBytes(nil, 1, []byte(text)), 2, errorGeneral))
 }
 
 // failed answers with an error of a backend.

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 	"math/big"
 	"net"
 	"slices"
@@ -484,4 +485,107 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// TestRefusedRequests: a connection above the limits, a request that finds no memory and one that is too long are told apart.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	limits := door.NewLimits(door.LimitsOptions{Connections: 1, LongBytes: RequestBytesLeast})
+	dial, s := start(t, Options{Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: limits}})
+	only := func() *peer {
+		for s.Counts().Connections > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return dial()
+	}
+	end := func(p *peer, want string) {
+		t.Helper()
+		b, err := io.ReadAll(p)
+		if err != nil || len(b) < 5 || b[4] != codeError || !strings.Contains(string(b), want) {
+			t.Errorf("%q %v, want %s", b, err, want)
+		}
+		p.Close()
+	}
+	p := only()
+	for s.Counts().Connections == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	end(dial(), door.Crowded)
+	p.Close()
+	long := func(n int) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(n)), append([]byte{codeUpdateReq}, make([]byte, n-1)...)...)
+	}
+	if !limits.TakeLong(RequestBytesLeast) {
+		t.Fatal("memory is taken")
+	}
+	p = only()
+	go p.Write(long(100 << 10))
+	end(p, "nothing has happened, ask again or ask another node: ")
+	limits.GiveLong(RequestBytesLeast)
+	p = only()
+	go p.Write(long(RequestBytesLeast + 1))
+	end(p, "a message of 524289 bytes; one has 1 to 524284")
+}
+
+// parted is a backend of one set.
+type parted struct {
+	door.Backend
+	part door.Part
+}
+
+func (p *parted) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) { yield(p.part, nil) }
+}
+
+// TestLongAnswer: an answer takes no more memory than it may have bytes, and a wide context counts beside it.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	const most = 1_000_000
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: most})
+	_, inner := start(t, Options{})
+	b := &parted{Backend: inner.sets, part: door.Part{Done: true}}
+	dial, _ := serve(t, b, nil, Options{AnswerBytesMax: most, Options: door.Options{RequestBytesMax: RequestBytesLeast, Limits: limits}})
+	p := dial()
+	fetch := func(want string) {
+		t.Helper()
+		for !limits.TakeLong(most) { // the message before returns its memory after its answer
+			time.Sleep(time.Millisecond)
+		}
+		limits.GiveLong(most)
+		if got := p.do(t, codeFetchReq, name("sets", "b", "k")).String(); !strings.Contains(got, want) {
+			t.Errorf("%.200s, want %s", got, want)
+		}
+	}
+	for range 900 {
+		b.part.Elements = append(b.part.Elements, door.Element{Name: []byte(strings.Repeat("x", 1000))})
+	}
+	fetch("fetched")
+	b.part.Elements = nil
+	b.part.Context = make(door.Token, 100<<10)
+	fetch("fetched")
+	b.part.Context = make(door.Token, 400<<10)
+	fetch("nothing has happened, ask again or ask another node: ")
+}
+
+// TestWideContexts: a wide context of a request counts as what is made of it.
+func TestWideContexts(t *testing.T) {
+	t.Parallel()
+	const most = 29 << 20 // besides the message and its parts, of which it may have 100,000
+	limits := door.NewLimits(door.LimitsOptions{LongBytes: most})
+	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: 4 << 20, Limits: limits}})
+	p := dial()
+	for size, want := range map[int]string{200 << 10: "the context is not one", 1 << 20: "nothing has happened, ask again or ask another node: "} {
+		for code, body := range map[byte][]byte{
+			codeUpdateReq: change(name("sets", "b", "k"), make([]byte, size), []string{"x"}, nil),
+			codeDelReq:    appendBytes(appendBytes(appendBytes(appendBytes(nil, 1, []byte("b")), 2, []byte("k")), 13, []byte("sets")), 4, make([]byte, size)),
+		} {
+			for !limits.TakeLong(most) { // the message before returns its memory after its answer
+				time.Sleep(time.Millisecond)
+			}
+			limits.GiveLong(most)
+			if got := p.do(t, code, body).String(); !strings.Contains(got, want) {
+				t.Errorf("code %d, %d bytes: %.200s, want %s", code, size, got, want)
+			}
+		}
+	}
 }

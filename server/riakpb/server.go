@@ -58,6 +58,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
 	}
 	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "message", "set")}
+	o.Full = string(appendFailure(nil, "nothing has happened, ask again or ask another node: "+door.Crowded))
 	var err error
 	s.Server, err = door.New(func(c *door.Conn) door.Handler {
 		return &conn{Conn: c, s: s, grant: o.Tokens.Anonymous()}

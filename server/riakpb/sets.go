@@ -147,6 +147,9 @@ func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
 	if len(ops) == 0 {
 		return bigset.CheckName(set)
 	}
+	if err := c.takeContext(q.context); err != nil {
+		return err
+	}
 	c.s.counters.elements.Add(uint64(len(ops)))
 	_, err = c.s.sets.Write(ctx, door.Write{Set: set, Ops: ops, Context: q.context, Quorum: quorum})
 	return err
@@ -169,6 +172,9 @@ func (c *conn) delete(ctx context.Context, body []byte) {
 	}
 	if err == nil {
 		err = c.mayBeSet(ctx, set)
+	}
+	if err == nil {
+		err = c.takeContext(q.context)
 	}
 	if err == nil {
 		_, err = c.s.sets.Drop(ctx, door.Drop{Set: set, Context: q.context, Quorum: quorum})
@@ -215,6 +221,9 @@ func (g *gathered) read(ctx context.Context, r door.Read) error {
 			return err
 		}
 		if len(part.Context) > 0 {
+			if err := g.c.takeContext(part.Context); err != nil {
+				return err
+			}
 			g.context = append([]byte{}, part.Context...)
 		}
 		for i := range part.Elements {
@@ -226,13 +235,24 @@ func (g *gathered) read(ctx context.Context, r door.Read) error {
 	return nil
 }
 
+// contextCopies is how often a context is in memory beside a request or an answer: as bytes and as a clock, or as bytes of two messages.
+const contextCopies = 3
+
+// takeContext takes memory for a long context, until the message is answered.
+func (c *conn) takeContext(t door.Token) error {
+	if len(t) > gatheredFree && !c.Take(contextCopies*len(t)) {
+		return door.ErrNoRoom
+	}
+	return nil
+}
+
 func (g *gathered) add(element []byte) error {
 	need := len(g.bytes) + len(element) + 2*protowire.SizeVarint(1<<32)
 	if most := g.c.s.opt.AnswerBytesMax; need > most {
 		return refusal(fmt.Sprintf("the set takes more than the %d bytes of an answer, whose length comes first: read it in pages over HTTP, or by SSCAN and BS.RANGE over redis's protocol", most))
 	}
 	if need > cap(g.bytes) {
-		size := max(4<<10, 2*need)
+		size := min(max(4<<10, 2*need), g.c.s.opt.AnswerBytesMax)
 		if size > gatheredFree {
 			if !g.c.Take(size - g.taken) {
 				return door.ErrNoRoom
