@@ -252,10 +252,10 @@ func TestFewAtOnce(t *testing.T) {
 			continue
 		}
 		var requests, answers bool // the goroutine that writes may have been busy with what it wrote last
-		for tries := 0; !requests || !answers; tries++ {
+		for ctx := inTime(t); !requests || !answers; {
 			request, answer := atOnce()
 			requests, answers = requests || request, answers || answer
-			if tries == 1000 {
+			if ctx.Err() != nil {
 				t.Fatalf("beside %d others, a request was written at once: %v, an answer: %v", others, requests, answers)
 			}
 		}
