@@ -10,6 +10,38 @@ import (
 	"bigset/keyscheme"
 )
 
+// TestAwaitNext: what changes after the wait has begun ends it, and nothing before does.
+func TestAwaitNext(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	for i := range 3 {
+		ready, woken := make(chan struct{}), make(chan error, 1)
+		go func() { woken <- p.store.Replica().AwaitNext(bg, []byte("set"), func() { close(ready) }) }()
+		<-ready
+		select {
+		case err := <-woken:
+			t.Fatalf("woken before a change: %v", err)
+		default:
+		}
+		p.all(t, "set", keyscheme.OpAdd, []string{string(rune('a' + i))}, bigset.NoSync)
+		select {
+		case err := <-woken:
+			must(t, err, "a change")
+		case <-time.After(time.Minute):
+			t.Fatal("not woken")
+		}
+	}
+	ctx, cancel := context.WithCancel(bg)
+	if err := p.store.Replica().AwaitNext(ctx, []byte("set"), cancel); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	p.close(t)
+	if err := p.store.Replica().AwaitNext(bg, []byte("set"), func() {}); !errors.Is(err, bigset.ErrClosed) {
+		t.Error(err)
+	}
+}
+
 // TestAwait: an add, a remove, a delta of nothing new and a drop of the range, as a goroutine that awaits a change sees them.
 func TestAwait(t *testing.T) {
 	t.Parallel()

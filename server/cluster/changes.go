@@ -30,7 +30,7 @@ func (b *Backend) Changes(ctx context.Context, q door.Changes) iter.Seq2[door.Ch
 			yield(door.Changed{}, err)
 			return
 		}
-		for part, err := range b.m.followers.Changes(ctx, b.source(q.Set, r), l.tokens(q.Set), q) {
+		for part, err := range b.m.followers.Changes(ctx, b.source(&q, r), l.tokens(q.Set), q) {
 			if !yield(part, failure(err)) {
 				return
 			}
@@ -53,8 +53,9 @@ const (
 const waitersMax = 2000
 
 // source is what replicas know of a set, whatever the epoch.
-func (b *Backend) source(set []byte, q coord.Quorum) follow.Source {
-	state := func(ctx context.Context) (bigset.State, error) {
+func (b *Backend) source(asked *door.Changes, q coord.Quorum) follow.Source {
+	set := asked.Set
+	state := b.m.followers.Share(asked, func(ctx context.Context) (bigset.State, error) {
 		return again(ctx, b, always, func(*live) (bigset.State, error) {
 			s, err := b.m.co.State(ctx, set, q)
 			if errors.Is(err, bigset.ErrNotFound) {
@@ -62,7 +63,7 @@ func (b *Backend) source(set []byte, q coord.Quorum) follow.Source {
 			}
 			return s, err
 		})
-	}
+	})
 	return follow.Source{
 		State: state,
 		Whole: func(ctx context.Context) (bigset.State, bool, error) {
@@ -149,15 +150,21 @@ func (b *Backend) awaitHere(ctx context.Context, set []byte) <-chan struct{} {
 	if l == nil || !slices.Contains(l.holders(keyscheme.SetSlot(set)), l.self) || b.m.local.Member().State != peer.Normal {
 		return nil
 	}
-	was, _, err := b.m.local.State(ctx, set)
-	if err != nil && !errors.Is(err, bigset.ErrNotFound) {
+	if _, _, err := b.m.local.State(ctx, set); err != nil && !errors.Is(err, bigset.ErrNotFound) {
 		return nil
 	}
-	here := make(chan struct{})
+	here, ready, failed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
-		if b.m.local.Await(ctx, set, &was) == nil {
+		if b.m.local.AwaitNext(ctx, set, func() { close(ready) }) == nil {
 			close(here)
+		} else {
+			close(failed)
 		}
 	}()
-	return here
+	select {
+	case <-ready:
+		return here
+	case <-failed:
+		return nil
+	}
 }

@@ -46,8 +46,8 @@ type Local interface {
 	// CountSets counts the sets with slots from first to last that have a live dot. A replica that does not answer reads returns
 	// peer.ErrJoining.
 	CountSets(ctx context.Context, first, last keyscheme.Slot) (bigset.SetCount, error)
-	// Await returns nil as soon as this replica knows something else of a set than was, or the error of the context.
-	Await(ctx context.Context, set []byte, was *bigset.State) error
+	// AwaitNext returns nil at the first change of what this replica knows of a set after it has called ready, or an error, perhaps without that call.
+	AwaitNext(ctx context.Context, set []byte, ready func()) error
 	// Removed returns elements that dead dots of a set had, as far as this process remembers them.
 	Removed(ctx context.Context, set []byte, dots *clock.Clock) ([]fold.Element, error)
 }

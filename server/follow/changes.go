@@ -181,11 +181,12 @@ func (r *run) wait() error {
 	if r.q.Wait == 0 || r.reset != "" || !r.idle() {
 		return nil // a reset is something to report
 	}
-	leave, err := r.kept.enter()
+	shared, leave, err := r.kept.enter(&r.q)
 	if err != nil {
 		return err
 	}
 	defer leave()
+	defer r.resume()
 	ctx, cancel := context.WithTimeout(r.ctx, r.q.Wait)
 	defer cancel()
 	defer context.AfterFunc(r.kept.untilStop(), cancel)()
@@ -193,6 +194,7 @@ func (r *run) wait() error {
 		defer context.AfterFunc(r.q.Until, cancel)()
 	}
 	for round := 0; r.idle(); round++ {
+		r.rest(shared)
 		if err := r.news(ctx, round); err != nil {
 			if ctx.Err() != nil && r.ctx.Err() == nil { // nothing has happened, or the node stops
 				return nil
@@ -205,6 +207,19 @@ func (r *run) wait() error {
 	}
 	return nil
 }
+
+// rest makes the position that of the state, which all that wait share, if the follower has nothing to learn from it. So many that wait take the memory of one.
+func (r *run) rest(shared *asking) {
+	r.asked = shared.same(r.asked)
+	if !r.asked.Seen.Descends(r.seen) || !r.asked.Dead.Descends(r.dead) {
+		return // others know more: that is a state and a position of its own
+	}
+	r.state = r.asked
+	r.seen, r.dead = r.asked.Seen, r.asked.Dead
+}
+
+// resume makes the position the follower's own again.
+func (r *run) resume() { r.seen, r.dead = r.seen.Clone(), r.dead.Clone() }
 
 // news rests until the state may have changed.
 func (r *run) news(ctx context.Context, round int) error {

@@ -59,6 +59,7 @@ type Kept struct {
 	end   context.CancelFunc
 
 	waiters int // answers that wait
+	askings map[askingOf]*asking
 }
 
 // Stop ends all waits, also those that begin later: these answers end as if nothing had happened. It may be called more than once.
@@ -77,18 +78,20 @@ func (k *Kept) untilStop() context.Context {
 	return k.life
 }
 
-// enter lets an answer wait until leave is called, unless too many do.
-func (k *Kept) enter() (leave func(), err error) {
+// enter lets an answer wait until leave is called, unless too many do. Those that wait for changes of the same set share what is known of it.
+func (k *Kept) enter(q *door.Changes) (a *asking, leave func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiters >= k.waitersMax() {
-		return nil, fmt.Errorf("%w: %d followers wait here for changes; ask without a wait, or another node", door.ErrUnavailable, k.waiters)
+		return nil, nil, fmt.Errorf("%w: %d followers wait here for changes; ask without a wait, or another node", door.ErrUnavailable, k.waiters)
 	}
 	k.waiters++
-	return func() {
+	a, unshare := k.attend(q)
+	return a, func() {
 		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.waiters--
-		k.mu.Unlock()
+		unshare()
 	}, nil
 }
 

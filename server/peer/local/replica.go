@@ -333,9 +333,9 @@ func (l *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, 
 	return d, l.Member(), err
 }
 
-// Await waits until the store knows something else of a set than was: see engine.Replica.Await.
-func (l *Replica) Await(ctx context.Context, set []byte, was *bigset.State) error {
-	return l.replica.Await(ctx, set, was)
+// AwaitNext waits for the first change of a set after it has called ready: see engine.Replica.AwaitNext.
+func (l *Replica) AwaitNext(ctx context.Context, set []byte, ready func()) error {
+	return l.replica.AwaitNext(ctx, set, ready)
 }
 
 // CountSets counts the sets with slots from first to last that have a live dot: see engine.Store.CountSets. A Joining replica returns
