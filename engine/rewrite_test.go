@@ -160,7 +160,7 @@ func TestSlowCount(t *testing.T) {
 	if c.Elements != 119 || !c.Context.Equal(began) {
 		t.Errorf("%d elements as of %v, want 119 as of %v", c.Elements, c.Context, began)
 	}
-	if len(told) < 12 || !slices.IsSorted(told) || told[0] != 10 || told[len(told)-1] != c.Elements {
+	if len(told) < 11 || !slices.IsSorted(told) || told[0] != 10 || told[len(told)-1] >= c.Elements { // the last elements are in c
 		t.Errorf("told %v", told)
 	}
 	p.drop(t, "s", c.Context, bigset.Sync)

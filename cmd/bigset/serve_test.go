@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"bigset/server/bloomd"
 )
@@ -284,7 +286,9 @@ func TestServeRefusesCluster(t *testing.T) {
 		{"--peers b=127.0.0.1:1 --cluster test --listen 127.0.0.1:0 --tls B", "the certificate in B is of node b of cluster prod, and this is node b of cluster test"},
 		{"--node a --listen 127.0.0.1:0 --tls B --bloomd 127.0.0.1:0", "the certificate in B is of node b of cluster prod, and this is node a of cluster prod"},
 	} {
-		r := call(t, "", append([]string{"serve", "--dir", newDir(t)}, strings.Fields(strings.NewReplacer("CA", ca, "B", b).Replace(c.args))...)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a node that starts nevertheless ends
+		r := callContext(ctx, "", append([]string{"serve", "--dir", newDir(t)}, strings.Fields(strings.NewReplacer("CA", ca, "B", b).Replace(c.args))...)...)
+		cancel()
 		if r.code != exitAbsent || r.out != "" || !strings.Contains(r.errs, "bigset: bad configuration: ") || !strings.Contains(r.errs, strings.ReplaceAll(c.text, " B ", " "+b+" ")) {
 			t.Errorf("%s: %+v, want %q", c.args, r, c.text)
 		}

@@ -135,7 +135,7 @@ func TestOthersAreAskedLess(t *testing.T) {
 // and a key that is missed becomes a hint.
 func TestGroupsUnderFaults(t *testing.T) {
 	partly, unknowns, hinted := 0, 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
+	some := func(rt *rapid.T) {
 		tb := &cleaning{TB: t}
 		defer tb.clean()
 		c := newFilterCluster(tb, newSched(rapid.Uint64().Draw(rt, "seed")), 3)
@@ -208,7 +208,12 @@ func TestGroupsUnderFaults(t *testing.T) {
 				}
 			}
 		}
-	})
+	}
+	for range 10 { // few cases may show nothing
+		if rapid.Check(t, some); t.Failed() || partly > 0 && unknowns > 0 && hinted > 0 {
+			break
+		}
+	}
 	if partly == 0 || unknowns == 0 || hinted == 0 {
 		t.Errorf("%d requests failed in part, %d were unknown, %d had hints: the test does not see what it is for", partly, unknowns, hinted)
 	}

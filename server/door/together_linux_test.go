@@ -243,7 +243,7 @@ func TestBusyCalls(t *testing.T) {
 		conns[i] = r.dial()
 	}
 	nc, judged := r.dial(), false
-	for range 20 {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 		ask(t, nc, "w\n")
 		ended := time.Now()
 		shared := o.sing(t, conns)

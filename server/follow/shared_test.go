@@ -70,15 +70,16 @@ func TestShared(t *testing.T) {
 			t.Errorf("replicas were asked %d times", n)
 		}
 		gone, cancel := context.WithCancel(t.Context())
-		begin(gone, 1)
-		value = 3
-		begin(gone, 1)
 		begin(t.Context(), 1)
+		begin(gone, 1) // asks next, also for the one after it
+		value = 3
+		begin(t.Context(), 1)
+		release <- struct{}{}
+		wants(1, 2)
+		synctest.Wait()
 		cancel()
-		for range 2 {
-			if a := <-answers; !errors.Is(a.err, context.Canceled) {
-				t.Errorf("%+v", a)
-			}
+		if a := <-answers; !errors.Is(a.err, context.Canceled) {
+			t.Errorf("%+v", a)
 		}
 		release <- struct{}{}
 		wants(1, 3)
