@@ -44,6 +44,21 @@ func (n *Node) guard(address string) *tokens.Guard {
 	return &tokens.Guard{List: n.tokens, Always: !n.config.InsecureClients && !isLoopback(address)}
 }
 
+// warnInsecure logs that tokens protect little if the port for nodes and clients asks for no certificates.
+func (n *Node) warnInsecure() {
+	if !n.config.Peers.Insecure {
+		return
+	}
+	needed := len(n.tokens.Entries()) > 0
+	for _, address := range []string{n.config.Resp, n.config.HTTP, n.config.Riak} {
+		needed = needed || address != "" && n.guard(address).Always
+	}
+	if needed {
+		n.log.Warn("bigset: clients need access tokens, but any program on this machine reaches the sets and changes the tokens by the port for nodes and clients, which asks for no certificates: use --tls in place of --insecure",
+			"listen", n.config.Peers.Listen)
+	}
+}
+
 // clientTLS makes a door use TLS if certificates for it are configured.
 func (n *Node) clientTLS(o *door.Options) error {
 	dir := n.config.ClientTLS

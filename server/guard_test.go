@@ -61,8 +61,9 @@ func TestTokensOfANode(t *testing.T) {
 	talk(t, n, "check f a", "Yes")
 }
 
-// TestClientTLS: where others reach the port clients speak TLS, and the port is closed while there are no tokens.
-func TestClientTLS(t *testing.T) {
+// nodeFolder makes certificates of node a and returns their folder.
+func nodeFolder(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	err := certs.MakeCA(filepath.Join(dir, "ca"), certs.CAOptions{Cluster: "test"})
 	if err == nil {
@@ -71,12 +72,18 @@ func TestClientTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return filepath.Join(dir, "a")
+}
+
+// TestClientTLS: where others reach the port clients speak TLS, and the port is closed while there are no tokens.
+func TestClientTLS(t *testing.T) {
+	folder := nodeFolder(t)
 	c := testConfig(t)
-	c.Resp, c.ClientTLS = "0.0.0.0:0", filepath.Join(dir, "b")
+	c.Resp, c.ClientTLS = "0.0.0.0:0", filepath.Join(filepath.Dir(folder), "b")
 	if _, err := Start(c, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "--client-tls") {
 		t.Errorf("without certificates: %v", err)
 	}
-	c.ClientTLS = filepath.Join(dir, "a")
+	c.ClientTLS = folder
 	n := startNode(t, c)
 	ask := func(pairs ...string) {
 		t.Helper()
@@ -151,4 +158,59 @@ func TestTokensOfThreeNodes(t *testing.T) {
 		ask(c, "AUTH "+secret, "-WRONGPASS ")
 	}
 	t.Logf("a removed token permits nothing at any node after %v", time.Since(removed))
+}
+
+// TestTokenAtACutOffMember: a member that reaches no other still takes a token that was removed elsewhere, as docs/server.md says, until it is removed there, too.
+func TestTokenAtACutOffMember(t *testing.T) {
+	nodes := startCluster(t, 3, func(_ int, c *Config) { c.Resp = "127.0.0.1:0" })
+	e, secret := makeToken(t, nodes[0], tokens.Read|tokens.Write, "")
+	as := func(n *Node, request, want string) {
+		t.Helper()
+		redis(t, n, "AUTH "+secret, "+OK\r\n", request, want)
+	}
+	as(nodes[0], "BS.ADD s W 3 ELEMENTS a", "*1\r\n")
+	stopNode(t, nodes[0])
+	stopNode(t, nodes[1])
+	last := nodes[2]
+	as(last, "SCARD s", "-TRYAGAIN ") // too few members answer
+	as(last, "BS.COUNT s R 1", ":1\r\n")
+	as(last, "KEYS *", "*1\r\n$1\r\ns\r\n")
+	as(last, "BS.ADD s W 1 DW 1 ELEMENTS b", "*1\r\n")
+	as(last, "SADD s c", "-UNKNOWN ")
+	as(last, "BS.COUNT s R 1", ":3\r\n")
+	changeToken(t, last, tokens.Entry{ID: e.ID, Removed: true}, "a", "b")
+	redis(t, last, "AUTH "+secret, "-WRONGPASS ")
+	redis(t, last, "KEYS *", "-NOAUTH ")
+}
+
+// TestWarnsOfInsecure: the log of a node warns where clients need tokens and the port for nodes and clients has no certificates.
+func TestWarnsOfInsecure(t *testing.T) {
+	c := testConfig(t)
+	c.Resp, c.Peers.Listen, c.Peers.Insecure = "127.0.0.1:0", "127.0.0.1:0", true
+	started := func(c Config, warns bool, during func(*Node)) {
+		t.Helper()
+		var log strings.Builder
+		n, err := Start(c, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if during != nil {
+			during(n)
+		}
+		stopNode(t, n)
+		if strings.Contains(log.String(), "which asks for no certificates") != warns {
+			t.Errorf("warns %v, logged %q", !warns, log.String())
+		}
+	}
+	alone, open, closed := c, c, c
+	alone.Peers = Peers{}
+	open.DataDir, open.Resp, open.InsecureClients = c.DataDir+"2", "0.0.0.0:0", true
+	closed.DataDir, closed.Resp, closed.ClientTLS = c.DataDir+"3", "0.0.0.0:0", nodeFolder(t)
+	started(closed, true, nil)
+	started(open, false, nil)
+	var e tokens.Entry
+	started(c, false, func(n *Node) { e, _ = makeToken(t, n, tokens.Read, "") })
+	started(c, true, func(n *Node) { changeToken(t, n, tokens.Entry{ID: e.ID, Removed: true}) })
+	started(c, true, nil) // clients still need one
+	started(alone, false, nil)
 }

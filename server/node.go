@@ -132,6 +132,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if n.tokens, err = tokens.Open(TokenDisk(s), c.Peers.Peers == ""); err != nil {
 		return nil, n.giveUp(fmt.Errorf("server: %w", err), s)
 	}
+	n.warnInsecure()
 	limits := door.NewLimits(door.LimitsOptions{Connections: c.MaxConnections, LongBytes: max(longBytesLeast, int64(c.MaxLine))})
 	if err := n.doors.open(s, limits); err != nil {
 		return nil, n.giveUp(err, s)

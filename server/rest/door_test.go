@@ -57,8 +57,13 @@ func token(t *testing.T, l *tokens.List, verbs tokens.Verbs, prefix string) (sec
 // TestTokens: a token permits what it says, a list shows what it permits, and a removed one permits nothing.
 func TestTokens(t *testing.T) {
 	l := closedList(t)
-	s := start(t, Options{Tokens: &tokens.Guard{List: l}})
+	state := func(of string) func(bool) []string {
+		return func(names bool) []string { return []string{fmt.Sprint(of, " with names: ", names)} }
+	}
+	s := start(t, Options{Tokens: &tokens.Guard{List: l}, About: About{NotReady: state("reasons"), Warnings: state("warnings")}})
+	const named, unnamed = `"reasons":["reasons with names: true"],"warnings":["warnings with names: true"]`, `"reasons":["reasons with names: false"],"warnings":["warnings with names: false"]`
 	s.want("POST", friends, `{"add":"a"}`, 204) // nobody has made a token
+	s.want("GET", "/node", "", 200, named)
 	inB := "/types/sets/buckets/b/datatypes/"
 	s.want("POST", inB+"k", `{"add":"a"}`, 204)
 	s.want("PUT", "/filters/fr", "", 201)
@@ -77,6 +82,8 @@ func TestTokens(t *testing.T) {
 	writer, _ := token(t, l, tokens.Write, "")
 	bucket, _ := token(t, l, tokens.Read|tokens.Write, string(setname.Prefix([]byte("sets"), []byte("b"))))
 	admin, _ := token(t, l, tokens.Admin, "")
+	all, _ := token(t, l, tokens.Admin|tokens.Read, "")
+	blind, _ := token(t, l, tokens.Admin|tokens.Write, "")
 	s.want("GET", friends, "", 401, "token")
 	s.want("GET", "/sets", "", 401, "token")
 	s.want("GET", "/ping", "", 200)
@@ -99,7 +106,9 @@ func TestTokens(t *testing.T) {
 	as(bucket, "POST", strings.TrimSuffix(inB, "/"), `{"add":"x"}`, 201, "")
 	as(bucket, "POST", friends, `{"add":"x"}`, 403, "denied")
 	as(bucket, "POST", "/types/sets/buckets/c/datatypes", `{"add":"x"}`, 403, "denied")
-	as(admin, "GET", "/node", "", 200, "figures")
+	as(admin, "GET", "/node", "", 200, unnamed)
+	as(all, "GET", "/node", "", 200, named)
+	as(blind, "GET", "/node", "", 200, unnamed)
 	status, answer, _ := s.ask(call{method: "GET", path: friends, header: map[string]string{"Authorization": "Basic eDp5"}})
 	if status != 401 || !strings.Contains(answer, "Bearer") {
 		t.Errorf("%d %s", status, answer)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bigset/server/door"
+	"bigset/server/tokens"
 )
 
 //go:embed openapi.json
@@ -66,7 +67,7 @@ func (q *request) node() error {
 		Requests map[string]door.Latency `json:"requests"` // of this door, by kind
 		Figures  []figure                `json:"figures"`
 	}{Version: q.s.opt.Version, Node: q.s.opt.Node, Seconds: int64(time.Since(q.s.started) / time.Second), Requests: q.s.Metrics().Requests, Figures: []figure{}}
-	out.Reasons, out.Warnings = about.state(true)
+	out.Reasons, out.Warnings = about.state(q.grant.May(tokens.Read, nil)) // admin permits to see no name
 	out.Ready = len(out.Reasons) == 0
 	if about.Members != nil {
 		out.Cluster = about.Members()
