@@ -140,7 +140,7 @@ func settledAgain(err error) error {
 	if !errors.Is(err, client.ErrUnknown) {
 		return err
 	}
-	return &repeatError{err, "the same command again settles it; `bigset filter list` and `info` with the same --addr show what exists"}
+	return &repeatError{err, "the same command again, without the filters that it has named as done, settles it; `bigset filter list` and `info` with the same --addr show what exists"}
 }
 
 // ask runs f with a client of the node at --addr.

@@ -189,9 +189,9 @@ func TestFilterServer(t *testing.T) {
 		{"set f", "a b\nc\n", []string{"set f a b", "set f c"}, "Yes\n" + gone, "", exitUnknown, "filter does not exist"}, // the first may have been marked
 		{"set f --base64", "YSBi\nYQpi\n", nil, "", "", exitError, "must not have a line break"},
 		{"drop f g", "", []string{"drop f", "drop g"}, "Done\n", "dropped \"f\"\n", exitUnknown, `what was asked of filter "g"`},
-		{"close f", "", []string{"close f"}, "", "", exitUnknown, "receive: EOF\nhint: the same command again settles it; "},
-		{"clear f", "", []string{"clear f"}, "", "", exitUnknown, "the same command again settles it"},
-		{"flush f", "", []string{"flush f"}, "", "", exitUnknown, "the same command again settles it"},
+		{"close f", "", []string{"close f"}, "", "", exitUnknown, "receive: EOF\nhint: the same command again, without the filters that it has named as done, settles it; "},
+		{"clear f", "", []string{"clear f"}, "", "", exitUnknown, "the same command again, without the filters"},
+		{"flush f", "", []string{"flush f"}, "", "", exitUnknown, "the same command again, without the filters"},
 		{"flush", "", []string{"flush"}, "", "", exitUnknown, "the flush of all filters"},
 		{"check f a", "", []string{"multi f a"}, "", "", exitError, "receive: EOF\nhint: check --addr"},
 		{"info f", "", []string{"info f"}, "", "", exitError, "receive: EOF\nhint: check --addr"},

@@ -206,11 +206,11 @@ func (a *app) again(flags ...string) string {
 	args := a.args
 	for _, flag := range flags {
 		words := strings.Split(flag, " ")
-		if !slices.ContainsFunc(args, func(arg string) bool { return arg == words[0] || strings.HasPrefix(arg, words[0]+"=") }) {
-			at := slices.Index(args, "--")
-			if at < 0 {
-				at = len(args)
-			}
+		at := slices.Index(args, "--")
+		if at < 0 {
+			at = len(args)
+		}
+		if !slices.ContainsFunc(args[:at], func(arg string) bool { return arg == words[0] || strings.HasPrefix(arg, words[0]+"=") }) {
 			args = slices.Insert(slices.Clone(args), at, words...)
 		}
 	}

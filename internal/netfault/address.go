@@ -58,7 +58,7 @@ func FreeAddress() (string, error) {
 }
 
 // free reports why nobody can listen at an address. It does not listen there itself where processes fork: a child that begins at that moment
-// has the listener until it executes its program, and for as long the address is in use.
+// has the listener until it executes its program: until then the address is in use.
 func free(address string) error {
 	if runtime.GOOS == "windows" { // processes do not fork, and a dial takes two seconds to be refused
 		l, err := net.Listen("tcp", address)

@@ -166,5 +166,7 @@ func (b *Backend) awaitHere(ctx context.Context, set []byte) <-chan struct{} {
 		return here
 	case <-failed:
 		return nil
+	case <-ctx.Done():
+		return nil
 	}
 }

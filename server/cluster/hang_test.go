@@ -113,7 +113,12 @@ func TestMemberHangs(t *testing.T) {
 		soon(t, "a request to change something", func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
-			for _, err := range []error{b.forget(ctx, "a"), b.commit(ctx, b.View().Record.clone()), b.agree(ctx, b.View().Record.clone())} {
+			if err := b.commit(ctx, b.View().Record.clone()); err != nil {
+				t.Errorf("during %s, of the record that it has: %v", what, err)
+			}
+			next := b.View().Record.clone()
+			next.Epoch++
+			for _, err := range []error{b.forget(ctx, "a"), b.commit(ctx, next), b.agree(ctx, b.View().Record.clone())} {
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("during %s: %v", what, err)
 				}

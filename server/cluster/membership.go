@@ -139,7 +139,7 @@ type Membership struct {
 	mayLack    doubts
 	superseded bool // the cluster was restored without this disk
 
-	shown atomic.Pointer[standing] // after the last change that has ended; reading it waits for no disk
+	shown atomic.Pointer[standing] // as the last look has left it; reading it waits for no disk
 
 	mu      sync.Mutex // guards the fields below; held for moments only
 	waits   string     // what this member waits for
@@ -439,6 +439,9 @@ func twinError(id string) error {
 
 // commit takes a record that was committed elsewhere.
 func (m *Membership) commit(ctx context.Context, r *Record) error {
+	if now := m.shown.Load().ledger; r.Epoch == now.epoch() && r.same(now.Committed) {
+		return nil // a change in progress can lead only to a newer one
+	}
 	done, err := m.change(ctx)
 	if err != nil {
 		return err

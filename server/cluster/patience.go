@@ -18,6 +18,9 @@ import (
 // longest answer is a chunk of 8 MiB, which comes in this time at half a megabit a second.
 const patience = 2 * time.Minute
 
+// searchTimes is how many times longer a copy waits for the next keys of a search: a source may read a whole set before it finds one.
+const searchTimes = 15
+
 // patient is a replica elsewhere as the source of a copy. What it does not answer in time fails with context.DeadlineExceeded.
 type patient struct {
 	replica
@@ -42,7 +45,8 @@ func (p *patient) State(ctx context.Context, set []byte) (bigset.State, peer.Mem
 
 // Locate implements transfer.Sender.
 func (p *patient) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
-	return inTime(ctx, p, func(ctx context.Context) iter.Seq2[bigset.Facts, error] { return p.replica.Locate(ctx, set, dots) })
+	long := &patient{p.replica, p.run, searchTimes * p.most}
+	return inTime(ctx, long, func(ctx context.Context) iter.Seq2[bigset.Facts, error] { return p.replica.Locate(ctx, set, dots) })
 }
 
 // Export implements transfer.Sender.

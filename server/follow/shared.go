@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"sync"
+	"time"
 
 	"bigset"
 	"bigset/server/door"
@@ -86,7 +87,7 @@ func (a *asking) ask(ctx context.Context, state func(context.Context) (bigset.St
 	n := a.begun
 	a.mu.Unlock()
 	s, err := state(ctx)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ended(ctx) {
 		return s, err // this says nothing to the others
 	}
 	if err == nil {
@@ -96,6 +97,12 @@ func (a *asking) ask(ctx context.Context, state func(context.Context) (bigset.St
 	defer a.mu.Unlock()
 	a.ended, a.state, a.err = n, s, err
 	return s, err
+}
+
+// ended reports whether ctx has ended, or is about to: its timer may be late, and calls look at the clock.
+func ended(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 // same returns the state that followers hold, if it equals s; otherwise they hold s from now on.

@@ -28,10 +28,13 @@ func TestShared(t *testing.T) {
 			s := bigset.State{Seen: clock.Of(clock.Dot{Actor: "x", Counter: value}), Dead: &clock.Clock{}}
 			select {
 			case <-release:
-				return s, nil
 			case <-ctx.Done():
 				return s, ctx.Err()
 			}
+			if _, ok := ctx.(late); ok {
+				return s, context.DeadlineExceeded
+			}
+			return s, nil
 		})
 		_, leave, err := k.enter(q)
 		if err != nil {
@@ -83,6 +86,18 @@ func TestShared(t *testing.T) {
 		}
 		release <- struct{}{}
 		wants(1, 3)
+		begin(t.Context(), 1)
+		begin(late{t.Context()}, 1)
+		value = 4
+		begin(t.Context(), 1)
+		release <- struct{}{}
+		wants(1, 3)
+		release <- struct{}{}
+		if a := <-answers; !errors.Is(a.err, context.DeadlineExceeded) {
+			t.Errorf("%+v", a)
+		}
+		release <- struct{}{}
+		wants(1, 4)
 		leave()
 		if len(k.askings) != 0 {
 			t.Error("nobody waits, and what was shared is kept")
@@ -90,12 +105,17 @@ func TestShared(t *testing.T) {
 		calls.Store(0)
 		begin(t.Context(), 2)
 		close(release)
-		wants(2, 3)
+		wants(2, 4)
 		if n := calls.Load(); n != 2 {
 			t.Errorf("replicas were asked %d times for two that do not wait", n)
 		}
 	})
 }
+
+// late is a context whose time is up, and whose timer has not said so yet.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
 
 // TestWaitersMemory: many followers that wait for changes of a set take the memory of one.
 func TestWaitersMemory(t *testing.T) {

@@ -116,7 +116,7 @@ func (c *conn) take(ctx context.Context, request []byte) (taken bool) {
 func (c *conn) noRoom(request []byte, whole bool) {
 	c.args = c.parser.first(c.args[:0], request)
 	if maybeRetry(c.args, whole) {
-		c.failed("retry", nil, door.Retried(true, door.ErrNoRoom))
+		c.failed(strings.ToLower(string(c.args[0])), nil, door.Retried(true, door.ErrNoRoom))
 	} else {
 		c.fail(errNoRoom)
 	}

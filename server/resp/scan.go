@@ -245,7 +245,7 @@ func lowerKind(kind string) string {
 }
 
 // eachKey calls f for the keys from a position on, until f returns false or an error. For each name that is no key on its own, such as one of
-// another bucket, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end. If the client's token
+// another bucket or of an empty set, it calls f with kindNone. next is the position of the key for which f returned false, or nil at the end. If the client's token
 // is removed before it ends, eachKey returns an error: f has left out keys since, and the answer must not look complete.
 func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
 	defer c.EndParts()
@@ -288,11 +288,11 @@ const errListTime = "ERR the keys can't be listed in the time of a command; use 
 func (c *conn) walkKeys(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
 	if p.stage == stageSets {
 		after := p.after
-		for name, err := range c.s.sets.Names(ctx, false, p.after) {
+		for name, err := range c.s.sets.Names(ctx, true, p.after) { // with empty ones, which take as long
 			if err != nil {
 				return nil, err
 			}
-			more, err := c.setName(ctx, name.Name, f)
+			more, err := c.setName(ctx, &name, f)
 			if err != nil {
 				return nil, err
 			}
@@ -306,10 +306,10 @@ func (c *conn) walkKeys(ctx context.Context, p position, f func(key []byte, kind
 	return c.eachFilter(ctx, string(p.after), f)
 }
 
-// setName calls f for the name of a set, with kindNone if it belongs to no key, or if a filter has the key too.
-func (c *conn) setName(ctx context.Context, name []byte, f func(key []byte, kind string) (bool, error)) (more bool, err error) {
-	key, ok := keyOf(name)
-	if !ok {
+// setName calls f for a set, with kindNone if it is empty, if its name belongs to no key, or if a filter has the key too.
+func (c *conn) setName(ctx context.Context, set *bigset.SetInfo, f func(key []byte, kind string) (bool, error)) (more bool, err error) {
+	key, ok := keyOf(set.Name)
+	if !ok || set.Live == 0 {
 		return f(nil, kindNone)
 	}
 	filter, err := c.filterOf(ctx, key)

@@ -62,15 +62,22 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	want(3, 3, "DBSIZE")
 }
 
-// endless is a backend whose sets have no end.
+// endless is a backend whose sets have no end. All but one in a million are empty.
 type endless struct {
 	door.Backend
 	pause time.Duration // between two names
 }
 
-func (e *endless) Names(context.Context, bool, []byte) iter.Seq2[bigset.SetInfo, error] {
+func (e *endless) Names(_ context.Context, all bool, _ []byte) iter.Seq2[bigset.SetInfo, error] {
 	return func(yield func(bigset.SetInfo, error) bool) {
-		for i := 0; yield(bigset.SetInfo{Name: slices.Clone(nameOf(fmt.Append(nil, i))), Live: 1}, nil); i++ {
+		for i := 0; ; i++ {
+			n := bigset.SetInfo{Name: slices.Clone(nameOf(fmt.Append(nil, i)))}
+			if i%1_000_000 == 0 {
+				n.Live = 1
+			}
+			if (all || n.Live > 0) && !yield(n, nil) {
+				return
+			}
 			time.Sleep(e.pause)
 		}
 	}

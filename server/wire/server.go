@@ -337,7 +337,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-ended:
 		return err
-	case <-ctx.Done(): // clients that read slowly, or not at all
+	case <-ctx.Done(): // clients read slowly or not at all, or requests were cut off
 	}
 	for _, c := range all {
 		c.cancel()

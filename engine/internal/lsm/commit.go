@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -83,7 +85,7 @@ func (d *DB) begin() error {
 //
 // If the span of a new table lies in a gap between two keys of an old one, Pebble cuts the old one there, and the new one gets a place in the same
 // level. Otherwise it would stay in level 0, and the next compaction would write both again: a flush of two sets makes a table with a gap in which
-// all sets between them lie. Nothing is cut where the old table can't be read.
+// all sets between them lie. Nothing is cut where the old table can't be read, and nothing for a table that goes to the queue of memtables.
 func (d *DB) Ingest(ctx context.Context, files *SpanFiles, paths []string) error {
 	defer d.Unflushed.Blind()()
 	at := ends{db: d.pebble}
@@ -93,14 +95,34 @@ func (d *DB) Ingest(ctx context.Context, files *SpanFiles, paths []string) error
 			return d.IngestOther(ctx, paths)
 		}
 	}
-	return apart(func() error { return d.pebble.Ingest(uncancelled(ctx), paths) })
+	return apart(func() error { return d.ingestCutting(ctx, paths) })
 }
 
 // IngestOther is Ingest of tables without keys of elements. It cuts nothing.
 func (d *DB) IngestOther(ctx context.Context, paths []string) error {
-	d.uncut.Add(1)
-	defer d.uncut.Add(-1)
 	return d.pebble.Ingest(uncancelled(ctx), paths)
+}
+
+// ingestCutting is an ingest for which Pebble may cut tables: see cutting.
+func (d *DB) ingestCutting(ctx context.Context, paths []string) error {
+	return d.pebble.Ingest(uncancelled(ctx), paths)
+}
+
+// cutting reports to Pebble whether it may cut tables: only for an ingest that ingestCutting has begun. Only the stack shows that. Pebble asks
+// twice in one ingest, and panics if it hears no and then yes (ingestApply, v2.1.7). It also asks when it flushes a table that was ingested into
+// the queue of memtables (runIngestFlush): nobody has read what is around that then.
+func cutting() bool {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, ".ingestCutting") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 // Compact compacts everything within the bounds. When ctx is done it returns, and the compaction continues in the background until

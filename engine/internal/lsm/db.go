@@ -45,7 +45,6 @@ type DB struct {
 	id         identity
 	standing   standing
 	swaps      swapGate
-	uncut      atomic.Int32 // ingests in progress for which no table may be cut
 	Unflushed  Unflushed
 	spare      atomic.Pointer[Tables] // the kept iterator between two look-ups, or nil
 	keeps      atomic.Bool            // an iterator is kept, in use or spare

@@ -144,7 +144,7 @@ func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		func() pebble.BlockPropertyCollector { return &keyCounter{written: &d.Counters.Tabled} },
 		func() pebble.BlockPropertyCollector { return &dotCollector{} },
 	}
-	po.Experimental.IngestSplit = func() bool { return d.uncut.Load() == 0 }
+	po.Experimental.IngestSplit = cutting
 	if d.opt.Tune != nil {
 		d.opt.Tune(po)
 	}
