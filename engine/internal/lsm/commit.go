@@ -85,7 +85,7 @@ func (d *DB) begin() error {
 //
 // If the span of a new table lies in a gap between two keys of an old one, Pebble cuts the old one there, and the new one gets a place in the same
 // level. Otherwise it would stay in level 0, and the next compaction would write both again: a flush of two sets makes a table with a gap in which
-// all sets between them lie. Nothing is cut where the old table can't be read, and nothing for a table that goes to the queue of memtables.
+// all sets between them lie. Nothing is cut where the old table can't be read.
 func (d *DB) Ingest(ctx context.Context, files *SpanFiles, paths []string) error {
 	defer d.Unflushed.Blind()()
 	at := ends{db: d.pebble}
@@ -108,9 +108,9 @@ func (d *DB) ingestCutting(ctx context.Context, paths []string) error {
 	return d.pebble.Ingest(uncancelled(ctx), paths)
 }
 
-// cutting reports to Pebble whether it may cut tables: only for an ingest that ingestCutting has begun. Only the stack shows that. Pebble asks
-// twice in one ingest, and panics if it hears no and then yes (ingestApply, v2.1.7). It also asks when it flushes a table that was ingested into
-// the queue of memtables (runIngestFlush): nobody has read what is around that then.
+// cutting reports to Pebble whether it may cut tables: only for an ingest that ingestCutting has begun, in whose goroutine Pebble asks. Only the
+// stack shows that. Pebble asks twice in one ingest, and panics if it hears no and then yes (ingestApply, v2.1.7), so the answer can't be a
+// setting that other ingests change.
 func cutting() bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])

@@ -47,14 +47,9 @@ func (r *rig) levels(t *testing.T, first, last int64) {
 // table writes new keys of elements to a table that is to be ingested.
 func (r *rig) table(t *testing.T, from, to int) (files SpanFiles, paths []string) {
 	t.Helper()
-	files = r.db.SpanFiles()
-	return files, []string{r.tableOf(t, &files, r.elements("s", from, to))}
-}
-
-// tableOf writes new keys to one more table of files.
-func (r *rig) tableOf(t *testing.T, files *SpanFiles, changes batch) (path string) {
-	t.Helper()
+	changes := r.elements("s", from, to)
 	r.log = append(r.log, changes)
+	files = r.db.SpanFiles()
 	path, err := files.WriteTable(func(yield func(key, value []byte) error) error {
 		for _, key := range slices.Sorted(maps.Keys(changes)) {
 			if err := yield([]byte(key), changes[key]); err != nil {
@@ -64,7 +59,7 @@ func (r *rig) tableOf(t *testing.T, files *SpanFiles, changes batch) (path strin
 		return nil
 	})
 	must(t, err, "write a table")
-	return path
+	return files, []string{path}
 }
 
 // elementsOf returns the keys of elements.
@@ -111,22 +106,6 @@ func TestIngestOtherCutsNothing(t *testing.T) {
 	files, paths := r.table(t, 60, 70)
 	must(t, r.db.IngestOther(bg, paths), "ingest")
 	r.levels(t, 1, 1)
-	files.RemoveFiles()
-	r.whole(t)
-}
-
-// TestFlushCutsNothing: tables of which one has a key of the memtable in its span go to the queue of memtables. Their flush, much later, cuts nothing.
-func TestFlushCutsNothing(t *testing.T) {
-	t.Parallel()
-	r := wideTable(t, 50, 50)
-	defer r.close(t)
-	r.add(t, "s", 165, 166, false)
-	around := r.elements("s", 160, 170)
-	maps.DeleteFunc(around, func(key string, _ []byte) bool { return strings.Contains(key, "n165-") })
-	files, paths := r.table(t, 60, 70)
-	must(t, r.db.Ingest(bg, &files, append(paths, r.tableOf(t, &files, around))), "ingest")
-	r.flush(t)
-	r.levels(t, 3, 1)
 	files.RemoveFiles()
 	r.whole(t)
 }
