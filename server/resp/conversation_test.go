@@ -136,7 +136,7 @@ func FuzzConversation(f *testing.F) {
 		lines, _, _ = bytes.Cut(lines, []byte("----"))
 		f.Add(lines, 9)
 	}
-	many := request(numbered(3*argumentsFew, "SADD", "k")...)
+	many := request(numbered(argumentsFew+100, "SMISMEMBER", "k")...)
 	for _, requests := range [][]byte{
 		bytes.Repeat(many, 3),
 		[]byte("HELLO 3\nSADD k a b\nSMEMBERS k\nSSCAN k 0\nSPOP k\nSRANDMEMBER k -5\nSTORE\nRESET\nSINTERSTORE d k k\nDEL k d\nQUIT\nPING\n"),
