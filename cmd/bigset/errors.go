@@ -107,7 +107,7 @@ var advices = []advice{
 	{server.ErrListen, exitError, "`bigset serve --help` says how to give addresses"},
 
 	{tokens.ErrNotFound, exitAbsent, "`bigset token ls` lists the tokens"},
-	{tokens.ErrFull, exitError, "`bigset token rm` removes unused ones"},
+	{tokens.ErrFull, exitError, "several clients may have one token: `bigset token ls` lists those that exist"},
 	{tokens.ErrEntry, exitError, "`bigset token add --help` has examples"},
 
 	{certs.ErrExists, exitError, "--force replaces it; what was signed by a CA that is replaced is refused from then on"},

@@ -197,17 +197,16 @@ func (a *app) removeTokens(ctx context.Context, k tokenKeeper, names []string) e
 		return err
 	}
 	var gone []tokens.Entry
-	for _, name := range names {
-		found := false
-		for _, e := range list {
-			if e.Label == name || e.ID.String() == name {
-				found = true
-				gone = append(gone, tokens.Entry{ID: e.ID, Removed: true})
-			}
+	unmatched := slices.Clone(names)
+	for _, e := range list {
+		named := func(name string) bool { return e.Label == name || e.ID.String() == name }
+		if slices.ContainsFunc(names, named) { // once, also if several names are of it
+			gone = append(gone, tokens.Entry{ID: e.ID, Removed: true})
 		}
-		if !found {
-			return fmt.Errorf("%w: %q", tokens.ErrNotFound, name)
-		}
+		unmatched = slices.DeleteFunc(unmatched, named)
+	}
+	if len(unmatched) > 0 {
+		return fmt.Errorf("%w: %q", tokens.ErrNotFound, unmatched[0])
 	}
 	var away []string
 	for i, e := range gone {

@@ -78,7 +78,7 @@ func TestToken(t *testing.T) {
 		run(exitError, "label", "add", "a b")
 		run(exitAbsent, "no such token", "rm", "app", "nobody")
 		run(exitOK, "removed 1 token", "rm", "ops")
-		run(exitOK, "removed 2 tokens", "rm", "app")
+		run(exitOK, "removed 2 tokens", "rm", "app", shown.ID, "app")
 		run(exitAbsent, "no such token", "rm", shown.ID)
 		if list := run(exitOK, "", "ls"); list != "" {
 			t.Errorf("list %q", list)

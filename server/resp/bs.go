@@ -11,15 +11,39 @@ import (
 	"bigset/server/door"
 )
 
+// form is how a command is used.
+type form struct {
+	usage string   // for COMMAND DOCS and errors
+	alone []string // words without a value
+	takes []string // words before a value
+}
+
+const (
+	usagePage  = "[FROM e] [TO e] [REV] [LIMIT n] [AFTER page] [R n] [WITHCONTEXTS]"
+	usageWrite = "key [CONTEXT set] [REQUEST id] [RETRY] [W n] [DW n] ELEMENTS e [e ...] | PAIRS e context [...]"
+)
+
+var (
+	pageAlone, pageTakes   = []string{"REV", "WITHCONTEXTS"}, []string{"FROM", "TO", "PREFIX", "LIMIT", "AFTER", "R"}
+	writeAlone, writeTakes = []string{"RETRY"}, []string{"CONTEXT", "REQUEST", "W", "DW"}
+
+	rangeForm   = form{"BS.RANGE key [PREFIX p] " + usagePage, pageAlone, pageTakes}
+	prefixForm  = form{"BS.PREFIX key prefix " + usagePage, pageAlone, pageTakes}
+	countForm   = form{"BS.COUNT key [FROM e] [TO e] [PREFIX p] [R n]", nil, []string{"FROM", "TO", "PREFIX", "R"}}
+	addForm     = form{"BS.ADD " + usageWrite, writeAlone, writeTakes}
+	remForm     = form{"BS.REM " + usageWrite, writeAlone, writeTakes}
+	changesForm = form{"BS.CHANGES key token [LIMIT n] [WAIT milliseconds] [R n]", nil, []string{"LIMIT", "WAIT", "R"}}
+)
+
 func ownCommands() []command {
 	return []command{
-		{"bs.range", -2, reads, 1, 1, 1, aboutOwn, "Returns a page of a set: BS.RANGE key [FROM e] [TO e] [PREFIX p] [REV] [LIMIT n] [AFTER page] [R n] [WITHCONTEXTS]", asksRead, false, (*conn).bsRange},
-		{"bs.prefix", -3, reads, 1, 1, 1, aboutOwn, "Returns a page of the elements with a prefix: BS.PREFIX key prefix and what BS.RANGE takes", asksRead, false, (*conn).bsPrefix},
-		{"bs.count", -2, reads, 1, 1, 1, aboutOwn, "Counts the elements of a range: BS.COUNT key [FROM e] [TO e] [PREFIX p] [R n]", asksRead, false, (*conn).bsCount},
+		{"bs.range", -2, reads, 1, 1, 1, aboutOwn, "Returns a page of a set: " + rangeForm.usage, asksRead, false, (*conn).bsRange},
+		{"bs.prefix", -3, reads, 1, 1, 1, aboutOwn, "Returns a page of the elements with a prefix: " + prefixForm.usage, asksRead, false, (*conn).bsPrefix},
+		{"bs.count", -2, reads, 1, 1, 1, aboutOwn, "Counts the elements of a range: " + countForm.usage, asksRead, false, (*conn).bsCount},
 		{"bs.fetch", -2, reads, 1, 1, 1, aboutOwn, "Returns the context of a set, or for each of some elements whether the set contains it, and its context", asksRead, false, (*conn).bsFetch},
-		{"bs.add", -4, writes, 1, 1, 1, aboutOwn, "Adds elements: BS.ADD key [CONTEXT set] [REQUEST id] [RETRY] [W n] [DW n] ELEMENTS e [e ...] | PAIRS e context [...]", asksWrite, false, (*conn).bsAdd},
-		{"bs.rem", -4, writes, 1, 1, 1, aboutOwn, "Removes elements: BS.REM key and what BS.ADD takes", asksWrite, false, (*conn).bsRem},
-		{"bs.changes", -3, reads, 1, 1, 1, aboutOwn, "Returns what was added and removed since a token: BS.CHANGES key token [LIMIT n] [WAIT milliseconds] [R n]", asksRead, false, (*conn).bsChanges},
+		{"bs.add", -4, writes, 1, 1, 1, aboutOwn, "Adds elements: " + addForm.usage, asksWrite, false, (*conn).bsAdd},
+		{"bs.rem", -4, writes, 1, 1, 1, aboutOwn, "Removes elements: " + remForm.usage, asksWrite, false, (*conn).bsRem},
+		{"bs.changes", -3, reads, 1, 1, 1, aboutOwn, "Returns what was added and removed since a token: " + changesForm.usage, asksRead, false, (*conn).bsChanges},
 		{"bs.stat", 2, reads, 1, 1, 1, aboutOwn, "Returns figures of a set", asksRead, false, (*conn).bsStat},
 	}
 }
@@ -37,74 +61,107 @@ func token(arg []byte) (door.Token, error) {
 
 func (c *conn) token(t door.Token) { c.text(t.Text()) }
 
-// count reads a number for an option.
-func count(arg []byte) (int, error) {
-	n, ok := number(arg)
-	if !ok || n < 0 || n > 1<<31-1 {
-		return 0, refusal(errInteger)
+// misused returns the error for arguments that are not as the command takes them.
+func (f *form) misused(format string, args ...any) error {
+	return refusal(errSyntax + ": " + fmt.Sprintf(format, args...) + "; usage: " + f.usage)
+}
+
+// options reads the arguments of a command that are words and their values.
+type options struct {
+	*form
+	args [][]byte // still to be read
+	seen []string
+}
+
+// next reads a word, which is not given twice, and its value if it takes one.
+func (w *options) next() (word string, value []byte, err error) {
+	arg := w.args[0]
+	equal := func(word string) bool { return is(arg, word) }
+	alone, takes := slices.IndexFunc(w.alone, equal), slices.IndexFunc(w.takes, equal)
+	switch {
+	case alone >= 0:
+		word = w.alone[alone]
+	case takes >= 0:
+		word = w.takes[takes]
+	default:
+		return "", nil, w.misused("'%s' is no word of this command", shownOf(arg, shownMost))
+	}
+	if slices.Contains(w.seen, word) {
+		return "", nil, w.misused("%s is given twice", word)
+	}
+	w.seen = append(w.seen, word)
+	if w.args = w.args[1:]; alone >= 0 {
+		return word, nil, nil
+	}
+	if len(w.args) == 0 {
+		return "", nil, w.misused("nothing follows %s", word)
+	}
+	value, w.args = w.args[0], w.args[1:]
+	return word, value, nil
+}
+
+// numberOf reads the number that follows a word.
+func numberOf(word string, value []byte, least int) (int, error) {
+	n, ok := number(value)
+	switch {
+	case !ok || n < 0 || n > 1<<31-1:
+		return 0, refusal(fmt.Sprintf("ERR value of %s is not an integer or out of range", word))
+	case n < int64(least):
+		return 0, refusal(fmt.Sprintf("ERR value of %s is out of range, must be positive", word))
 	}
 	return int(n), nil
 }
 
-// rangeArgs reads the arguments that select elements. Options for pages are refused unless pages is set.
-func rangeArgs(r *door.Read, args [][]byte, pages bool) (err error) {
-	for i := 0; i < len(args) && err == nil; i++ {
-		var value []byte
-		has := i+1 < len(args)
-		if has {
-			value = args[i+1]
+// rangeArgs reads the arguments that select elements.
+func rangeArgs(r *door.Read, f *form, args [][]byte) error {
+	for w := (options{form: f, args: args}); len(w.args) > 0; {
+		word, value, err := w.next()
+		if err != nil {
+			return err
 		}
-		switch word := args[i]; {
-		case pages && is(word, "REV"):
+		switch word {
+		case "REV":
 			r.Reverse = true
-			continue
-		case pages && is(word, "WITHCONTEXTS"):
+		case "WITHCONTEXTS":
 			r.Contexts = true
-			continue
-		case !has:
-			return refusal(errSyntax)
-		case is(word, "FROM"):
-			r.From = value
-		case is(word, "TO"):
-			r.To = value
-		case is(word, "PREFIX"):
-			r.Prefix = value
-		case is(word, "R"):
-			r.R, err = count(value)
-		case pages && is(word, "LIMIT"):
-			if r.Limit, err = count(value); r.Limit == 0 && err == nil {
-				err = refusal(errPositive)
-			}
-		case pages && is(word, "AFTER"):
+		case "FROM":
+			r.From, err = value, checkElement(value)
+		case "TO":
+			r.To, err = value, checkElement(value)
+		case "PREFIX":
+			r.Prefix, err = value, checkElement(value)
+		case "LIMIT":
+			r.Limit, err = numberOf(word, value, 1)
+		case "AFTER":
 			r.After, err = token(value)
-		default:
-			return refusal(errSyntax)
+		case "R":
+			r.R, err = numberOf(word, value, 1)
 		}
-		i++
-	}
-	for _, e := range [][]byte{r.From, r.To, r.Prefix} {
-		if err == nil {
-			err = checkElement(e)
+		if err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 func (c *conn) bsRange(ctx context.Context, args [][]byte) {
-	c.page(ctx, "bs.range", door.Read{Limit: pageDefault}, args[1], args[2:])
+	c.page(ctx, "bs.range", &rangeForm, args[1], args[2:])
 }
 
+// bsPrefix does BS.RANGE key PREFIX prefix.
 func (c *conn) bsPrefix(ctx context.Context, args [][]byte) {
-	c.page(ctx, "bs.prefix", door.Read{Limit: pageDefault, Prefix: args[2]}, args[1], args[3:])
+	key := args[1]
+	args[1] = []byte("PREFIX")
+	c.page(ctx, "bs.prefix", &prefixForm, key, args[1:])
 }
 
 // page answers with the start of the next page, empty if there is none, and the elements, each with its context if requested.
-func (c *conn) page(ctx context.Context, cmd string, r door.Read, key []byte, args [][]byte) {
+func (c *conn) page(ctx context.Context, cmd string, f *form, key []byte, args [][]byte) {
 	c.MayWait()
-	r.Set = nameOf(key)
+	r := door.Read{Set: nameOf(key), Limit: pageDefault}
 	err := c.s.forSet(ctx, key)
 	if err == nil {
-		err = rangeArgs(&r, args, true)
+		err = rangeArgs(&r, f, args)
 	}
 	if err != nil {
 		c.failed(cmd, key, err)
@@ -162,7 +219,7 @@ func (c *conn) bsCount(ctx context.Context, args [][]byte) {
 	r := door.Read{Set: nameOf(args[1]), Bare: true}
 	err := c.s.forSet(ctx, args[1])
 	if err == nil {
-		err = rangeArgs(&r, args[2:], false)
+		err = rangeArgs(&r, &countForm, args[2:])
 	}
 	var n door.Count
 	r.Part = c.nextPart
@@ -251,56 +308,67 @@ func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte)
 }
 
 // writeArgs reads the arguments after the key of BS.ADD and BS.REM.
-func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
-	for i := 0; i < len(args) && err == nil; i++ {
-		word, rest := args[i], args[i+1:]
-		most := bigset.BatchOpsMax
-		if is(word, "PAIRS") {
-			most *= 2
+func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) error {
+	f := &addForm
+	if kind == keyscheme.OpRemove {
+		f = &remForm
+	}
+	for in := (options{form: f, args: args}); len(in.args) > 0; {
+		if arg := in.args[0]; is(arg, "ELEMENTS") || is(arg, "PAIRS") {
+			return opArgs(w, kind, f, in.args)
 		}
-		switch {
-		case (is(word, "ELEMENTS") || is(word, "PAIRS")) && len(rest) > most:
-			return refusal(fmt.Sprintf("ERR more than %d elements in one command", bigset.BatchOpsMax))
-		case is(word, "ELEMENTS") && len(rest) > 0:
-			for _, e := range rest {
-				w.Ops = append(w.Ops, door.Op{Kind: kind, Element: e})
-			}
-			return nil
-		case is(word, "PAIRS") && len(rest) > 0 && len(rest)%2 == 0:
-			for j := 0; j < len(rest); j += 2 {
-				t, err := token(rest[j+1])
-				if err != nil {
-					return err
-				}
-				w.Ops = append(w.Ops, door.Op{Kind: kind, Element: rest[j], Context: t})
-			}
-			return nil
-		case is(word, "RETRY"):
+		word, value, err := in.next()
+		if err != nil {
+			return err
+		}
+		switch word {
+		case "RETRY":
 			w.Retry = true
-			continue
-		case len(rest) == 0:
-			return refusal(errSyntax)
-		case is(word, "CONTEXT"):
-			w.Context, err = token(rest[0])
-		case is(word, "REQUEST") && len(rest[0]) == 0: // it would be no id
-			return refusal(fmt.Sprintf("ERR the id of REQUEST is empty, it has 1 to %d bytes", keyscheme.RequestIDBytesMax))
-		case is(word, "REQUEST"):
-			w.Request = rest[0]
-		case is(word, "W"):
-			w.Quorum.W, err = count(rest[0])
-		case is(word, "DW"):
-			if w.Quorum.DW, err = count(rest[0]); w.Quorum.DW == 0 {
+		case "CONTEXT":
+			w.Context, err = token(value)
+		case "REQUEST":
+			if w.Request = value; len(value) == 0 { // it would be no id
+				err = refusal(fmt.Sprintf("ERR the id of REQUEST is empty, it has 1 to %d bytes", keyscheme.RequestIDBytesMax))
+			}
+		case "W":
+			w.Quorum.W, err = numberOf(word, value, 1)
+		case "DW":
+			if w.Quorum.DW, err = numberOf(word, value, 0); w.Quorum.DW == 0 {
 				w.Quorum.DW = door.NotDurable
 			}
-		default:
-			return refusal(errSyntax)
 		}
-		i++
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = refusal(errSyntax)
+	return f.misused("neither ELEMENTS nor PAIRS is given")
+}
+
+// opArgs reads ELEMENTS or PAIRS and what follows.
+func opArgs(w *door.Write, kind keyscheme.Op, f *form, args [][]byte) error {
+	word, each := "ELEMENTS", 1
+	if is(args[0], "PAIRS") {
+		word, each = "PAIRS", 2
 	}
-	return err
+	switch args = args[1:]; {
+	case len(args) > each*bigset.BatchOpsMax:
+		return refusal(fmt.Sprintf("ERR more than %d elements in one command", bigset.BatchOpsMax))
+	case len(args) == 0:
+		return f.misused("nothing follows %s", word)
+	case len(args)%each != 0:
+		return f.misused("the last element of %s has no context", word)
+	}
+	for some := range slices.Chunk(args, each) {
+		op := door.Op{Kind: kind, Element: some[0]}
+		if each == 2 {
+			var err error
+			if op.Context, err = token(some[1]); err != nil {
+				return err
+			}
+		}
+		w.Ops = append(w.Ops, op)
+	}
+	return nil
 }
 
 // maybeRetry reports whether a request whose first arguments are these is a change that was sent before: while the request is not whole, RETRY may

@@ -14,26 +14,26 @@ func changesArgs(q *door.Changes, args [][]byte) (err error) {
 	if q.Since, err = token(args[0]); err != nil {
 		return err
 	}
-	for args = args[1:]; len(args) > 0 && err == nil; args = args[2:] {
-		if len(args) == 1 {
-			return refusal(errSyntax)
+	for w := (options{form: &changesForm, args: args[1:]}); len(w.args) > 0; {
+		word, value, err := w.next()
+		if err != nil {
+			return err
 		}
-		n, e := count(args[1])
-		switch err = e; {
-		case e != nil:
-		case is(args[0], "LIMIT") && n == 0:
-			err = refusal(errPositive)
-		case is(args[0], "LIMIT"):
-			q.Limit = n
-		case is(args[0], "WAIT"):
-			q.Wait = time.Duration(n) * time.Millisecond
-		case is(args[0], "R"):
-			q.R = n
-		default:
-			err = refusal(errSyntax)
+		switch word {
+		case "LIMIT":
+			q.Limit, err = numberOf(word, value, 1)
+		case "WAIT":
+			var ms int
+			ms, err = numberOf(word, value, 0)
+			q.Wait = time.Duration(ms) * time.Millisecond
+		case "R":
+			q.R, err = numberOf(word, value, 1)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // bsChanges answers what was added and removed since a token, as a map: added and removed are elements, each with its dots, dead are dots whose elements are not known.

@@ -244,7 +244,6 @@ const (
 	errWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errSyntax    = "ERR syntax error"
 	errInteger   = "ERR value is not an integer or out of range"
-	errPositive  = "ERR value is out of range, must be positive"
 	errCursor    = "ERR invalid cursor"
 )
 

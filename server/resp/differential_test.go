@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,13 +18,58 @@ import (
 	"bigset/internal/testkit/tier"
 )
 
-// startRedis starts a redis-server of the machine. Without one the test is skipped.
-func startRedis(t *testing.T) (socket string) {
+// redisHere returns the redis-server of the machine. Without one the test is skipped, but for a full run, in which it fails.
+func redisHere(t testing.TB) (program string) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
-	if err != nil {
+	switch {
+	case err == nil:
+	case tier.Full():
+		t.Fatal("no redis-server here, and a full run compares replies with it: install redis-server and redis-cli, in Debian by apt-get install redis-server")
+	default:
 		t.Skip("no redis-server here")
 	}
+	return program
+}
+
+// ending is a test that only says how it ended.
+type ending struct {
+	testing.TB
+	how string
+}
+
+func (e *ending) Helper() {}
+
+func (e *ending) Fatal(...any) {
+	e.how = "failed"
+	runtime.Goexit()
+}
+
+func (e *ending) Skip(...any) {
+	e.how = "skipped"
+	runtime.Goexit()
+}
+
+// TestRedisMissing: a full run does not pass without what it compares with.
+func TestRedisMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for tests, want := range map[string]string{"": "skipped", "full": tier.Pick("skipped", "failed", "failed")} {
+		t.Setenv("BIGSET_TESTS", tests)
+		e, done := &ending{TB: t}, make(chan struct{})
+		go func() {
+			defer close(done)
+			redisHere(e)
+		}()
+		if <-done; e.how != want {
+			t.Errorf("BIGSET_TESTS=%s: it %s, want %s", tests, e.how, want)
+		}
+	}
+}
+
+// startRedis starts a redis-server of the machine.
+func startRedis(t *testing.T) (socket string) {
+	t.Helper()
+	program := redisHere(t)
 	folder := t.TempDir()
 	socket = filepath.Join(folder, "s")
 	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", folder, "--save", "", "--appendonly", "no")

@@ -145,9 +145,9 @@ func (l *List) Add(ctx context.Context, e Entry) error {
 	case was != nil:
 		return fmt.Errorf("%w: there was a token %v before", ErrEntry, e.ID)
 	case active >= ActiveMax:
-		return fmt.Errorf("%w: %d, the maximum is %d: remove some", ErrFull, active, ActiveMax)
+		return fmt.Errorf("%w: %d, the maximum is %d: remove unused ones", ErrFull, active, ActiveMax)
 	case all >= EntriesMax:
-		return fmt.Errorf("%w: %d with those that were removed, the maximum is %d", ErrFull, all, EntriesMax)
+		return fmt.Errorf("%w: %d with those that were removed, the maximum is %d, and removing more makes no room: give clients a token that exists, or export the sets and import them into a new store", ErrFull, all, EntriesMax)
 	}
 	_, err := l.Merge(ctx, []Entry{e})
 	return err

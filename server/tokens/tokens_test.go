@@ -227,7 +227,11 @@ func TestLimits(t *testing.T) {
 	}
 	l := open(t, &memory{b: Append(nil, many)}, true)
 	e, _ := made(t, "x", Read, "")
-	is(t, "too many", l.Add(context.Background(), e), ErrFull)
+	err := l.Add(context.Background(), e)
+	is(t, "too many", err, ErrFull)
+	if !strings.Contains(err.Error(), "remove unused ones") {
+		t.Error(err)
+	}
 	is(t, "remove", l.Remove(context.Background(), many[0].ID), nil)
 	is(t, "add", l.Add(context.Background(), e), nil)
 	many = many[:1]
@@ -235,7 +239,11 @@ func TestLimits(t *testing.T) {
 		many = append(many, Entry{ID: ID{2, byte(i >> 8), byte(i)}, Removed: true})
 	}
 	l = open(t, &memory{b: Append(nil, many)}, true)
-	is(t, "too many", l.Add(context.Background(), e), ErrFull)
+	err = l.Add(context.Background(), e)
+	is(t, "too many", err, ErrFull)
+	if !strings.Contains(err.Error(), "give clients a token that exists, or export the sets and import them into a new store") {
+		t.Error(err)
+	}
 }
 
 // TestEncoding has the bytes of docs/format.md.

@@ -126,7 +126,7 @@ function listSets(more) {
 }
 
 // One set.
-let open = '', pages = [] // where the pages of elements begin that were shown, and the next one
+let open = '', range = [], pages = [] // the range of the elements that are shown, and where its pages begin that were shown, and the next one
 function openSet(path) {
   open = path
   const name = path.split('/').filter((_, i) => [2, 4, 6].includes(i)).map(bytesOfPercent)
@@ -157,10 +157,10 @@ function rangeOf() {
 // listElements shows the page of elements that is step pages after the current one, or the first one if step is 0.
 async function listElements(step, current) {
   const before = step > 0 ? pages : step < 0 ? pages.slice(0, -2) : ['']
-  const q = [...rangeOf(), 'encoding=base64', 'limit=500', 'reverse=' + $('search').reverse.checked]
-  if (step) q.push('after=' + before.at(-1))
-  const page = await ask(open + '/elements?' + q.join('&'))
+  const q = step ? range : [...rangeOf(), 'encoding=base64', 'limit=500', 'reverse=' + $('search').reverse.checked]
+  const page = await ask(open + '/elements?' + [...q, 'after=' + before.at(-1)].join('&'))
   if (!current()) return
+  range = q
   pages = [...before, page.after || '']
   $('more-elements').hidden = !page.after
   $('fewer-elements').hidden = pages.length < 3
@@ -173,11 +173,13 @@ async function listElements(step, current) {
 
 // Filters.
 let filtersAfter = ''
+let filtersPrefix = '' // of the list that is shown
 function listFilters(more) {
   return run('view', async current => {
-    const prefix = percent(encoder.encode(new FormData($('find-filters')).get('prefix')))
+    const prefix = more ? filtersPrefix : percent(encoder.encode(new FormData($('find-filters')).get('prefix')))
     const page = await ask(`/filters?prefix=${prefix}&after=${more ? filtersAfter : ''}`)
     if (!current()) return
+    filtersPrefix = prefix
     filtersAfter = page.after || ''
     $('more-filters').hidden = !filtersAfter
     const body = $('filters').tBodies[0]
