@@ -99,9 +99,10 @@ type catalogue struct {
 	mu      sync.RWMutex
 	entries map[string]*FilterEntry // by name; entries are immutable
 	active  int
-	names   []string // of active filters, in order; nil until they are asked for
-	sum     uint64   // of all entries: equal sums mean equal catalogues
-	listed  bool     // whether it contains everything acknowledged
+	names   []string        // of active filters, in order; nil until they are asked for
+	sum     uint64          // of all entries: equal sums mean equal catalogues
+	listed  bool            // whether it contains everything acknowledged
+	unheard map[string]bool // names whose entries another member may not have on its disk, as far as this member knows
 }
 
 const (
@@ -122,7 +123,7 @@ type listedBy struct {
 
 // openCatalogue reads the catalogue from disk.
 func openCatalogue(d Disk) (*catalogue, error) {
-	c := &catalogue{disk: d, entries: map[string]*FilterEntry{}}
+	c := &catalogue{disk: d, entries: map[string]*FilterEntry{}, unheard: map[string]bool{}}
 	for page := range cataloguePages {
 		value, err := d.Load(pageKey(byte(page)))
 		if err != nil {
@@ -171,6 +172,7 @@ func (c *catalogue) put(e *FilterEntry) {
 		c.count(was, -1)
 	}
 	c.entries[name] = e
+	c.unheard[name] = true
 	c.count(e, 1)
 }
 
@@ -242,6 +244,31 @@ func (c *catalogue) get(name []byte) *FilterEntry {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.entries[string(name)]
+}
+
+// heard records that all members have an entry on disk. If this member has a later one by now, it changes nothing.
+func (c *catalogue) heard(e *FilterEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if held := c.entries[string(e.Name)]; held != nil && held.compare(e) == 0 {
+		delete(c.unheard, string(e.Name))
+	}
+}
+
+// heardAll records that all members have all entries on disk, unless there are others here than when their sum was read.
+func (c *catalogue) heardAll(sum uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sum == sum && len(c.unheard) > 0 {
+		c.unheard = map[string]bool{}
+	}
+}
+
+// everywhere returns the entry of a name, or nil, and whether all members have it on disk, as far as this member has heard.
+func (c *catalogue) everywhere(name []byte) (e *FilterEntry, known bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.entries[string(name)], !c.unheard[string(name)]
 }
 
 // whole records on disk that the catalogue has everything acknowledged.

@@ -194,9 +194,7 @@ func (f *Filters) announce(ctx context.Context, e *FilterEntry) error {
 	if _, errs := toAll[struct{}](ctx, f.m, nil, verbChanged, decree{r.Generation, r.Restored, *e}); len(errs) > 0 {
 		return &door.UnknownError{Err: joined(errs)}
 	}
-	if x, err := f.find(e.Name); err == nil && x.spec.Generation == e.Generation {
-		x.announced.Store(true)
-	}
+	f.list.heard(e)
 	return nil
 }
 

@@ -84,7 +84,6 @@ type Filter struct {
 	checks *coord.FilterBatches
 	marks  *coord.FilterBatches
 
-	announced                                  atomic.Bool   // all members know the filter, as far as the deciding member has heard
 	open                                       atomic.Bool   // it has not been closed since it was created or used
 	pageIns, pageOuts                          atomic.Uint64 // how often it was opened with its contents, and closed
 	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
@@ -188,11 +187,13 @@ func (f *Filters) options(given *door.FilterCreate) (bigset.FilterOptions, error
 	return o, o.Check()
 }
 
-// Create implements door.Filters. If it fails after the first member has decided, the filter is created all the same, as soon as the others
-// learn of it.
+// Create implements door.Filters. It reports that the filter exists only when all members have it on disk. If it fails after the first member
+// has decided, the filter is created all the same, as soon as the others learn of it.
 func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCreate) (created bool, err error) {
-	if x, err := f.find(name); err == nil && (x.announced.Load() || f.first() != f.m.conf.Node) {
-		return false, nil // another member knows it too
+	if _, err := f.find(name); err == nil {
+		if e, known := f.list.everywhere(name); known && e.State == FilterActive {
+			return false, nil
+		}
 	}
 	o, err := f.options(&given)
 	if err != nil {
@@ -206,7 +207,7 @@ func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCrea
 	return d.Created, err
 }
 
-// Drop implements door.Filters. When it returns, all members have dropped the filter on disk.
+// Drop implements door.Filters. When it returns without an error, or with ErrNoFilter, all members have dropped the filter on disk.
 func (f *Filters) Drop(ctx context.Context, name []byte) error { return f.change(ctx, doDrop, name) }
 
 // Clear implements door.Filters.
@@ -214,12 +215,15 @@ func (f *Filters) Clear(ctx context.Context, name []byte) error { return f.chang
 
 // change drops or clears a filter.
 func (f *Filters) change(ctx context.Context, do string, name []byte) error {
-	x, err := f.find(name)
-	if err != nil {
+	if err := f.unlisted(); err != nil {
 		return err
 	}
-	e := newEntry(name, x.spec.Generation, x.spec.Options)
-	_, err = f.decide(ctx, decision{Do: do, Entry: &e})
+	was, known := f.list.everywhere(name)
+	if was == nil || was.State != FilterActive && known { // otherwise another member may still serve it: the first tells all again
+		return bigset.ErrNoFilter
+	}
+	e := newEntry(name, was.Generation, was.options())
+	_, err := f.decide(ctx, decision{Do: do, Entry: &e})
 	return err
 }
 

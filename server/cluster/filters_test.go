@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -392,6 +394,80 @@ func TestFiltersHalfDecided(t *testing.T) {
 	}
 }
 
+// TestFiltersUnheard: no member says that a filter exists, or that it is gone, before all members have that on disk.
+func TestFiltersUnheard(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	f := []byte("f")
+	c := w.disks[2]
+	fails := func() { // when c is told of the filter
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.refuses = func(value []byte) error {
+			if bytes.Contains(value, []byte(`"name":"`+hex.EncodeToString(f)+`"`)) {
+				c.failed = fmt.Errorf("%w: no room", bigset.ErrFailed)
+			}
+			return c.failed
+		}
+	}
+	restarts := func(what string) {
+		t.Helper()
+		c.mu.Lock()
+		c.failed, c.refuses = nil, nil
+		c.mu.Unlock()
+		until(t, what, func() bool {
+			for _, p := range w.procs {
+				if _, known := p.member.filters.list.everywhere(f); !known {
+					return false
+				}
+			}
+			return w.listed()
+		})
+	}
+	all := func(what string, do func(*Filters) error, want ...error) {
+		t.Helper()
+		for _, p := range w.procs {
+			err := do(p.member.Filters())
+			for _, e := range want {
+				if !errors.Is(err, e) {
+					t.Errorf("%s at node %d: %v, want %v", what, p.i, err, e)
+				}
+			}
+			if want == nil && err != nil {
+				t.Errorf("%s at node %d: %v", what, p.i, err)
+			}
+		}
+	}
+	again := func(fs *Filters) error {
+		created, err := fs.Create(ctx1(t), f, door.FilterCreate{})
+		if created {
+			t.Error("it is created twice")
+		}
+		return err
+	}
+	fails()
+	if _, err := w.procs[1].member.Filters().Create(ctx1(t), f, door.FilterCreate{}); !errors.Is(err, door.ErrUnknown) {
+		t.Errorf("a creation that c does not keep: %v", err)
+	}
+	all("it is created again", again, door.ErrMembersAway)
+	restarts("the filter")
+	all("it is created again when all have it", again)
+	for what, change := range map[string]func(*Filters) error{
+		"clear": func(fs *Filters) error { return fs.Clear(ctx1(t), f) }, "drop": func(fs *Filters) error { return fs.Drop(ctx1(t), f) },
+	} {
+		_, err := w.procs[1].member.Filters().Create(ctx1(t), f, door.FilterCreate{})
+		must(t, err)
+		must(t, w.procs[1].member.Filters().Close(ctx1(t), f))
+		fails()
+		if err := change(w.procs[1].member.Filters()); !errors.Is(err, door.ErrUnknown) {
+			t.Errorf("a %s that c does not keep: %v", what, err)
+		}
+		all(what+" again", change, door.ErrMembersAway)
+		restarts(what)
+		all(what+" when all know it", change, bigset.ErrNoFilter)
+	}
+}
+
 // TestDropEndsInCrash: a member whose catalogue has a drop, and whose store does not, drops it when it starts.
 func TestDropEndsInCrash(t *testing.T) {
 	t.Parallel()
@@ -489,6 +565,46 @@ func TestCatalogueConverges(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCatalogueHeard: what all members have is known until the entry changes, and a sum that was read before a change says nothing of it.
+func TestCatalogueHeard(t *testing.T) {
+	t.Parallel()
+	c, err := openCatalogue(newDisk("a"))
+	must(t, err)
+	merge := func(name string, change uint64) FilterEntry {
+		e := newEntry([]byte(name), 1, bigset.FilterOptions{Options: bloomslice.DefaultOptions()})
+		e.Change = change
+		_, err := c.merge(t.Context(), []FilterEntry{e})
+		must(t, err)
+		return e
+	}
+	wants := func(what string, f, g bool) {
+		t.Helper()
+		_, hasF := c.everywhere([]byte("f"))
+		_, hasG := c.everywhere([]byte("g"))
+		if hasF != f || hasG != g {
+			t.Errorf("%s: f %v, g %v", what, hasF, hasG)
+		}
+	}
+	first := merge("f", 0)
+	_, sum := c.state()
+	g := merge("g", 0)
+	wants("two that no member has heard of", false, false)
+	c.heardAll(sum)
+	wants("the sum before the second", false, false)
+	c.heard(&g)
+	wants("g", false, true)
+	_, sum = c.state()
+	c.heardAll(sum)
+	wants("all", true, true)
+	merge("f", 1)
+	wants("f has changed", false, true)
+	c.heard(&first)
+	wants("f as it was", false, true)
+	c, err = openCatalogue(c.disk)
+	must(t, err)
+	wants("opened again", false, false)
 }
 
 // TestBadEntries: what another member can't have meant changes nothing.

@@ -97,7 +97,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	learned, bad := f.learnAll(ctx, from)
 	if listed {
 		if same {
-			f.allAnnounced()
+			f.list.heardAll(sum)
 		}
 		return bad
 	}
@@ -124,15 +124,6 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		return err
 	}
 	return errors.Join(f.list.whole(ctx), bad)
-}
-
-// allAnnounced records that all members know the filters that are served.
-func (f *Filters) allAnnounced() {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, x := range f.served {
-		x.announced.Store(true)
-	}
 }
 
 func anyListed(states map[string]State) bool {
