@@ -48,7 +48,7 @@ its port for bloomd's protocol or for nodes and clients. A name has 1 to 200 byt
 	_ = cmd.MarkPersistentFlagDirname("tls")
 	cmd.AddCommand(fs.create(), fs.list(), fs.set(), fs.check(), fs.info(), fs.drop(),
 		fs.order("close", "Write filters to disk and remove them from the server's memory", running.closeFilter),
-		fs.order("clear", "Make the server forget closed filters until they are created, or the server starts again", running.clear),
+		fs.order("clear", "Make the server forget closed filters until they are created again (without a cluster: or it is started again)", running.clear),
 		fs.flush(), fs.importBloomd(), fs.exportBloomd())
 	for _, c := range cmd.Commands() {
 		run := c.RunE
