@@ -402,22 +402,35 @@ func unreachable(err error) bool {
 	return errors.Is(err, wire.ErrNotSent) || errors.Is(err, wire.ErrLost) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// everywhere sends an order to all members and follows it here. It returns the members that can't be reached.
-func (f *Filters) everywhere(ctx context.Context, o order) (away []string, err error) {
+// unwritable reports whether an error says that a member's store takes no writes: it has failed, or its disk is full.
+func unwritable(err error) bool {
+	return errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrDiskFull)
+}
+
+// everywhere sends an order to all members and follows it here. away has the errors of the members that could not carry it out: those that
+// can't be reached, and those whose store takes no writes. If these are all members, or another one fails, everywhere returns an error.
+func (f *Filters) everywhere(ctx context.Context, o order) (away map[string]error, err error) {
 	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
 	here := tasks{run: f.m.run}
 	here.Go(func() { err = f.follow(ctx, o) })
 	_, errs := toAll[struct{}](ctx, f.m, nil, verbOrder, o)
 	here.Wait()
+	away = map[string]error{}
+	if unwritable(err) {
+		id := f.m.conf.Node
+		away[id], err = fmt.Errorf("node %s: %w", id, err), nil
+	}
 	for id, e := range errs {
-		if unreachable(e) {
-			away = append(away, id)
+		if unreachable(e) || unwritable(e) {
+			away[id] = e
 			continue
 		}
 		err = errors.Join(err, e)
 	}
-	slices.Sort(away)
+	if err == nil && len(away) == len(f.m.conf.Peers) {
+		err = fmt.Errorf("%w: no member can do it: %v", door.ErrUnavailable, joined(away))
+	}
 	return away, err
 }
 

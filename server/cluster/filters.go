@@ -227,7 +227,8 @@ func (f *Filters) change(ctx context.Context, do string, name []byte) error {
 	return err
 }
 
-// Close implements door.Filters. It closes the filter on all members that are up. A member that is down has nothing in memory.
+// Close implements door.Filters. It closes the filter on all members that are up and whose store takes writes. A member that is down has
+// nothing in memory.
 func (f *Filters) Close(ctx context.Context, name []byte) error {
 	if _, err := f.find(name); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (f *Filters) Close(ctx context.Context, name []byte) error {
 }
 
 // Flush implements door.Filters. A member that is down has flushed when it stopped, or has marks in its log. If an acknowledged
-// mark may be at no member that is up, Flush returns an error.
+// mark may be at no member that has flushed, Flush returns an error.
 func (f *Filters) Flush(ctx context.Context, name []byte) error {
 	if _, err := f.find(name); err != nil {
 		return err
@@ -255,7 +256,7 @@ func (f *Filters) flush(ctx context.Context, o order) error {
 	}
 	s := f.m.membership.conf.Settings
 	if len(away) > s.N-s.W {
-		return fmt.Errorf("%w: too few members flushed: %s can't be reached", door.ErrUnavailable, strings.Join(away, ", "))
+		return fmt.Errorf("%w: too few members flushed: %v", door.ErrUnavailable, joined(away))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -465,6 +466,73 @@ func TestFiltersUnheard(t *testing.T) {
 		all(what+" again", change, door.ErrMembersAway)
 		restarts(what)
 		all(what+" when all know it", change, bigset.ErrNoFilter)
+	}
+}
+
+// unwritten is the filters of a store that takes no writes while err is set.
+type unwritten struct {
+	LocalFilters
+	err *atomic.Pointer[error]
+}
+
+func (u unwritten) fails(do func() error) error {
+	if err := u.err.Load(); err != nil {
+		return *err
+	}
+	return do()
+}
+
+func (u unwritten) Close(ctx context.Context, name []byte) error {
+	return u.fails(func() error { return u.LocalFilters.Close(ctx, name) })
+}
+
+func (u unwritten) Flush(ctx context.Context, name []byte) error {
+	return u.fails(func() error { return u.LocalFilters.Flush(ctx, name) })
+}
+
+func (u unwritten) FlushAll(ctx context.Context) error {
+	return u.fails(func() error { return u.LocalFilters.FlushAll(ctx) })
+}
+
+// TestFiltersUnwritten: a member whose store takes no writes counts as one that is down when filters are flushed or closed, whichever member
+// is asked.
+func TestFiltersUnwritten(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	var failing [3]atomic.Pointer[error]
+	w.filters = func(i int, f LocalFilters) LocalFilters { return unwritten{f, &failing[i]} }
+	w.birth()
+	f := []byte("f")
+	w.procs[0].create(t, "f")
+	failed, full := fmt.Errorf("%w: no such device", bigset.ErrFailed), fmt.Errorf("%w: 0 bytes are left", bigset.ErrDiskFull)
+	for _, c := range []struct {
+		what         string
+		errs         [3]error
+		flush, close error // what they return
+	}{
+		{what: "all take writes"},
+		{what: "c has failed", errs: [3]error{2: failed}},
+		{what: "the first is full", errs: [3]error{0: full}},
+		{what: "b has failed, c is full", errs: [3]error{1: failed, 2: full}, flush: door.ErrUnavailable},
+		{what: "all have failed", errs: [3]error{failed, failed, failed}, flush: door.ErrUnavailable, close: door.ErrUnavailable},
+		{what: "c has another fault", errs: [3]error{2: bigset.ErrCorrupt}, flush: bigset.ErrCorrupt, close: bigset.ErrCorrupt},
+	} {
+		for i, err := range c.errs {
+			failing[i].Store(nil)
+			if err != nil {
+				failing[i].Store(&err)
+			}
+		}
+		for _, p := range w.procs {
+			fs := p.member.Filters()
+			for what, got := range map[string]struct{ err, want error }{
+				"flush": {fs.Flush(ctx1(t), f), c.flush}, "flush all": {fs.FlushAll(ctx1(t)), c.flush}, "close": {fs.Close(ctx1(t), f), c.close},
+			} {
+				if !errors.Is(got.err, got.want) || errors.Is(got.err, door.ErrUnknown) {
+					t.Errorf("%s: node %d answers to %s: %v, want %v", c.what, p.i, what, got.err, got.want)
+				}
+			}
+		}
 	}
 }
 

@@ -52,6 +52,8 @@ type trio struct {
 	patience time.Duration
 	// local is put around the replicas of members that are started from now on, if it is not nil.
 	local func(Local) Local
+	// filters is put around the filters of members that are started from now on, if it is not nil.
+	filters func(i int, f LocalFilters) LocalFilters
 	// around is put around the handlers of members that are started from now on, if it is not nil.
 	around func(wire.Handler) wire.Handler
 }
@@ -116,8 +118,12 @@ func (w *trio) start(i int) *process {
 	if w.local != nil {
 		own = w.local(rep)
 	}
+	var filters LocalFilters = local.NewFilters(p.store)
+	if w.filters != nil {
+		filters = w.filters(i, filters)
+	}
 	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Settings: w.settings, Patience: w.patience, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate, Tokens: p.tokens,
-		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
+		Filters: filters, FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
 		}}, own, w.disks[i])
