@@ -35,7 +35,7 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 	end := began.Add(c.timeout) // of the rounds, if ctx has no deadline
 	for pause := pauseLeast; ; pause = min(2*pause, pauseMost) {
 		var failed nodesError
-		hope := false
+		hope, away := false, false
 		at := int(c.first.Load())
 		for i := range c.nodes {
 			n := (at + i) % len(c.nodes)
@@ -59,6 +59,7 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 				lost, hope = named, true
 			case untouched:
 				failed, hope = append(failed, named), hope || !hopeless(err)
+				away = away || errors.Is(err, ErrMembersAway) // whatever the others answer: it takes all of them
 			}
 			if ctx.Err() != nil {
 				break
@@ -67,7 +68,7 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 		if err = lost; lost == nil {
 			err = failed
 		}
-		if lost == nil && !(hope && c.reached.Load()) {
+		if lost == nil && (away || !(hope && c.reached.Load())) {
 			return lost, err
 		}
 		if !c.sleep(ctx, end, pause) {

@@ -129,7 +129,7 @@ func unreached(err error) bool {
 
 // hopeless reports whether an error says that the node would give the same answer later.
 func hopeless(err error) bool {
-	return errors.Is(err, wire.ErrRefused) || errors.Is(err, wire.ErrForeign) || errors.Is(err, door.ErrMembersAway)
+	return errors.Is(err, wire.ErrRefused) || errors.Is(err, wire.ErrForeign)
 }
 
 // verdicts are the errors that follow from the request alone, whatever has happened before. Every node returns them, and also for the first

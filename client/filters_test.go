@@ -271,6 +271,17 @@ func TestMembersAway(t *testing.T) {
 	if asked != 6 || pauses > 0 {
 		t.Errorf("%d requests and %d pauses for three calls to two nodes", asked, pauses)
 	}
+	dead := callerFunc(func(wire.Call) ([]byte, error) { return nil, fmt.Errorf("%w: connection refused", wire.ErrNotSent) })
+	full := callerFunc(func(wire.Call) ([]byte, error) { return nil, fmt.Errorf("%w: too much is under way", wire.ErrBusy) })
+	for what, c := range map[string]*client.Client{"one is away": client.Over(node, node, dead), "one is busy": client.Over(full, node)} {
+		c.Hasty(func() {
+			t.Errorf("%s: asked again", what)
+			cancel()
+		})
+		if err := c.Filter([]byte("f")).Drop(ctx); !errors.Is(err, client.ErrMembersAway) || errors.Is(err, client.ErrUnknown) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	away = client.ErrUnavailable
 	if err := f.Drop(ctx); err == nil || pauses != 3 || agains != 2 {
 		t.Errorf("another failure: %v after %d pauses, asked again %d times", err, pauses, agains)
