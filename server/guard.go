@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/server/api"
 	"bigset/server/certs"
@@ -18,8 +20,19 @@ type tokenDisk struct{ store *engine.Store }
 
 func (d tokenDisk) Load() ([]byte, error) { return d.store.Replica().Meta(engine.MetaTokens) }
 
+// Save implements tokens.Disk. Its errors say whether another node may be asked, and whether the list may be on disk.
 func (d tokenDisk) Save(ctx context.Context, list []byte) error {
-	return d.store.Replica().SetMeta(ctx, engine.MetaTokens, list)
+	if err := d.store.Failed(); err != nil {
+		return fmt.Errorf("%w: %w", door.ErrUnavailable, err)
+	}
+	err := d.store.Replica().SetMeta(ctx, engine.MetaTokens, list)
+	switch {
+	case errors.Is(err, bigset.ErrFailed):
+		return &door.UnknownError{Err: err}
+	case errors.Is(err, bigset.ErrDiskFull): // nothing was written
+		return fmt.Errorf("%w: %w", door.ErrUnavailable, err)
+	}
+	return err
 }
 
 // tokenKeeper returns what changes the list: the member of the cluster, or the node alone.

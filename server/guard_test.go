@@ -11,10 +11,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset"
+	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/server/certs"
+	"bigset/server/door"
 	"bigset/server/tokens"
 )
 
@@ -40,6 +47,66 @@ func changeToken(t *testing.T, n *Node, e tokens.Entry, away ...string) {
 		}
 		return slices.Equal(got, away)
 	})
+}
+
+// TestTokensOfAFailedStore: a change of tokens that the disk may have is unknown. Later ones have not happened, and another node may be asked.
+func TestTokensOfAFailedStore(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	s, err := engine.Open("db", &engine.Options{FS: disk, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := tokens.Open(TokenDisk(s), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func() error {
+		e, _, err := tokens.New("app", tokens.Read, nil, time.Unix(1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = aloneTokens{list}.ChangeAccessToken(t.Context(), e)
+		return err
+	}
+	if err := add(); err != nil {
+		t.Fatal(err)
+	}
+	if failed := disk.FailWrites(".log", 0, syscall.EIO); failed.Load() > 0 {
+		t.Fatal("the log is written too early")
+	}
+	if err := add(); !errors.Is(err, door.ErrUnknown) || errors.Is(err, door.ErrUnavailable) || !errors.Is(err, bigset.ErrFailed) {
+		t.Errorf("the change with which the store fails: %v", err)
+	}
+	if err := add(); !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || !errors.Is(err, bigset.ErrFailed) {
+		t.Errorf("a change after it has failed: %v", err)
+	}
+	if n := len(list.Active()); n != 1 {
+		t.Errorf("%d tokens", n)
+	}
+	disk.Heal()
+	_ = s.Close()
+	s, err = engine.Open("other", &engine.Options{FS: disk, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err = tokens.Open(TokenDisk(s), true); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	disk.SetHook("room", func(op errorfs.Op) error {
+		if testkit.NeedsRoom(op) && strings.Contains(op.Path, "IDENTITY") { // which is written before the first change
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	if err := add(); !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || s.Failed() != nil {
+		t.Errorf("a change that finds no room: %v; the store: %v", err, s.Failed())
+	}
+	disk.SetHook("room", nil)
+	if err := add(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestTokensOfANode has tokens of a node alone over a restart, at the port for clients of redis and not at bloomd's.
