@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -82,7 +83,9 @@ func (d *DB) listener() *pebble.EventListener {
 		CompactionEnd: func(i pebble.CompactionInfo) {
 			d.calls.Take()
 			defer d.calls.Leave()
-			d.compactionRetry.ended(i.Err)
+			if !errors.Is(i.Err, pebble.ErrCancelledCompaction) { // a table that came in has cut its input: it has neither failed nor succeeded
+				d.compactionRetry.ended(i.Err)
+			}
 			d.Counters.Compactions.Add(1)
 			in := int64(0)
 			for _, level := range i.Input {

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -152,4 +153,30 @@ func TestIngestBesideDamage(t *testing.T) {
 	r.disk.SetHook("reads", nil)
 	files.RemoveFiles()
 	r.whole(t)
+}
+
+// TestCancelledCompaction: a compaction that a table which came in has cut has not failed: the next one does not wait, and it says nothing of the
+// room on the disk.
+func TestCancelledCompaction(t *testing.T) {
+	t.Parallel()
+	r := newRig("store")
+	r.opt.Tune = func(po *pebble.Options) { po.DisableAutomaticCompactions = true }
+	r.open(t)
+	defer r.close(t)
+	end := r.db.listener().CompactionEnd
+	for range 20 {
+		end(pebble.CompactionInfo{Err: fmt.Errorf("table 7: %w", pebble.ErrCancelledCompaction)})
+	}
+	if tries, err := r.db.compactionRetry.failing(); tries != 0 || err != nil || r.db.compactionRetry.pause() != 0 {
+		t.Errorf("after those that were cancelled: %d tries, %v", tries, err)
+	}
+	end(pebble.CompactionInfo{Err: syscall.ENOSPC})
+	end(pebble.CompactionInfo{Err: pebble.ErrCancelledCompaction})
+	if tries, err := r.db.compactionRetry.failing(); tries != 1 || err == nil || !r.db.compactionRetry.full() {
+		t.Errorf("after one without room and one that was cancelled: %d tries, %v, full is %v", tries, err, r.db.compactionRetry.full())
+	}
+	end(pebble.CompactionInfo{})
+	if r.db.compactionRetry.full() || r.db.compactionRetry.pause() != 0 {
+		t.Error("after one that ended well the disk is full")
+	}
 }
