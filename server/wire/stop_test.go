@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -69,6 +70,40 @@ func TestStopUnread(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatalf("%s: the stop waits", v.what)
 		}
+	}
+}
+
+// hooked is a connection whose writes a function does.
+type hooked struct {
+	net.Conn
+	write func(b []byte)
+}
+
+func (h *hooked) Write(b []byte) (int, error) {
+	h.write(b)
+	return len(b), nil
+}
+
+func (h *hooked) SetWriteDeadline(time.Time) error { return nil }
+
+// TestStopLateAnswer: an answer that comes after its connection has looked for more, and just before the stop, is written.
+func TestStopLateAnswer(t *testing.T) {
+	t.Parallel()
+	q := newQueue(1 << 20)
+	var written []byte
+	nc := &hooked{write: func(b []byte) {
+		if len(written) == 0 { // nothing more waits, as far as the writer knows
+			q.push(&message{kind: kindAnswer, id: 2, body: []byte("second")}, true)
+			q.finish()
+		}
+		written = append(written, b...)
+	}}
+	q.push(&message{kind: kindAnswer, id: 1, body: []byte("first")}, true)
+	if err := newWriter(nc, q, time.Hour).run(nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("the writer ends with %v", err)
+	}
+	if !bytes.Contains(written, []byte("first")) || !bytes.Contains(written, []byte("second")) {
+		t.Errorf("written is only %q", written)
 	}
 }
 

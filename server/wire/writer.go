@@ -65,10 +65,11 @@ func (w *writer) flushNow() {
 // run writes until the connection fails or stop is closed.
 func (w *writer) run(stop <-chan struct{}) error {
 	for {
+		finished := w.q.finished() // before drain: then no message has been added since that drain misses
 		if err := w.drain(); err != nil {
 			return err
 		}
-		if w.q.finished() {
+		if finished {
 			return ErrClosed
 		}
 		select {
