@@ -116,7 +116,7 @@ func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error)
 // undecided returns what the error of the first member, or of the way to it, says about a change.
 func (f *Filters) undecided(do, first string, err error) error {
 	switch {
-	case err == nil, errors.Is(err, door.ErrMembersAway): // nothing was decided, whatever else the error says
+	case err == nil, errors.Is(err, door.ErrUnavailable) && !errors.Is(err, door.ErrUnknown): // nothing was decided, whatever else the error says
 		return err
 	case errors.Is(err, wire.ErrBusy):
 		return fmt.Errorf("%w: node %s: %w", door.ErrUnavailable, first, err)

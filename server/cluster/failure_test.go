@@ -48,6 +48,7 @@ func TestUndecided(t *testing.T) {
 	}{
 		{nil, false, false, false},
 		{Errors.Decode(Errors.Append(nil, away)), true, false, true},
+		{Errors.Decode(Errors.Append(nil, fmt.Errorf("%w: node c, asked which filters exist: %w", door.ErrUnavailable, context.DeadlineExceeded))), false, false, true},
 		{fmt.Errorf("%w: no way", wire.ErrNotSent), true, false, true},
 		{wire.ErrBusy, false, false, true},
 		{wire.ErrLost, false, true, false},
