@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -100,6 +101,7 @@ type catalogue struct {
 	entries map[string]*FilterEntry // by name; entries are immutable
 	active  int
 	names   []string        // of active filters, in order; nil until they are asked for
+	sorted  []string        // all names, in order; nil until they are asked for
 	sum     uint64          // of all entries: equal sums mean equal catalogues
 	listed  bool            // whether it contains everything acknowledged
 	unheard map[string]bool // names whose entries another member may not have on its disk, as far as this member knows
@@ -170,6 +172,8 @@ func (c *catalogue) put(e *FilterEntry) {
 	name := string(e.Name)
 	if was := c.entries[name]; was != nil {
 		c.count(was, -1)
+	} else {
+		c.sorted = nil
 	}
 	c.entries[name] = e
 	c.unheard[name] = true
@@ -317,16 +321,16 @@ func (c *catalogue) activeNames() []string {
 
 // after returns entries whose names come after a name, in order. They take at most most bytes, but at least one is returned if one exists.
 func (c *catalogue) after(name []byte, most int) (entries []FilterEntry) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	var names []string
-	for n := range c.entries {
-		if n > string(name) {
-			names = append(names, n)
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sorted == nil {
+		c.sorted = slices.Sorted(maps.Keys(c.entries))
 	}
-	slices.Sort(names)
-	for _, n := range names {
+	at, found := slices.BinarySearch(c.sorted, string(name))
+	if found {
+		at++
+	}
+	for _, n := range c.sorted[at:] {
 		e := c.entries[n]
 		if most -= entryBytesLeast + len(e.encode()); most < 0 && len(entries) > 0 {
 			break

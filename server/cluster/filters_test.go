@@ -675,6 +675,50 @@ func TestCatalogueHeard(t *testing.T) {
 	wants("opened again", false, false)
 }
 
+// TestCataloguePages: over a slow link, a member gets each part of a long list before it gives up.
+func TestCataloguePages(t *testing.T) {
+	t.Parallel()
+	const many, bitsPerSecond = 2000, 500_000
+	w := newTrio(t, 1)
+	f := w.start(0).member.filters
+	var entries []FilterEntry
+	for i := range many {
+		entries = append(entries, newEntry(fmt.Appendf(nil, "f%d", i), 1, bigset.FilterOptions{Options: bloomslice.DefaultOptions()}))
+	}
+	_, err := f.list.merge(t.Context(), entries)
+	must(t, err)
+	var all, part []FilterEntry
+	for parts := 0; ; parts++ {
+		after := Hex{}
+		if parts > 0 {
+			after = part[len(part)-1].Name
+		}
+		question, err := json.Marshal(after)
+		must(t, err)
+		b, err := f.control(t.Context(), &wire.Request{Verb: verbEntries, Body: question, From: &wire.Remote{Role: wire.RoleNode, Name: "a"}})
+		must(t, err)
+		if took := time.Duration(len(b)) * 8 * time.Second / bitsPerSecond; took > roundTime*3/4 {
+			t.Errorf("part %d has %d bytes, which take %v", parts, len(b), took)
+		}
+		part = nil
+		must(t, json.Unmarshal(b, &part))
+		if len(part) == 0 {
+			break
+		}
+		all = append(all, part...)
+	}
+	slices.SortFunc(entries, func(a, b FilterEntry) int { return bytes.Compare(a.Name, b.Name) })
+	if !slices.EqualFunc(all, entries, func(a, b FilterEntry) bool { return a.compare(&b) == 0 && bytes.Equal(a.Name, b.Name) }) {
+		t.Errorf("%d filters came, want %d in order", len(all), many)
+	}
+	late := newEntry([]byte("f0a"), 1, bigset.FilterOptions{Options: bloomslice.DefaultOptions()})
+	_, err = f.list.merge(t.Context(), []FilterEntry{late})
+	must(t, err)
+	if got := f.list.after([]byte("f0"), 1); len(got) != 1 || string(got[0].Name) != "f0a" {
+		t.Errorf("after one that was made since the list was read: %v", got)
+	}
+}
+
 // TestBadEntries: what another member can't have meant changes nothing.
 func TestBadEntries(t *testing.T) {
 	t.Parallel()
