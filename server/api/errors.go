@@ -53,14 +53,15 @@ func (Errors) Append(dst []byte, err error) []byte {
 }
 
 // Decode returns an error with the same text, for which errors.Is and errors.As answer as for the appended one. Kinds that this program
-// does not know are left out. Bytes that can't be read, such as those of a later version, may be an error after which the outcome is unknown: for
-// them it returns wire.ErrLost.
+// does not know are left out. An error that has only such kinds, and bytes that can't be read, such as those of a later version, may be an error
+// after which the outcome is unknown: for them it returns wire.ErrLost.
 func (Errors) Decode(b []byte) error {
 	in := begin(b)
 	e := &remoteError{text: string(in.bytes())}
 	if in.bool() {
 		e.causes = append(e.causes, &door.UnknownError{Acked: in.int(), Durable: in.int(), W: in.int(), DW: in.int()})
 	}
+	strange := false
 	for last := 0; len(in.b) > 0; {
 		k := in.int()
 		if k <= last {
@@ -68,12 +69,15 @@ func (Errors) Decode(b []byte) error {
 			break
 		}
 		last = k
-		if k <= len(kinds) {
+		if strange = k > len(kinds); !strange {
 			e.causes = append(e.causes, kinds[k-1])
 		}
 	}
 	if err := in.end(); err != nil {
 		return fmt.Errorf("%w: it is an error that can't be read: %v", wire.ErrLost, err) // not wrapped: ErrBody would say that nothing has happened
+	}
+	if strange && len(e.causes) == 0 {
+		return fmt.Errorf("%w: it is an error of a kind that is not known here: %s", wire.ErrLost, e.text)
 	}
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"bigset"
@@ -124,6 +125,19 @@ func TestErrorsCross(t *testing.T) {
 		if err := (Errors{}).Decode(b); !errors.Is(err, wire.ErrLost) || errors.Is(err, ErrBody) || errors.Is(err, bigset.ErrLimit) {
 			t.Errorf("%x, which can't be read, became %v", b, err)
 		}
+	}
+	text := func(kinds ...int) []byte {
+		b := Errors{}.Append(nil, errors.New("text"))
+		for _, k := range kinds {
+			b = putInt(b, k)
+		}
+		return b
+	}
+	if err := (Errors{}).Decode(text(len(kinds) + 1)); !errors.Is(err, wire.ErrLost) || !strings.HasSuffix(err.Error(), "text") {
+		t.Errorf("an error of a kind of a later version became %v", err)
+	}
+	if err := (Errors{}).Decode(text(slices.Index(kinds, bigset.ErrLimit)+1, len(kinds)+1)); errors.Is(err, wire.ErrLost) || !errors.Is(err, bigset.ErrLimit) {
+		t.Errorf("a known kind beside one of a later version became %v", err)
 	}
 	if err := cross(errors.New("what nobody knows")); errors.Is(err, context.Canceled) || err.Error() != "what nobody knows" {
 		t.Errorf("another error became %v", err)
