@@ -43,7 +43,7 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errUnlisted
 	}
 	e := v.Record.Members[v.Self]
-	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}, slow: map[int]bool{}}
+	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}, slow: map[int]int{}}
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
 		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters), Report: f.report})
 	if err != nil {
@@ -118,7 +118,7 @@ type filling struct {
 	done  float64                            // slots of the copies that have ended
 	bytes uint64                             // of the copies that have ended
 	now   map[keyscheme.Slot]transfer.Report // the current copies, by their first slots
-	slow  map[int]bool                       // members that did not answer a copy in time
+	slow  map[int]int                        // how many copies a member did not answer in time
 }
 
 // failed remembers a source that did not answer a copy in time.
@@ -126,7 +126,7 @@ func (f *filling) failed(source int, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.slow[source] = true
+		f.slow[source]++
 	}
 }
 
@@ -134,15 +134,7 @@ func (f *filling) failed(source int, err error) {
 func (f *filling) order(sources []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slices.SortStableFunc(sources, func(a, b int) int {
-		switch {
-		case f.slow[a] == f.slow[b]:
-			return 0
-		case f.slow[a]:
-			return 1
-		}
-		return -1
-	})
+	slices.SortStableFunc(sources, func(a, b int) int { return cmp.Compare(f.slow[a], f.slow[b]) })
 }
 
 // report shows a step of a copy.

@@ -212,7 +212,7 @@ func TestPatience(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
-	f := filling{slow: map[int]bool{}}
+	f := filling{slow: map[int]int{}}
 	sources := []int{2, 0, 1}
 	f.failed(2, errors.New("damaged"))
 	f.failed(0, fmt.Errorf("nothing came: %w", context.DeadlineExceeded))
