@@ -36,7 +36,7 @@ func wideTable(t *testing.T, run, gap int) *rig {
 	return r
 }
 
-// levels fails the test unless the first level and the last one have so many tables.
+// levels fails the test unless the first level has first tables, and the last one last.
 func (r *rig) levels(t *testing.T, first, last int64) {
 	t.Helper()
 	if l := r.db.pebble.Metrics().Levels; l[0].TablesCount != first || l[len(l)-1].TablesCount != last {
