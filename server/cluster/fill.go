@@ -183,7 +183,7 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 		if len(got) == needed {
 			break
 		}
-		report, err := mover.Copy(m.life, &patient{l.replicas[i], m.run, cmp.Or(m.conf.Patience, patience)}, slots)
+		report, err := mover.Copy(m.life, m.patiently(l, i), slots)
 		f.copied(slots, report, err == nil)
 		if err != nil {
 			f.failed(i, err)
@@ -200,6 +200,11 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 		return err // a later try may succeed, and uniting does not copy the request ids that the others keep
 	}
 	return m.unite(l, r, sets, got, err)
+}
+
+// patiently returns the replica of another member with a limit to the time for an answer.
+func (m *Member) patiently(l *live, i int) *patient {
+	return &patient{l.replicas[i], m.run, cmp.Or(m.conf.Patience, patience)}
 }
 
 // passes reports whether an error of a copy says only that the sender could not be reached, not that it has lost anything.
@@ -223,11 +228,11 @@ func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error 
 			return l.view.Record.lostWith(i, l.self, cause)
 		}
 		if sets {
-			if _, err := coord.Exchange(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
+			if _, err := coord.Exchange(m.life, l.replicas[l.self], m.patiently(l, i), r.first, r.last); err != nil {
 				return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
 			}
 		}
-		if _, err := coord.ExchangeSlices(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
+		if _, err := coord.ExchangeSlices(m.life, l.replicas[l.self], m.patiently(l, i), r.first, r.last); err != nil {
 			return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
 		}
 		names = append(names, e.ID)
