@@ -169,6 +169,7 @@ func (in *ingestion) run(ctx context.Context, pace Pace) (bigset.FactsResult, er
 		if err := errors.Join(in.s.flushFor(ctx, in.st.lastWrite.Load()), in.s.db.SyncLog()); err != nil {
 			return bigset.FactsResult{}, err
 		}
+		in.Warm(in.st.prefix) // now, because writers wait for what is read below
 		var res bigset.FactsResult
 		var again bool
 		err := in.s.holding(in.st, func() (err error) {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -495,4 +497,43 @@ func TestIngestBesideDropRange(t *testing.T) {
 		t.Errorf("dropped %t, %d keys, want 160", dropped, got.Count)
 	}
 	must(t, b.store.Close(), "close")
+}
+
+// TestIngestReadsBefore: what an ingest reads around its table it reads before it holds writers.
+func TestIngestReadsBefore(t *testing.T) {
+	t.Parallel()
+	set := []byte("set")
+	s, disk := openCold(t, set)
+	from, err := engine.Open("store", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
+	must(t, err, "open")
+	defer func() { must(t, from.Close(), "close") }()
+	var elements [][]byte
+	for i := range 1000 { // between two elements of the other store
+		elements = append(elements, fmt.Appendf(nil, "0030-%04d", i))
+	}
+	_, err = from.Add(bg, set, elements, bigset.WriteOptions{})
+	must(t, err, "add")
+	portion, err := from.Replica().ExportPortion(bg, set, nil, 0)
+	must(t, err, "export")
+	var before, held atomic.Int32
+	disk.SetHook("reads", func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpFileReadAt || !strings.HasSuffix(op.Path, ".sst") {
+			return nil
+		}
+		if strings.Contains(string(debug.Stack()), "engine.(*ingestion).ingest(") {
+			held.Add(1)
+		} else {
+			before.Add(1)
+		}
+		return nil
+	})
+	res, err := s.Replica().IngestPortion(bg, portion, nil)
+	disk.SetHook("reads", nil)
+	must(t, err, "ingest")
+	if stats, err := s.Stats(); err != nil || res.Keys != 1000 || stats.Ingests != 1 {
+		t.Fatalf("%+v, %d ingests, %v", res, stats.Ingests, err)
+	}
+	if before.Load() == 0 || held.Load() > 0 {
+		t.Errorf("%d reads before writers are held, and %d then", before.Load(), held.Load())
+	}
 }

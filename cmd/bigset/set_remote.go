@@ -210,7 +210,9 @@ func (a *app) again(flags ...string) string {
 		if at < 0 {
 			at = len(args)
 		}
-		if !slices.ContainsFunc(args[:at], func(arg string) bool { return arg == words[0] || strings.HasPrefix(arg, words[0]+"=") }) {
+		if !slices.ContainsFunc(args[:at], func(arg string) bool {
+			return arg == words[0] || len(words) > 1 && strings.HasPrefix(arg, words[0]+"=") // --retry=false is not --retry
+		}) {
 			args = slices.Insert(slices.Clone(args), at, words...)
 		}
 	}

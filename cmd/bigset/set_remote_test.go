@@ -243,7 +243,7 @@ func TestAwayUnknown(t *testing.T) {
 		}
 		return r, strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	}
-	r, again := cut("", "set", "add", "friends", "--addr", addr, "--policy", "empty", "--", "-it's paul")
+	r, again := cut("", "set", "add", "friends", "--addr", addr, "--policy", "empty", "--retry=false", "--", "-it's paul")
 	if r.code != exitUnknown || r.out != "" || !strings.Contains(r.errs, "it is unknown whether") {
 		t.Fatalf("status %d, %s", r.code, r.errs)
 	}

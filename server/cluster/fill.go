@@ -43,7 +43,7 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errUnlisted
 	}
 	e := v.Record.Members[v.Self]
-	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}, slow: map[int]bool{}}
+	f := filling{show: &m.copied, now: map[keyscheme.Slot]transfer.Report{}, slow: map[int]int{}}
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
 		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters), Report: f.report})
 	if err != nil {
@@ -118,7 +118,7 @@ type filling struct {
 	done  float64                            // slots of the copies that have ended
 	bytes uint64                             // of the copies that have ended
 	now   map[keyscheme.Slot]transfer.Report // the current copies, by their first slots
-	slow  map[int]bool                       // members that did not answer a copy in time
+	slow  map[int]int                        // how many copies a member did not answer in time
 }
 
 // failed remembers a source that did not answer a copy in time.
@@ -126,7 +126,7 @@ func (f *filling) failed(source int, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.slow[source] = true
+		f.slow[source]++
 	}
 }
 
@@ -134,15 +134,7 @@ func (f *filling) failed(source int, err error) {
 func (f *filling) order(sources []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	slices.SortStableFunc(sources, func(a, b int) int {
-		switch {
-		case f.slow[a] == f.slow[b]:
-			return 0
-		case f.slow[a]:
-			return 1
-		}
-		return -1
-	})
+	slices.SortStableFunc(sources, func(a, b int) int { return cmp.Compare(f.slow[a], f.slow[b]) })
 }
 
 // report shows a step of a copy.
@@ -191,7 +183,7 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 		if len(got) == needed {
 			break
 		}
-		report, err := mover.Copy(m.life, &patient{l.replicas[i], m.run, cmp.Or(m.conf.Patience, patience)}, slots)
+		report, err := mover.Copy(m.life, m.patiently(l, i), slots)
 		f.copied(slots, report, err == nil)
 		if err != nil {
 			f.failed(i, err)
@@ -208,6 +200,11 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 		return err // a later try may succeed, and uniting does not copy the request ids that the others keep
 	}
 	return m.unite(l, r, sets, got, err)
+}
+
+// patiently returns the replica of another member with a limit to the time for an answer.
+func (m *Member) patiently(l *live, i int) *patient {
+	return &patient{l.replicas[i], m.run, cmp.Or(m.conf.Patience, patience)}
 }
 
 // passes reports whether an error of a copy says only that the sender could not be reached, not that it has lost anything.
@@ -231,11 +228,11 @@ func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error 
 			return l.view.Record.lostWith(i, l.self, cause)
 		}
 		if sets {
-			if _, err := coord.Exchange(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
+			if _, err := coord.Exchange(m.life, l.replicas[l.self], m.patiently(l, i), r.first, r.last); err != nil {
 				return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
 			}
 		}
-		if _, err := coord.ExchangeSlices(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
+		if _, err := coord.ExchangeSlices(m.life, l.replicas[l.self], m.patiently(l, i), r.first, r.last); err != nil {
 			return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
 		}
 		names = append(names, e.ID)

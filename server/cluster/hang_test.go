@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,6 +169,42 @@ func TestFillFromAnother(t *testing.T) {
 	}
 }
 
+// TestUniteGivesUp: members that all may lack something say so if one of them hangs, and go on when it answers again.
+func TestUniteGivesUp(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	w := newTrio(t, 3)
+	w.log, w.patience = slog.New(slog.NewTextHandler(log, nil)), 100*time.Millisecond
+	var hangs atomic.Bool
+	w.around = func(h wire.Handler) wire.Handler {
+		return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if r.Verb == remote.VerbRangeDigests && hangs.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return h(ctx, r, send)
+		}
+	}
+	w.birth()
+	must(t, w.procs[0].add(t, "s", "x"))
+	for i := range w.procs {
+		w.procs[i].stop()
+		w.disks[i].sets = true
+	}
+	hangs.Store(true)
+	for i := range w.procs {
+		w.start(i)
+	}
+	until(t, "a member that can't unite", func() bool {
+		return strings.Contains(log.text(), "a can't unite with it: coord: exchange with a: nothing came within ")
+	})
+	hangs.Store(false)
+	until(t, "members that have united", w.whole)
+	if n := len(w.procs[1].read(t, "s")); n != 1 {
+		t.Errorf("%d elements of 1", n)
+	}
+}
+
 // stalls is a replica that answers with some parts and then nothing more.
 type stalls struct {
 	replica
@@ -190,6 +228,26 @@ func (s *stalls) Export(ctx context.Context, _, _ []byte, _ int) (*bigset.Portio
 	return nil, peer.Member{}, fmt.Errorf("lost: %v", ctx.Err())
 }
 
+func (s *stalls) RangeDigests(ctx context.Context, _, _ keyscheme.Slot, _ int) ([]bigset.RangeDigest, peer.Member, error) {
+	<-ctx.Done()
+	return nil, peer.Member{}, ctx.Err()
+}
+
+func (s *stalls) ApplyFacts(ctx context.Context, _ bigset.Facts, _ bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	<-ctx.Done()
+	return bigset.FactsResult{}, peer.Member{}, ctx.Err()
+}
+
+func (s *stalls) DropGeneration(ctx context.Context, _ []byte, _ uint32, _ uint64) (peer.Member, error) {
+	<-ctx.Done()
+	return peer.Member{}, ctx.Err()
+}
+
+func (s *stalls) MergePages(ctx context.Context, _ bigset.SlicePages) (peer.Member, error) {
+	<-ctx.Done()
+	return peer.Member{}, ctx.Err()
+}
+
 // TestPatience: a copy gives up a source that sends nothing for a time. What the copy itself takes for a part does not count.
 func TestPatience(t *testing.T) {
 	t.Parallel()
@@ -211,8 +269,22 @@ func TestPatience(t *testing.T) {
 		if _, _, err := p.Export(t.Context(), nil, nil, 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != most {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
+		for what, ask := range map[string]func(context.Context) error{
+			"facts":  func(ctx context.Context) error { _, _, err := p.ApplyFacts(ctx, bigset.Facts{}, 0); return err },
+			"a drop": func(ctx context.Context) error { _, err := p.DropGeneration(ctx, nil, 0, 0); return err },
+			"pages":  func(ctx context.Context) error { _, err := p.MergePages(ctx, bigset.SlicePages{}); return err },
+		} {
+			began = time.Now()
+			if err := ask(t.Context()); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != most {
+				t.Errorf("%s: after %v: %v", what, time.Since(began), err)
+			}
+		}
+		began = time.Now()
+		if _, _, err := p.RangeDigests(t.Context(), 0, 0, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != searchTimes*most {
+			t.Errorf("digests of ranges: after %v: %v", time.Since(began), err)
+		}
 	})
-	f := filling{slow: map[int]bool{}}
+	f := filling{slow: map[int]int{}}
 	sources := []int{2, 0, 1}
 	f.failed(2, errors.New("damaged"))
 	f.failed(0, fmt.Errorf("nothing came: %w", context.DeadlineExceeded))

@@ -63,14 +63,33 @@ func (f *Filters) heard(states map[string]State) {
 }
 
 // learnAll merges all entries of other members, in parallel: one that does not answer delays no other. It returns whether one has answered.
-func (f *Filters) learnAll(ctx context.Context, ids []string) (some bool, err error) {
+func (f *Filters) learnAll(ctx context.Context, states map[string]State, ids []string) (some bool, err error) {
 	all := tasks{run: f.m.run}
 	errs := make([]error, len(ids))
 	for i, id := range ids {
-		all.Go(func() { errs[i] = f.learn(ctx, id) })
+		all.Go(func() {
+			if errs[i] = f.learn(ctx, id); errs[i] == nil {
+				errs[i] = f.stayed(ctx, id, states[id].Boot)
+			}
+		})
 	}
 	all.Wait()
 	return slices.Contains(errs, nil), errors.Join(errs...)
+}
+
+// stayed returns an error if a member was started again since it said what it knows: it may have lost its disk in between, and its entries.
+func (f *Filters) stayed(ctx context.Context, id string, boot uint64) error {
+	ctx, cancel := coord.Deadline(ctx, f.m.run, roundTime)
+	defer cancel()
+	var s State
+	err := ask(ctx, f.m.links[id], verbState, struct{}{}, &s)
+	if err == nil && s.Boot != boot {
+		err = errors.New("it was started again")
+	}
+	if err != nil {
+		return fmt.Errorf("node %s, after it said which filters exist: %w", id, err)
+	}
+	return nil
 }
 
 // learnFrom learns what the others know. A member with a new disk has everything acknowledged after it has learned from one member that has.
@@ -94,7 +113,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 			from = append(from, id)
 		}
 	}
-	learned, bad := f.learnAll(ctx, from)
+	learned, bad := f.learnAll(ctx, states, from)
 	if listed {
 		if same {
 			f.list.heardAll(sum)
@@ -112,7 +131,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 			if len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old) || !kept(self) && slices.ContainsFunc(v.Record.Members, kept) {
 				return nil // wait for a member that knows
 			}
-			if _, err := f.learnAll(ctx, ids); err != nil { // the members together know everything
+			if _, err := f.learnAll(ctx, states, ids); err != nil { // the members together know everything
 				return err
 			}
 		}

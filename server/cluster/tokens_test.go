@@ -320,3 +320,56 @@ func learnsBesideHung(t *testing.T, verb wire.Verb) {
 		t.Error("c has met a")
 	}
 }
+
+// TestLearnedFromLost: a member with a new disk does not take the word of members that were started again with new disks after they said that they know all
+// filters.
+func TestLearnedFromLost(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	var c *catalogue
+	started := make(chan struct{}) // closed when c is known
+	var armed, believed atomic.Bool
+	for i := range 2 {
+		var lost atomic.Bool
+		w.around = func(h wire.Handler) wire.Handler {
+			return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+				answer, err := h(ctx, r, send)
+				switch {
+				case r.From.Name != "c" || !armed.Load() || err != nil:
+				case r.Verb == verbEntries && lost.CompareAndSwap(false, true):
+					return json.Marshal([]FilterEntry{})
+				case r.Verb == verbEntries:
+					<-started
+					if listed, _ := c.state(); listed && c.get([]byte("f")) == nil {
+						believed.Store(true)
+					}
+				case r.Verb == verbState && lost.Load():
+					var s State
+					if err := json.Unmarshal(answer, &s); err != nil {
+						return nil, err
+					}
+					s.Boot++
+					return json.Marshal(s)
+				}
+				return answer, err
+			}
+		}
+		w.start(i)
+	}
+	w.around = nil
+	w.start(2)
+	until(t, "birth", w.listed)
+	w.procs[0].create(t, "f")
+	w.procs[2].stop()
+	w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()
+	armed.Store(true)
+	c = w.start(2).member.filters.list
+	close(started)
+	until(t, "c lists the filter", func() bool {
+		listed, _ := c.state()
+		return listed && c.get([]byte("f")) != nil
+	})
+	if believed.Load() {
+		t.Error("c took the word of a member that had no list any more")
+	}
+}

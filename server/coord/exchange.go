@@ -49,8 +49,8 @@ const (
 // clock is joined: so an exchange may run while both replicas are written, may be interrupted, and may be repeated. It does not sync what
 // it sends. Equal digests say nothing about damage.
 //
-// If a set fails, the exchange continues with the others, unless a replica is unavailable or ctx ends, which end the exchange. The error
-// contains the failures, up to a maximum number.
+// If a set fails, the exchange continues with the others, unless a replica is unavailable or does not answer in time, or ctx ends: these end the
+// exchange. The error contains the failures, up to a maximum number.
 func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (Exchanged, error) {
 	e := &exchange{a: a, b: b, lost: func([]byte, peer.Replica, *clock.Clock) {}}
 	return e.run(ctx, first, last)
@@ -129,7 +129,7 @@ func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
 		e.sum.Differ++
 		if err := e.both(ctx, set); err != nil {
 			err = fmt.Errorf("coord: exchange %.64q: %w", set, err)
-			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) {
+			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
 			if len(e.errs) < errsMax {

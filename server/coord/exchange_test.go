@@ -107,13 +107,14 @@ func TestKeysBeforeDeaths(t *testing.T) {
 type refusing struct {
 	*link
 	set string
+	err error
 }
 
 var errRefusing = errors.New("this set is damaged")
 
 func (r refusing) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	if string(set) == r.set {
-		return bigset.State{}, r.Member(), errRefusing
+		return bigset.State{}, r.Member(), r.err
 	}
 	return r.link.State(ctx, set)
 }
@@ -130,7 +131,7 @@ func TestExchangeGoesOn(t *testing.T) {
 			}
 		}
 		s.run(t, minute, func() {
-			sum, err := coord.Exchange(ctx, refusing{c.links[0], bad}, c.links[1], 0, keyscheme.SlotMax)
+			sum, err := coord.Exchange(ctx, refusing{c.links[0], bad, errRefusing}, c.links[1], 0, keyscheme.SlotMax)
 			if !errors.Is(err, errRefusing) || sum.Differ != len(names) || sum.Keys != uint64(len(names)-1) {
 				t.Errorf("%+v, %v", sum, err)
 			}
@@ -140,6 +141,30 @@ func TestExchangeGoesOn(t *testing.T) {
 				t.Errorf("%q fails: x in %q: %v, %v", bad, name, found, err)
 			}
 		}
+	}
+}
+
+// TestExchangeEnds: a replica that does not answer in time ends the exchange. Otherwise each set would take that time.
+func TestExchangeEnds(t *testing.T) {
+	names, compared := []string{"one", "two", "three", "four"}, 0
+	for _, bad := range names {
+		s := newSched(1)
+		c := newCluster(t, s, 2)
+		for _, name := range names {
+			if _, err := c.links[0].store.Add(ctx, []byte(name), [][]byte{[]byte("x")}, bigset.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run(t, minute, func() {
+			sum, err := coord.Exchange(ctx, refusing{c.links[0], bad, context.DeadlineExceeded}, c.links[1], 0, keyscheme.SlotMax)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%q: %v", bad, err)
+			}
+			compared += sum.Sets
+		})
+	}
+	if want := 1 + 2 + 3 + 4; compared != want {
+		t.Errorf("%d sets were compared, want %d", compared, want)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // removed, so an exchange may run while both replicas are marked, may be interrupted, and may be repeated. What it sends becomes durable
 // like marks, at the next flush.
 //
-// If a slice fails, the exchange continues with the others, unless a replica is unavailable or ctx ends, which end the exchange. The error
-// contains the failures, up to a maximum number.
+// If a slice fails, the exchange continues with the others, unless a replica is unavailable or does not answer in time, or ctx ends: these end the
+// exchange. The error contains the failures, up to a maximum number.
 func ExchangeSlices(ctx context.Context, a, b peer.SliceReplica, first, last keyscheme.Slot) (Exchanged, error) {
 	e := &sliceExchange{a: a, b: b, droppedA: map[string]uint64{}, droppedB: map[string]uint64{}}
 	err := e.run(ctx, first, last)
@@ -50,7 +50,7 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 		if err := cmp.Or(e.both(ctx, d), d.damage); err != nil {
 			err = fmt.Errorf("coord: exchange: %w", err)
 			ofSlice := errors.Is(err, bigset.ErrCorrupt) || errors.Is(err, bigset.ErrSliceAway)
-			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !ofSlice {
+			if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, peer.ErrUnavailable) && !ofSlice {
 				return err
 			}
 			if len(e.errs) < errsMax {

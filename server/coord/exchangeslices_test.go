@@ -1,6 +1,7 @@
 package coord_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type sliceLine struct {
 	peer.SliceReplica
 	calls  int
 	fails  int             // the call that fails, from 1
+	cause  error           // what it fails with; nil means errDown
 	before func()          // each call
 	bad    map[string]bool // filters whose pages can't be read
 	sent   int             // bytes of sums and pages
@@ -55,7 +57,7 @@ func (l *sliceLine) over() error {
 		l.before()
 	}
 	if l.calls == l.fails {
-		return errDown
+		return cmp.Or(l.cause, errDown)
 	}
 	return nil
 }
@@ -366,20 +368,25 @@ func markSome(t *testing.T, r peer.SliceReplica, name string, generation uint64,
 	return spec
 }
 
-// TestExchangeSlicesEnds: a replica that is not available ends the exchange, which says so; whichever call it is.
+// TestExchangeSlicesEnds: a replica that is not available, or does not answer in time, ends the exchange, which says so; whichever call it is.
 func TestExchangeSlicesEnds(t *testing.T) {
-	for call := 1; call <= 4; call++ {
-		for end := range 2 {
-			a, doneA := newSlices(t, "a")
-			b, doneB := newSlices(t, "b")
-			markSome(t, a, "f", 1, 0, 50)
-			markSome(t, b, "f", 1, 40, 50)
-			[]*sliceLine{a, b}[end].fails = call
-			if sum, err := coord.ExchangeSlices(ctx, a, b, 0, keyscheme.SlotMax); !errors.Is(err, errDown) || sum.Slices > 1 {
-				t.Errorf("call %d: %+v, %v", call, sum, err)
+	for _, cause := range []error{errDown, context.DeadlineExceeded} {
+		for call := 1; call <= 4; call++ {
+			for end := range 2 {
+				a, doneA := newSlices(t, "a")
+				b, doneB := newSlices(t, "b")
+				for i, name := range []string{"f", "g"} {
+					markSome(t, a, name, uint64(i+1), 0, 50)
+					markSome(t, b, name, uint64(i+1), 40, 50)
+				}
+				line := []*sliceLine{a, b}[end]
+				line.fails, line.cause = call, cause
+				if sum, err := coord.ExchangeSlices(ctx, a, b, 0, keyscheme.SlotMax); !errors.Is(err, cause) || sum.Slices > 1 {
+					t.Errorf("call %d, %v: %+v, %v", call, cause, sum, err)
+				}
+				doneA()
+				doneB()
 			}
-			doneA()
-			doneB()
 		}
 	}
 }
@@ -508,7 +515,7 @@ func TestSharesExchangeSlices(t *testing.T) {
 	if _, err := a.DropGeneration(ctx, []byte("gone"), 1, 2); err != nil {
 		t.Fatal(err)
 	}
-	shares := []coord.Share{{A: refusing{a, "bad"}, B: b, Last: keyscheme.SlotMax}}
+	shares := []coord.Share{{A: refusing{a, "bad", errRefusing}, B: b, Last: keyscheme.SlotMax}}
 	c.coordinator(coord.Options{Shares: func() []coord.Share { return shares }})
 	s.run(t, 90*time.Second, func() {})
 	all := c.exchanges()

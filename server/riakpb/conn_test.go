@@ -570,7 +570,7 @@ func TestLongAnswer(t *testing.T) {
 // TestWideContexts: a wide context of a request counts as what is made of it.
 func TestWideContexts(t *testing.T) {
 	t.Parallel()
-	const most = 29 << 20 // besides the message and its parts, of which it may have 100,000
+	const most = 29 << 20 // besides the message and its parts, which may be 100,000
 	limits := door.NewLimits(door.LimitsOptions{LongBytes: most})
 	dial, _ := start(t, Options{Options: door.Options{RequestBytesMax: 4 << 20, Limits: limits}})
 	p := dial()

@@ -106,11 +106,11 @@ type reply struct {
 // the introduction. Errors wrap ErrNotSent.
 func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, error) {
 	o = o.withDefaults()
-	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
 	if err := nc.SetDeadline(deadlineOf(o.HelloTime)); err != nil {
 		return nil, errors.Join(notSent(err), nc.Close())
 	}
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) }) // the last deadline counts
+	defer stop()
 	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
 	r := bufio.NewReaderSize(nc, headBytes+SegmentBytesMax+sumBytes)
 	c.in.r = r

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -715,6 +716,38 @@ func TestSilence(t *testing.T) {
 			t.Fatalf("a server that fell silent: %v", err)
 		}
 	}
+}
+
+// slowDeadline is a connection that calls first before it sets its first deadline.
+type slowDeadline struct {
+	net.Conn
+	first func()
+}
+
+func (s *slowDeadline) SetDeadline(t time.Time) error {
+	if first := s.first; first != nil {
+		s.first = nil
+		first()
+	}
+	return s.Conn.SetDeadline(t)
+}
+
+// A context that ends while the time for a hello is set ends the introduction at once.
+func TestHelloCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nc, other := net.Pipe()
+		defer other.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		_, err := NewClient(ctx, &slowDeadline{nc, func() {
+			cancel()
+			synctest.Wait()
+		}}, ClientOptions{})
+		if took := time.Since(began); took > 0 || !errors.Is(err, ErrNotSent) {
+			t.Errorf("it took %v: %v", took, err)
+		}
+	})
 }
 
 func TestLink(t *testing.T) {

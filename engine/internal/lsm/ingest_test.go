@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // wideTable opens a store whose last level is one table of many blocks, with runs of the elements 0 to 249 of a set, and gaps between them. No block is
-// cached.
+// cached. The end of the test closes the store.
 func wideTable(t *testing.T, run, gap int) *rig {
 	t.Helper()
 	r := newRig("store")
@@ -28,6 +29,7 @@ func wideTable(t *testing.T, run, gap int) *rig {
 		po.DisableTableStats = true // which would read the table at any time
 	}
 	r.open(t)
+	t.Cleanup(func() { r.close(t) })
 	for from := 0; from < 250; from += run + gap {
 		r.add(t, "s", from, from+run, false)
 	}
@@ -37,7 +39,7 @@ func wideTable(t *testing.T, run, gap int) *rig {
 	return r
 }
 
-// levels fails the test unless the first level and the last one have so many tables.
+// levels fails the test unless the first level has first tables, and the last one last.
 func (r *rig) levels(t *testing.T, first, last int64) {
 	t.Helper()
 	if l := r.db.pebble.Metrics().Levels; l[0].TablesCount != first || l[len(l)-1].TablesCount != last {
@@ -86,7 +88,6 @@ func (r *rig) whole(t *testing.T) {
 func TestIngestIntoGap(t *testing.T) {
 	t.Parallel()
 	r := wideTable(t, 50, 50)
-	defer r.close(t)
 	for _, c := range []struct {
 		at     int
 		tables int64
@@ -99,15 +100,27 @@ func TestIngestIntoGap(t *testing.T) {
 	}
 }
 
-// TestIngestOtherCutsNothing: an ingest whose surroundings were not read cuts no table.
+// TestIngestOtherCutsNothing: an ingest whose surroundings were not read cuts no table, although one that has begun may cut.
 func TestIngestOtherCutsNothing(t *testing.T) {
 	t.Parallel()
 	r := wideTable(t, 50, 50)
-	defer r.close(t)
 	files, paths := r.table(t, 60, 70)
-	must(t, r.db.IngestOther(bg, paths), "ingest")
-	r.levels(t, 1, 1)
+	others, otherPaths := r.table(t, 160, 170)
+	var within atomic.Bool
+	r.disk.SetHook("within", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && op.Path == paths[0] && within.CompareAndSwap(false, true) {
+			return apart(func() error { return r.db.IngestOther(bg, otherPaths) })
+		}
+		return nil
+	})
+	must(t, r.db.Ingest(bg, &files, paths), "ingest")
+	r.disk.SetHook("within", nil)
+	if !within.Load() {
+		t.Fatal("the ingest has not read its table")
+	}
+	r.levels(t, 1, 3)
 	files.RemoveFiles()
+	others.RemoveFiles()
 	r.whole(t)
 }
 
@@ -116,7 +129,6 @@ func TestIngestOtherCutsNothing(t *testing.T) {
 func TestIngestBesideDamage(t *testing.T) {
 	t.Parallel()
 	r := wideTable(t, 1, 1)
-	defer r.close(t)
 	var read []int64 // where blocks were read since the last look
 	bad := int64(-1) // where a block can't be read
 	r.disk.SetHook("reads", func(op errorfs.Op) error {

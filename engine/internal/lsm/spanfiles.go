@@ -77,6 +77,17 @@ func (f *SpanFiles) spans(paths []string) (spans []keyscheme.Bounds) {
 	return spans
 }
 
+// Warm reads the blocks around the tables, and where the keys of their set begin, so that Ingest finds them in memory. What can't be read is left to
+// Ingest.
+func (f *SpanFiles) Warm(set keyscheme.Prefix) {
+	at := ends{db: f.db.pebble}
+	err := at.read(keyscheme.Bounds{Lower: set, Upper: set}, true)
+	for i := 0; i < len(f.files) && err == nil; i++ {
+		err = at.read(f.files[i].span, true)
+	}
+	_ = at.Close() // err is left to Ingest
+}
+
 // RemoveFiles removes what was written but not swapped in; Pebble has linked what was.
 func (f *SpanFiles) RemoveFiles() {
 	for i := range f.files {
