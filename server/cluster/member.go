@@ -184,7 +184,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	}
 	m.co, err = coord.New(coord.Options{
 		Place: m.placeSet, PlaceSlice: m.placeSlice, PlaceSlices: m.placeSlices,
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, GatherTime: gatherTime, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -195,6 +195,9 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	m.tokensLearned()
 	return m, nil
 }
+
+// gatherTime is how much later a delta may leave to a replica that its quorum does not need. Several adds of one client fit in.
+const gatherTime = 5 * time.Millisecond
 
 // hintBytesMax is how many bytes of hints a member keeps, divided equally among the others: a member that is away takes no room from
 // another.

@@ -27,8 +27,9 @@ type bundle struct {
 
 // bundled is one delta of a bundle.
 type bundled struct {
-	o    *setOperation
-	size int64
+	o      *setOperation
+	size   int64
+	needed bool // its quorum may need the answer of this replica
 }
 
 // answered reports the outcome of a delta.
@@ -40,7 +41,7 @@ func (b *bundle) alone(i int) (d delivery, answered func(error)) {
 }
 
 // bundle puts a delta into the bundle of its replica, which leaves when the group is complete. It reports false where the delta is to be sent by itself.
-func (c *Coordinator) bundle(g *bigset.Group, o *setOperation, from peer.Member, to peer.Replica, d bigset.Delta) bool {
+func (c *Coordinator) bundle(g *bigset.Group, one bundled, from peer.Member, to peer.Replica, d bigset.Delta) bool {
 	if _, ok := to.(peer.ManyDeltas); g == nil || !ok {
 		return false
 	}
@@ -52,16 +53,24 @@ func (c *Coordinator) bundle(g *bigset.Group, o *setOperation, from peer.Member,
 	if !ok || all.c != c {
 		return false
 	}
-	b := all.of(to, from, o.durability(), len(d.Items))
-	one := bundled{o, sizeOf(&d)}
-	b.deltas, b.sends, b.bytes, b.items = append(b.deltas, d), append(b.sends, one), b.bytes+one.size, b.items+len(d.Items)
+	all.of(to, from, one.o.durability(), &d).add(d, one)
 	return true
 }
 
-// of returns the bundle with room for n more items.
-func (all *bundles) of(to peer.Replica, from peer.Member, durability bigset.Durability, n int) *bundle {
+// add adds a delta.
+func (b *bundle) add(d bigset.Delta, one bundled) {
+	b.deltas, b.sends, b.bytes, b.items = append(b.deltas, d), append(b.sends, one), b.bytes+one.size, b.items+len(d.Items)
+}
+
+// fits reports whether there is room for another delta.
+func (b *bundle) fits(d *bigset.Delta) bool {
+	return len(b.deltas) < peer.DeltasMax && b.items+len(d.Items) <= peer.DeltaItemsMax
+}
+
+// of returns the bundle with room for another delta.
+func (all *bundles) of(to peer.Replica, from peer.Member, durability bigset.Durability, d *bigset.Delta) *bundle {
 	for _, b := range all.list {
-		if b.to == to && b.from == from && b.durability == durability && len(b.deltas) < peer.DeltasMax && b.items+n <= peer.DeltaItemsMax {
+		if b.to == to && b.from == from && b.durability == durability && b.fits(d) {
 			return b
 		}
 	}
@@ -72,6 +81,9 @@ func (all *bundles) of(to peer.Replica, from peer.Member, durability bigset.Dura
 
 func (all *bundles) send() {
 	for _, b := range all.list {
+		if len(b.sends) == 1 && all.c.gather(b.sends[0], b.from, b.to, b.deltas[0]) {
+			continue
+		}
 		if len(b.sends) > 1 && all.c.takeMany(b.to.Member().Node, len(b.sends), b.bytes) == nil {
 			all.c.sendBundle(b)
 			continue

@@ -16,8 +16,9 @@ type Coordinator struct {
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
-	rounds *rounds
-	stamps stamps
+	rounds   *rounds
+	stamps   stamps
+	gathered gathered
 
 	mu           sync.Mutex
 	closed       bool
@@ -67,6 +68,7 @@ func (c *Coordinator) Close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	c.end()
+	c.sendGathered()
 	return c.drained.Wait(ctx)
 }
 

@@ -65,6 +65,10 @@ type Options struct {
 	Timeout time.Duration
 	// SendTimeout is how long a replica may take to answer a delta or marks, also in the background; the default is 30 s.
 	SendTimeout time.Duration
+	// GatherTime is how long a delta may wait for others before it goes to a replica that the quorum of its write does not need: with W and DW of 2
+	// and N of 3, to the last replica in the order of reads. Such deltas share a frame, a batch and a sync there. If another replica fails, its answer
+	// comes that much later. The default is 0: each delta leaves at once.
+	GatherTime time.Duration
 	// ChunkTimeout is how long a replica may take for the next chunk of a read before another replaces it; the default is 5 s.
 	ChunkTimeout time.Duration
 	// HedgeTime is how long a replica may take for an answer, or for the first chunk of a read, if another one could replace it. So a

@@ -146,7 +146,7 @@ func (o *setOperation) made(r bigset.Result, by peer.Replica) {
 }
 
 // spread sends a delta to all replicas but the one that made it, if one did, together with the deltas of its group of writers, if it has one.
-// The caller runs o.late.
+// Those that the quorum does not need, the last in the order of reads, may receive it a little later: see Options.GatherTime. The caller runs o.late.
 func (o *setOperation) spread(d bigset.Delta, by peer.Replica, g *bigset.Group) {
 	from := o.at.write[0].Member()
 	if by != nil {
@@ -155,13 +155,21 @@ func (o *setOperation) spread(d bigset.Delta, by peer.Replica, g *bigset.Group) 
 	o.mu.Lock()
 	o.sent = len(o.at.write)
 	o.mu.Unlock()
+	needed := max(o.q.W, o.q.DW)
+	if by != nil {
+		needed--
+	}
 	for _, rep := range o.at.write {
-		if rep != by {
-			node := rep.Member().Node
-			if !o.c.bundle(g, o, from, rep, d) {
-				o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
-			}
+		if rep == by {
+			continue
 		}
+		needed--
+		one := bundled{o, sizeOf(&d), needed >= 0 || o.lists != nil}
+		if o.c.bundle(g, one, from, rep, d) || o.c.gather(one, from, rep, d) {
+			continue
+		}
+		node := rep.Member().Node
+		o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
 	}
 }
 
