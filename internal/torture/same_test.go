@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"bigset/bloomslice"
 	"bigset/server/cluster"
 )
 
@@ -109,39 +111,53 @@ func TestSameElements(t *testing.T) {
 	}
 }
 
-// TestEnoughMarks: a key that too few owners have is found and named, and so is a node that has a key that it does not own.
+// TestEnoughMarks: a key that too few owners have is found and named, and so is a node that has a slice that it does not own.
 func TestEnoughMarks(t *testing.T) {
 	t.Parallel()
+	all := []string{"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"}
+	places := map[uint32]int{} // slice 0 is owned as set0, slice 1 as set1
+	for _, key := range all {
+		h := bloomslice.Sum([]byte(key))
+		places[h.Slice(2)]++
+	}
+	if len(places) != 2 {
+		t.Fatalf("the keys are in %d slices of 2", len(places))
+	}
 	for _, c := range []struct {
-		have   string // nodes that have key k1 of slice 1, which b, c and e own
+		lack   string // nodes that have the slices that they own, and no keys
+		more   string // a node that has slice 1 too
 		least  int
-		copied bool // a was copied from e
+		copied int // a was copied from this node, if it is not a
 		want   string
 	}{
-		{"bc", 2, false, ""},
-		{"ce", 2, false, ""},
-		{"bce", 2, false, ""},
-		{"b", 2, false, "only [b] have it"},
-		{"", 2, false, "only [] have it"},
-		{"", 0, false, ""},
-		{"abc", 2, false, "node a has key k1 of f, which nodes [b e c] own"},
-		{"ab", 2, true, "only [b] have it"},
-		{"abc", 2, true, ""},
-		{"bd", 0, true, "node d has key k1 of f, which nodes [b e c] own"},
+		{"", "", 2, 0, ""},
+		{"c", "", 2, 0, ""},
+		{"bd", "", 2, 0, ""},
+		{"bc", "", 2, 0, "of nodes [b e c], which own slice 1 of f, only [e] have key"},
+		{"ad", "", 2, 0, "of nodes [d a c], which own slice 0 of f, only [c] have key"},
+		{"abcde", "", 0, 0, ""},
+		{"", "a", 2, 0, "node a has slice 1 of f, which nodes [b e c] own"},
+		{"", "d", 0, 0, "node d has slice 1 of f, which nodes [b e c] own"},
+		{"", "a", 2, 3, "node a has slice 1 of f, which nodes [b e c] own"},
+		{"", "a", 2, 4, ""},
+		{"bc", "a", 2, 4, "of nodes [b e c], which own slice 1 of f, only [e] have key"},
 	} {
-		all, owners := fiveNodes()
-		if c.copied {
-			all[0].copied = []*node{all[4]}
+		nodes, owners := fiveNodes()
+		if c.copied > 0 {
+			nodes[0].copied = []*node{nodes[c.copied]}
 		}
-		err := enoughMarks(all, "f", []string{"k0", "k1"}, c.least, func(_, key string, sliced uint32) []string {
-			if sliced != 2 {
-				t.Errorf("%d slices", sliced)
+		err := enoughMarks(nodes, "f", all, c.least, func(_ string, slice uint32) []string { return owners(fmt.Sprint("set", slice)) }, func(n *node, _ string, keys []string) (marked, error) {
+			m := marked{slices: 2, keys: map[string]bool{}}
+			for slice := range uint32(2) {
+				if slices.Contains(owners(fmt.Sprint("set", slice)), n.id) || slice == 1 && n.id == c.more {
+					m.here = append(m.here, slice)
+				}
 			}
-			return owners("set" + key[1:])
-		}, func(n *node, _ string, _ []string) (marked, error) {
-			m := marked{keys: map[string]bool{"k0": strings.Contains("acd", n.id), "k1": strings.Contains(c.have, n.id)}}
-			if n.id != "a" { // which has nothing of the filter
-				m.slices = 2
+			for _, key := range keys {
+				h := bloomslice.Sum([]byte(key))
+				if slices.Contains(m.here, h.Slice(2)) && !strings.Contains(c.lack, n.id) {
+					m.keys[key] = true
+				}
 			}
 			return m, nil
 		})
@@ -149,11 +165,14 @@ func TestEnoughMarks(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	all, owners := fiveNodes()
+	nodes, owners := fiveNodes()
+	of := func(string, uint32) []string { return owners("set0") }
 	none := func(*node, string, []string) (marked, error) { return marked{}, nil }
-	lost := enoughMarks(all, "f", []string{"k0"}, 2, func(_, _ string, _ uint32) []string { return owners("set0") }, none)
-	if lost == nil || !strings.Contains(lost.Error(), "no node has f") {
-		t.Errorf("got %v of a filter that no node has", lost)
+	if err := enoughMarks(nodes, "f", all, 2, of, none); err == nil || !strings.Contains(err.Error(), "no node has f") {
+		t.Errorf("got %v of a filter that no node has", err)
+	}
+	if err := errors.Join(enoughMarks(nodes, "f", nil, 2, of, none), enoughMarks(nodes, "f", all, 0, of, none)); err != nil {
+		t.Errorf("got %v of a filter that was not used, or dropped", err)
 	}
 }
 
@@ -183,7 +202,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("node %s owns %d of %d sets", s.Members[i].ID, n, sets)
 		}
 	}
-	if got := fmt.Sprint(o.set("set0"), o.key("seen", "paul", 16)); got != "[e d b] [e c a]" {
+	if got := fmt.Sprint(o.set("set0"), o.slice("seen", 4)); got != "[e d b] [e c a]" {
 		t.Errorf("got %s", got)
 	}
 }
