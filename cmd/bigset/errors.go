@@ -61,6 +61,7 @@ var (
 	errNoReclaim = errors.New("the set is dropped, but its space is not free yet")
 	errTool      = errors.New("a command of Pebble's failed")
 	errDamage    = errors.New("damaged files")
+	errElsewhere = errors.New("other nodes have the key's part of the filter")
 )
 
 // advice is the exit status for an error, and what to do about it.
@@ -124,6 +125,7 @@ var advices = []advice{
 	{client.ErrUnavailable, exitError, "nothing has happened; check --addr and whether the nodes run; `bigset cluster status` says what a node waits for"},
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets"},
+	{errElsewhere, exitError, "ask a node of the cluster, with --addr; `bigset cluster lookup FILTER --filter --slice` says which nodes have a slice"},
 	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters"},
 	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` create a store"},
 	{engine.ErrReadOnly, exitError, "`bigset --dir NEW restore DIR` copies the store into a folder that can be written"},

@@ -99,6 +99,7 @@ type facts struct {
 	probability float64
 	bloomslice.Figures
 	stored  *filters.Info    // from a folder
+	here    []uint32         // from a folder, when asked for this filter alone: the slices that it has
 	serving *door.FilterInfo // from a server, when asked for this filter alone
 }
 

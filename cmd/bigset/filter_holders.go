@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -47,7 +48,7 @@ func (d folderHolder) list(_ context.Context, prefix []byte) (list []facts, err 
 }
 
 func storedFigures(info filters.Info) facts {
-	return facts{info.Name, info.Options.Probability, info.Figures, &info, nil}
+	return facts{info.Name, info.Options.Probability, info.Figures, &info, nil, nil}
 }
 
 func (d folderHolder) info(_ context.Context, name []byte) (facts, error) {
@@ -56,7 +57,9 @@ func (d folderHolder) info(_ context.Context, name []byte) (facts, error) {
 		return facts{}, err
 	}
 	info, err := f.Info()
-	return storedFigures(info), err
+	figures := storedFigures(info)
+	figures.here = f.SlicesHere()
+	return figures, err
 }
 
 func (d folderHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
@@ -65,7 +68,26 @@ func (d folderHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bo
 		return nil, err
 	}
 	present := make([]bool, len(keys))
-	return present, f.CheckAll(keys, present)
+	if err = f.CheckAll(keys, present); errors.Is(err, bigset.ErrNoFilter) {
+		err = d.elsewhere(f, keys)
+	}
+	return present, err
+}
+
+// elsewhere returns the error of a check of keys of which the folder does not have all slices.
+func (d folderHolder) elsewhere(f *filters.Filter, keys [][]byte) error {
+	info, err := f.Info()
+	if err != nil {
+		return err
+	}
+	here := f.SlicesHere()
+	for _, key := range keys {
+		h := bloomslice.Sum(key)
+		if slice := h.Slice(info.Options.Slices); !slices.Contains(here, slice) {
+			return fmt.Errorf("%w: key %q is in slice %d of filter %q, and the folder has %d of %d slices", errElsewhere, key, slice, f.Name(), len(here), info.Options.Slices)
+		}
+	}
+	return fmt.Errorf("%w: %q", bigset.ErrNoFilter, f.Name()) // dropped now
 }
 
 func (d folderHolder) set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
@@ -141,14 +163,14 @@ func (c *creation) given() (o door.FilterCreate) {
 func (r serverHolder) list(_ context.Context, prefix []byte) (list []facts, err error) {
 	infos, err := r.c.List(prefix)
 	for _, info := range infos {
-		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil})
+		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil, nil})
 	}
 	return list, r.asked(err)
 }
 
 func (r serverHolder) info(_ context.Context, name []byte) (facts, error) {
 	info, err := r.c.Info(name)
-	return facts{name, info.Probability, info.Figures, nil, &info}, r.asked(of(name, err))
+	return facts{name, info.Probability, info.Figures, nil, nil, &info}, r.asked(of(name, err))
 }
 
 func (r serverHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
@@ -226,14 +248,14 @@ func (r nodeHolder) list(ctx context.Context, prefix []byte) (list []facts, err 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil})
+		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil, nil})
 	}
 	return list, nil
 }
 
 func (r nodeHolder) info(ctx context.Context, name []byte) (facts, error) {
 	info, err := r.c.Filter(name).Info(ctx, client.InfoOptions{})
-	return facts{name, info.Probability, info.Figures, nil, &info}, of(name, err)
+	return facts{name, info.Probability, info.Figures, nil, nil, &info}, of(name, err)
 }
 
 func (r nodeHolder) check(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {

@@ -146,24 +146,32 @@ func (fs *filterCommand) informed(f facts) error {
 }
 
 func (fs *filterCommand) informedStored(f facts, rows []row) error {
-	o := f.stored.Options
+	o, here := f.stored.Options, f.here
+	if len(here) == int(o.Slices) {
+		here = nil // all: only in a cluster a folder has a part
+	}
 	if fs.json {
 		return fs.object(struct {
 			filterFigures
-			InitialCapacity uint64  `json:"initial_capacity"`
-			Scale           uint32  `json:"scale_size"`
-			Reduction       float64 `json:"probability_reduction"`
-			InMemory        bool    `json:"kept_in_memory_only"`
-			Durability      string  `json:"durability"`
-			Slices          uint32  `json:"slices"`
-			Owners          uint32  `json:"owners"`
-		}{f.json(), o.Capacity, o.Scale, o.Reduction, o.InMemory, durabilityNames[o.Durability], o.Slices, o.Owners})
+			InitialCapacity uint64   `json:"initial_capacity"`
+			Scale           uint32   `json:"scale_size"`
+			Reduction       float64  `json:"probability_reduction"`
+			InMemory        bool     `json:"kept_in_memory_only"`
+			Durability      string   `json:"durability"`
+			Slices          uint32   `json:"slices"`
+			Owners          uint32   `json:"owners"`
+			Here            []uint32 `json:"slices_here,omitempty"`
+		}{f.json(), o.Capacity, o.Scale, o.Reduction, o.InMemory, durabilityNames[o.Durability], o.Slices, o.Owners, here})
 	}
 	if f.damaged() {
 		rows = append(rows, row{"damaged", "yes, see `bigset verify`"})
 	}
 	if o.Slices > 1 {
-		rows = append(rows, row{"slices", bench.Thousands(uint64(o.Slices))})
+		text := bench.Thousands(uint64(o.Slices))
+		if here != nil {
+			text = fmt.Sprintf("%s, of which the folder has %s", text, bench.Thousands(uint64(len(here))))
+		}
+		rows = append(rows, row{"slices", text})
 	}
 	if o.Owners > 1 {
 		rows = append(rows, row{"owners of layers", bench.Thousands(uint64(o.Owners))})

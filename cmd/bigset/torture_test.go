@@ -24,9 +24,26 @@ func TestTorture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.History.OK < 100 || r.History.Items < 50 || len(r.Faults) < 3 {
-		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+	if r.History.OK < 100 || r.History.Items < 50 || r.History.Repeats < 10 || r.History.Named < 100 || len(r.Faults) < 3 {
+		t.Errorf("%d operations, %d elements acknowledged, %d changes sent again, %d adds compared, faults %v", r.History.OK, r.History.Items, r.History.Repeats, r.History.Named, r.Faults)
 	}
+}
+
+// TestTortureFive does the same to five nodes, of which each owns a part of the sets and of the filters' slices.
+func TestTortureFive(t *testing.T) {
+	if !tier.Full() {
+		t.Skip("five processes for a minute")
+	}
+	r, err := torture.Run(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(),
+		Nodes: 5, Duration: time.Minute, Seed: tier.Random(t).Uint64(), Progress: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.History.OK < 100 || r.History.Items < 50 || r.History.Settled == 0 || r.History.Named < 100 || len(r.Faults) < 5 {
+		t.Errorf("%d operations, %d elements acknowledged, %d changes sent again, which settled %d, %d adds compared, faults %v", r.History.OK, r.History.Items,
+			r.History.Repeats, r.History.Settled, r.History.Named, r.Faults)
+	}
+	t.Logf("%d operations, %d elements acknowledged, %d changes sent again, which settled %d, faults %v", r.History.OK, r.History.Items, r.History.Repeats, r.History.Settled, r.Faults)
 }
 
 // TestFullDisks fills the disks of nodes beside other faults.

@@ -86,6 +86,16 @@ func (f *Filter) awake() (parts []*filterSlice) {
 	return parts
 }
 
+// SlicesHere returns the slices that the store has, in order: of a filter of a cluster those that the member owns.
+func (f *Filter) SlicesHere() (list []uint32) {
+	for i := range f.slices {
+		if f.slices[i].Load() != nil {
+			list = append(list, uint32(i))
+		}
+	}
+	return list
+}
+
 // isEmpty reports whether the store has no slice of the filter.
 func (f *Filter) isEmpty() bool {
 	for i := len(f.slices) - 1; i >= 0; i-- { // the first ones are forgotten first

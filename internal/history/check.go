@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -16,6 +17,7 @@ const (
 	Invented    Kind = "invented"
 	Duplicate   Kind = "duplicate"
 	Denied      Kind = "denied"
+	Doubled     Kind = "doubled"
 )
 
 // Violation is an answer that breaks a promise. A report has at most one of each kind for each element or key: the first that was
@@ -33,12 +35,20 @@ type Violation struct {
 func (r *Recorder) Check() *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := checker{groups: map[groupName]*group{}}
-	for _, client := range r.clients {
-		for _, slab := range client.slabs {
-			for i := range slab {
-				c.take(&slab[i])
-			}
+	c := checker{groups: map[groupName]*group{}, losses: r.losses}
+	tries := map[*Op][]*Op{}
+	for o := range r.all() {
+		if o.first != nil {
+			tries[o.first] = append(tries[o.first], o)
+		}
+	}
+	for o := range r.all() {
+		c.report.count(o)
+		if again := tries[o]; again != nil {
+			o = c.together(append([]*Op{o}, again...))
+		}
+		if o.first == nil {
+			c.take(o)
 		}
 	}
 	for _, g := range c.order {
@@ -52,6 +62,49 @@ func (r *Recorder) Check() *Report {
 	return &c.report
 }
 
+// all returns all operations.
+func (r *Recorder) all() iter.Seq[*Op] {
+	return func(yield func(*Op) bool) {
+		for _, client := range r.clients {
+			for _, slab := range client.slabs {
+				for i := range slab {
+					if !yield(&slab[i]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// together returns the one operation that all tries of a request are. It begins with the first try that did not fail, and is acknowledged by the
+// first acknowledgement: later tries have no effect.
+func (c *checker) together(tries []*Op) *Op {
+	slices.SortStableFunc(tries, byBegin)
+	all := *tries[0]
+	all.tries, all.outcome, all.events = tries, Fail, nil
+	begin := forever
+	for _, o := range tries {
+		if o.outcome != Fail {
+			begin = min(begin, o.begin)
+		}
+		if o.outcome == OK && (all.outcome != OK || o.end < all.end) {
+			all.outcome, all.end, all.err = OK, o.end, o.err
+		}
+		if o.outcome == Unknown && all.outcome == Fail {
+			all.outcome, all.end = Unknown, forever
+		}
+		all.events = append(all.events, o.events...)
+	}
+	if all.outcome == OK && tries[0].outcome != OK {
+		c.report.Settled++
+	}
+	if begin != forever {
+		all.begin = begin
+	}
+	return &all
+}
+
 // groupName is the name of a set or a filter.
 type groupName struct {
 	filter bool
@@ -61,6 +114,7 @@ type groupName struct {
 type checker struct {
 	groups map[groupName]*group
 	order  []*group
+	losses []*loss
 	report Report
 }
 
@@ -87,17 +141,27 @@ type item struct {
 	absent  []*Op // other answers without it
 	last    *Op   // the read that was recorded last, to detect duplicates
 	twice   *Op
+	named   []named // what answers said of the adds that keep the item
+}
+
+// named is an answer that names adds of an item.
+type named struct {
+	op   *Op
+	text string
 }
 
 // take assigns an operation to its group and items.
 func (c *checker) take(o *Op) {
-	c.report.count(o)
 	key := groupName{o.kind >= mark, o.name}
 	g := c.groups[key]
 	if g == nil {
 		g = &group{groupName: key, ids: map[string]*item{}}
 		c.groups[key] = g
 		c.order = append(c.order, g)
+	}
+	for _, e := range o.events {
+		it := g.item(e.item)
+		it.named = append(it.named, named{o, e.text})
 	}
 	switch o.kind {
 	case read:
@@ -243,10 +307,11 @@ type known struct {
 	changes  settledOps // adds and removes
 	ready    []int64    // when reads have to see removes, rising
 	covering []*Op      // the remove whose context began last among this one and those before it
+	once     bool       // all that answers have shown of the item is one add
 }
 
-func know(g *group, it *item) *known {
-	k := &known{own: newTakers(it.removes)}
+func (c *checker) know(g *group, it *item) *known {
+	k := &known{own: newTakers(it.removes), once: c.once(it)}
 	adds := slices.Clone(it.adds)
 	slices.SortStableFunc(adds, byBegin)
 	for i, a := range adds {
@@ -311,7 +376,11 @@ func (k *known) knowRemoves(g *group, it *item) {
 			continue
 		}
 		seen := o.context.end
-		removes = append(removes, sure{max(o.end, k.changes.when(seen), g.drops.when(seen)), o})
+		ready := o.end
+		if !k.once {
+			ready = max(o.end, k.changes.when(seen), g.drops.when(seen))
+		}
+		removes = append(removes, sure{ready, o})
 	}
 	slices.SortStableFunc(removes, func(a, b sure) int { return cmp.Compare(a.ready, b.ready) })
 	for i, s := range removes {
@@ -369,6 +438,9 @@ func (k *known) dead(begin, end int64) *Op {
 		return nil
 	}
 	x := k.covering[n-1]
+	if k.once {
+		return x
+	}
 	if m := atMost(k.begins, end); m > 0 && k.openest[m-1] >= x.context.begin {
 		return nil
 	}
@@ -380,7 +452,7 @@ func (c *checker) judge(g *group, it *item) {
 	if len(it.adds) == 0 && g.filter {
 		return // a yes is never wrong
 	}
-	k := know(g, it)
+	k := c.know(g, it)
 	c.report.countItem(k, g, it)
 	lost := c.lost(g, it, k)
 	if lost != nil {
@@ -391,6 +463,9 @@ func (c *checker) judge(g *group, it *item) {
 	}
 	if it.twice != nil {
 		c.report.add(g, it, Violation{Kind: Duplicate, answer: it.twice})
+	}
+	if v := it.doubled(k.once); v != nil {
+		c.report.add(g, it, *v)
 	}
 	found := map[Kind]bool{}
 	for _, o := range it.answers(g) {
@@ -404,6 +479,40 @@ func (c *checker) judge(g *group, it *item) {
 			c.report.add(g, it, Violation{Kind: Resurrected, answer: o, why: x})
 		}
 	}
+}
+
+// once reports whether all answers with an item have to show the same add: one request has added it, and no fault can have taken its effect before
+// the acknowledgement, after which a repetition makes another one.
+func (c *checker) once(it *item) bool {
+	if len(it.adds) != 1 {
+		return false
+	}
+	a := it.adds[0]
+	return !slices.ContainsFunc(c.losses, func(l *loss) bool { return l.begin <= a.acknowledged() && a.begin <= l.end })
+}
+
+// doubled looks for an answer by which a request had more than one effect: it names another add than an earlier answer to the same request, or
+// than an earlier answer with the item, which only this request has added.
+func (it *item) doubled(once bool) *Violation {
+	first := map[*Op]named{} // of each request
+	var other *named         // that any answer is compared with
+	slices.SortStableFunc(it.named, func(a, b named) int { return cmp.Compare(a.op.end, b.op.end) })
+	for i, n := range it.named {
+		if n.op.kind == add {
+			if was, ok := first[n.op]; ok && was.text != n.text {
+				return &Violation{Kind: Doubled, answer: n.op, why: was.op}
+			}
+			first[n.op] = n
+		}
+		switch {
+		case len(it.adds) != 1 || !once && n.op.begin < it.adds[0].acknowledged() && n.op != it.adds[0]: // maybe of what was lost
+		case other == nil:
+			other = &it.named[i]
+		case other.text != n.text:
+			return &Violation{Kind: Doubled, answer: n.op, why: other.op}
+		}
+	}
+	return nil
 }
 
 // answers returns all answers that have the item, by their beginning.

@@ -12,6 +12,7 @@
 //	resurrected  a remove was acknowledged before a read began, it covered every add that the read can have seen, and the read has the element
 //	invented     a read has an element whose add had not begun
 //	duplicate    one read has an element twice
+//	doubled      two answers to tries of one request name different adds, or two answers do for an element that one request has added
 //
 // and for each key of a filter:
 //
@@ -32,6 +33,15 @@
 // element. So c may have been shown a newer add that was never acknowledged, in place of the older one; the remove takes the newer
 // one, and the older one is still present wherever the newer one has not come. So a remove counts for a read only if every add and
 // every other remove of the element that began before c ended has failed, or was acknowledged before that read began.
+//
+// If one request alone has added the element, there is only one add, and any acknowledged remove whose context has shown it is certain.
+//
+// # Repeated requests
+//
+// A request may be sent again by its id ([Client.Again]). All tries are one operation: it begins with the first try that did not fail, and is
+// acknowledged by the first acknowledgement. Later tries have no effect, so they excuse nothing. A kill or a lost disk may take the effect of a
+// request that was not acknowledged, after clients have seen it; a repetition then makes another one. [Recorder.Losing] says when that may have
+// happened.
 //
 // An operation whose outcome is unknown can take effect at any time after it began, or never: it excuses, and promises nothing. An
 // operation that failed did nothing. So an acknowledgement by fewer replicas than W, or by a W that is too small, must be recorded

@@ -21,6 +21,7 @@ const (
 	readOne          // reads ask one replica
 	forgetful        // replicas acknowledge removes and do not do them
 	rolledBack       // a replica loses all at some time
+	doubling         // a request that is sent again is done again
 )
 
 // replica is one of three: live dots with their elements, and dead dots, which never come back.
@@ -55,6 +56,7 @@ type model struct {
 	replicas [3]replica
 	dots     int
 	flying   []*flight
+	sent     []*flight // adds and removes that have ended, which can be sent again
 	answered []*flight // that can be contexts
 	clients  int
 }
@@ -70,13 +72,14 @@ type flight struct {
 	live   map[int]string // of a read: what it has seen
 	dead   map[int]bool
 	mint   func(r *replica) []delta
+	first  *flight // the request that this one repeats
 	ended  bool
 	finish func(f *flight)
 }
 
 var (
 	elements = []string{"x", "y"}
-	verbs    = []string{"add", "add", "add both", "remove", "remove", "drop", "read", "read", "lookup"}
+	verbs    = []string{"add", "add", "add both", "remove", "remove", "drop", "read", "read", "lookup", "again", "again"}
 	orders   = [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 )
 
@@ -131,7 +134,17 @@ func (m *model) begin() {
 	if context != nil {
 		contextOp = context.op
 	}
-	switch verbs[m.draw(0, len(verbs)-1)] {
+	verb := verbs[m.draw(0, len(verbs)-1)]
+	if verb == "again" && len(m.sent) == 0 {
+		verb = "add"
+	}
+	switch verb {
+	case "again":
+		f.first = m.sent[m.draw(max(0, len(m.sent)-3), len(m.sent)-1)]
+		f.op, f.mint = c.Again(f.first.op), f.first.mint
+		if f.first.minted && m.fault != doubling {
+			f.minted, f.deltas = true, f.first.deltas
+		}
 	case "add":
 		f.op, f.mint = c.Add("s", e), func(r *replica) []delta { m.dots++; return []delta{{m.dots, e, of(r.live, e)}} }
 	case "add both":
@@ -147,8 +160,9 @@ func (m *model) begin() {
 		f.op, f.reads = c.Read("s"), true
 		f.finish = func(f *flight) {
 			for _, e := range elements {
-				if len(of(f.live, e)) > 0 {
+				if dots := of(f.live, e); len(dots) > 0 {
 					f.op.Saw(e)
+					f.op.Event(e, text(dots))
 				}
 			}
 		}
@@ -161,9 +175,18 @@ func (m *model) begin() {
 				}
 			}
 			f.op.Answered(e, len(f.live) > 0)
+			if dots := of(f.live, e); len(dots) > 0 {
+				f.op.Event(e, text(dots))
+			}
 		}
 	}
 	m.flying = append(m.flying, f)
+}
+
+// text names dots.
+func text(dots []int) string {
+	slices.Sort(dots)
+	return fmt.Sprint(dots)
 }
 
 // advance advances one operation by one event: it reaches a replica, or ends; one that has ended may still reach replicas.
@@ -178,9 +201,14 @@ func (m *model) advance(i int) {
 		if f.reads {
 			f.finish(f)
 			m.answered = append(m.answered, f)
+		} else if f.op.kind == add {
+			for _, d := range f.deltas {
+				f.op.Event(d.e, text([]int{d.dot}))
+			}
 		}
 		f.op.End(OK, nil)
 		f.ended = true
+		m.ended(f)
 	case !f.ended && what == 6 && m.draw(0, 2) == 0:
 		outcome := Unknown
 		if !f.minted && !f.reads {
@@ -189,6 +217,7 @@ func (m *model) advance(i int) {
 		}
 		f.op.End(outcome, nil)
 		f.ended = true
+		m.ended(f)
 	case f.ended && what == 6:
 		f.left = nil // it never arrives
 	case len(f.left) > 0:
@@ -199,13 +228,26 @@ func (m *model) advance(i int) {
 	}
 }
 
+// ended keeps a request that may be sent again. One that did nothing is done by the next try, which all later ones repeat.
+func (m *model) ended(f *flight) {
+	if f.first == nil && (f.op.kind == add || f.op.kind == remove) {
+		m.sent = append(m.sent, f)
+	}
+}
+
 func (m *model) reach(f *flight) {
 	r := &m.replicas[f.left[0]]
 	f.left = f.left[1:]
 	f.got++
 	if !f.reads {
+		if first := f.first; first != nil && !f.minted && first.minted && m.fault != doubling { // another try has done it
+			f.minted, f.deltas = true, first.deltas
+		}
 		if !f.minted {
 			f.minted, f.deltas = true, f.mint(r)
+			if f.first != nil && !f.first.minted {
+				f.first.minted, f.first.deltas = true, f.deltas
+			}
 		}
 		for _, d := range f.deltas {
 			if m.fault != forgetful || d.dot != 0 {
@@ -281,7 +323,7 @@ func againUntil(draw func() iter.Seq2[int, *Recorder], enough func() bool) iter.
 // judged one by one; and each fault is found.
 func TestAgainstDefinitions(t *testing.T) {
 	t.Parallel()
-	for f, kinds := range map[fault][]Kind{correct: nil, quorumOne: {Lost, Stale}, readOne: {Lost, Stale}, forgetful: {Resurrected}, rolledBack: {Lost}} {
+	for f, kinds := range map[fault][]Kind{correct: nil, quorumOne: {Lost, Stale}, readOne: {Lost, Stale}, forgetful: {Resurrected}, rolledBack: {Lost}, doubling: {Doubled, Resurrected}} {
 		found := map[Kind]int{}
 		lacks := func(k Kind) bool { return found[k] == 0 }
 		batches := 0
@@ -321,8 +363,12 @@ func naive(r *Recorder) map[string]bool {
 			}
 		}
 	}
+	ops, tries := merged(ops)
 	bad := map[string]bool{}
 	for _, e := range elements {
+		if doubled(ops, tries, e) {
+			bad["doubled "+e] = true
+		}
 		concerns := func(o *Op) bool { return o.outcome != Fail && (o.kind == removeAll || slices.Contains(o.items, e)) }
 		for _, answer := range ops {
 			switch {
@@ -343,6 +389,68 @@ func naive(r *Recorder) map[string]bool {
 		}
 	}
 	return bad
+}
+
+// merged returns the operations with one for all tries of a request, and the tries of each.
+func merged(ops []*Op) (out []*Op, tries map[*Op][]*Op) {
+	tries = map[*Op][]*Op{}
+	for _, o := range ops {
+		if o.first != nil {
+			continue
+		}
+		one := *o
+		one.outcome, one.begin, one.end = Fail, forever, forever
+		for _, try := range ops {
+			if try != o && try.first != o {
+				continue
+			}
+			tries[&one] = append(tries[&one], try)
+			if try.outcome == Fail {
+				continue
+			}
+			one.begin = min(one.begin, try.begin)
+			if one.outcome != OK {
+				one.outcome = Unknown
+			}
+			if try.outcome == OK {
+				one.outcome, one.end = OK, min(one.end, try.end)
+			}
+		}
+		if one.outcome == Fail {
+			one.begin, one.end = o.begin, o.end
+		}
+		out = append(out, &one)
+	}
+	return out, tries
+}
+
+// doubled reports whether two answers to one request name different adds of an element, or two answers of any kind, if one request has added it.
+func doubled(ops []*Op, tries map[*Op][]*Op, e string) bool {
+	differ := func(some []*Op) bool {
+		texts := map[string]bool{}
+		for _, o := range some {
+			for _, v := range o.events {
+				if v.item == e {
+					texts[v.text] = true
+				}
+			}
+		}
+		return len(texts) > 1
+	}
+	adds, all := 0, []*Op{}
+	for _, o := range ops {
+		all = append(all, tries[o]...)
+		if o.kind != add {
+			continue
+		}
+		if differ(tries[o]) {
+			return true
+		}
+		if o.outcome != Fail && slices.Contains(o.items, e) {
+			adds++
+		}
+	}
+	return adds == 1 && differ(all)
 }
 
 func invented(ops []*Op, e string, answer *Op) bool {
@@ -372,6 +480,15 @@ func surelyDead(ops []*Op, concerns func(*Op) bool, e string, answer, x *Op) boo
 	if x.kind != remove && x.kind != removeAll || !concerns(x) || x.outcome != OK || x.context == nil || x.end >= answer.begin ||
 		x.context.outcome != OK || !slices.Contains(x.context.items, e) {
 		return false
+	}
+	adds := 0
+	for _, o := range ops {
+		if o.kind == add && concerns(o) {
+			adds++
+		}
+	}
+	if adds == 1 {
+		return true
 	}
 	for _, o := range ops {
 		if o.kind != add && o.kind != remove && o.kind != removeAll || !concerns(o) {

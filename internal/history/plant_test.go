@@ -44,6 +44,41 @@ func (s *stage) drop(from, to int, o Outcome, context *Op) *Op {
 	return s.run(from, to, o, func(c *Client) *Op { return c.RemoveAll("s", context) })
 }
 
+// again repeats a request. An acknowledgement of an add of one element names its event.
+func (s *stage) again(from, to int, o Outcome, request *Op, event string) *Op {
+	return s.run(from, to, o, func(c *Client) *Op { return withEvent(c.Again(request), event) })
+}
+
+// added is an add of one element whose answer names its event.
+func (s *stage) added(from, to int, o Outcome, e, event string) *Op {
+	return s.run(from, to, o, func(c *Client) *Op { return withEvent(c.Add("s", e), event) })
+}
+
+// lookEvent is a look-up that finds an element by an event.
+func (s *stage) lookEvent(from, to int, e, event string) *Op {
+	return s.run(from, to, OK, func(c *Client) *Op {
+		op := c.Lookup("s")
+		op.Answered(e, true)
+		op.Event(e, event)
+		return op
+	})
+}
+
+// lose is a fault that may take what was not acknowledged.
+func (s *stage) lose(from, to int) {
+	s.at = time.Duration(from)
+	end := s.r.Losing()
+	s.at = time.Duration(to)
+	end()
+}
+
+func withEvent(o *Op, event string) *Op {
+	if event != "" {
+		o.Event(o.items[0], event)
+	}
+	return o
+}
+
 func (s *stage) read(from, to int, e ...string) *Op {
 	return s.run(from, to, OK, func(c *Client) *Op { op := c.Read("s"); op.Saw(e...); return op })
 }
@@ -142,10 +177,21 @@ func TestPlanted(t *testing.T) {
 			s.read(7, 8, "x")
 		}, ""},
 		{"an add that the context need not have seen", func(s *stage) {
+			s.add(1, 2, OK, "x")
 			s.add(1, 4, OK, "x")
 			s.rm(6, 7, OK, s.read(3, 5, "x"), "x")
 			s.read(8, 9, "x")
 		}, ""},
+		{"the only add, which the context has seen", func(s *stage) {
+			s.add(1, 4, OK, "x")
+			s.rm(6, 7, OK, s.read(3, 5, "x"), "x")
+			s.read(8, 9, "x")
+		}, "resurrected x"},
+		{"the only add, by a request that was never answered", func(s *stage) {
+			s.add(1, 2, Unknown, "x")
+			s.rm(6, 7, OK, s.read(3, 5, "x"), "x")
+			s.read(8, 9, "x")
+		}, "resurrected x"},
 		{"an add after the context", func(s *stage) {
 			s.add(1, 2, OK, "x")
 			c := s.read(3, 4, "x")
@@ -161,11 +207,13 @@ func TestPlanted(t *testing.T) {
 		}, ""},
 		{"an unknown remove from before the context", func(s *stage) {
 			s.add(1, 2, OK, "x")
+			s.add(1, 2, OK, "x")
 			s.rm(3, 4, Unknown, nil, "x")
 			s.rm(7, 8, OK, s.read(5, 6, "x"), "x")
 			s.read(9, 10, "x")
 		}, ""},
 		{"an unknown drop from before the context", func(s *stage) {
+			s.add(1, 2, OK, "x")
 			s.add(1, 2, OK, "x")
 			s.drop(3, 4, Unknown, nil)
 			s.rm(7, 8, OK, s.read(5, 6, "x"), "x")
@@ -198,6 +246,97 @@ func TestPlanted(t *testing.T) {
 			s.mark(5, 6, OK, "k")
 			s.check(7, 8, "k", false)
 		}, "denied k"},
+		{"repeated, with one event", func(s *stage) {
+			s.again(3, 4, OK, s.added(1, 2, Unknown, "x", ""), "e1")
+			s.lookEvent(5, 6, "x", "e1")
+		}, ""},
+		{"lost after a repeat settled it", func(s *stage) { s.again(3, 4, OK, s.add(1, 2, Unknown, "x"), ""); s.read(5, 6) }, "lost x"},
+		{"a repeat that failed settles nothing", func(s *stage) { s.again(3, 4, Fail, s.add(1, 2, Unknown, "x"), ""); s.read(5, 6) }, ""},
+		{"all tries failed", func(s *stage) { s.again(3, 4, Fail, s.add(1, 2, Fail, "x"), ""); s.read(5, 6, "x") }, "invented x"},
+		{"shown after a failed try, before the next one", func(s *stage) {
+			a := s.add(1, 2, Fail, "x")
+			s.read(3, 4, "x")
+			s.again(5, 6, OK, a, "")
+		}, "invented x"},
+		{"two events of one request", func(s *stage) { s.again(3, 4, OK, s.added(1, 2, OK, "x", "e1"), "e2") }, "doubled x"},
+		{"two events of one request, in tries that were unknown at first", func(s *stage) {
+			a := s.added(1, 2, Unknown, "x", "")
+			s.again(5, 6, OK, s.again(3, 4, OK, a, "e1"), "e2")
+		}, "doubled x"},
+		{"two events of one request, whatever was lost", func(s *stage) {
+			a := s.added(1, 2, OK, "x", "e1")
+			s.lose(0, 9)
+			s.again(3, 4, OK, a, "e2")
+		}, "doubled x"},
+		{"two requests", func(s *stage) {
+			s.added(1, 2, OK, "x", "e1")
+			s.added(3, 4, OK, "x", "e2")
+			s.lookEvent(5, 6, "x", "e2")
+		}, ""},
+		{"two events of one of two requests", func(s *stage) {
+			a := s.added(1, 2, OK, "x", "e1")
+			s.added(3, 4, OK, "x", "e2")
+			s.again(5, 6, OK, a, "e3")
+		}, "doubled x"},
+		{"two events in the set", func(s *stage) { s.added(1, 2, OK, "x", "e1"); s.lookEvent(5, 6, "x", "e1 and e2") }, "doubled x"},
+		{"another event before the acknowledgement", func(s *stage) {
+			a := s.added(1, 2, Unknown, "x", "")
+			s.lookEvent(3, 4, "x", "e1")
+			s.again(5, 6, OK, a, "e2")
+		}, "doubled x"},
+		{"another event that a disk lost before the acknowledgement", func(s *stage) {
+			a := s.added(1, 2, Unknown, "x", "")
+			s.lookEvent(3, 4, "x", "e1")
+			s.lose(4, 5)
+			s.again(5, 6, OK, a, "e2")
+			s.lookEvent(7, 8, "x", "e2")
+		}, ""},
+		{"another event after the acknowledgement, whatever was lost before", func(s *stage) {
+			a := s.added(1, 2, Unknown, "x", "")
+			s.lose(4, 5)
+			s.again(5, 6, OK, a, "e2")
+			s.lookEvent(7, 8, "x", "e1")
+		}, "doubled x"},
+		{"a repeat that brings back what was removed", func(s *stage) {
+			a := s.add(1, 2, OK, "x")
+			s.rm(5, 6, OK, s.look(3, 4, "x", true), "x")
+			s.again(7, 8, OK, a, "")
+			s.read(9, 10, "x")
+		}, "resurrected x"},
+		{"a repeat that brings back what was removed before it was known", func(s *stage) {
+			a := s.add(1, 2, Unknown, "x")
+			s.rm(5, 6, OK, s.look(3, 4, "x", true), "x")
+			s.again(7, 8, OK, a, "")
+			s.read(9, 10, "x")
+		}, "resurrected x"},
+		{"the same, after a disk was lost", func(s *stage) {
+			a := s.add(1, 2, Unknown, "x")
+			s.rm(5, 6, OK, s.look(3, 4, "x", true), "x")
+			s.lose(6, 7)
+			s.again(7, 8, OK, a, "")
+			s.read(9, 10, "x")
+		}, ""},
+		{"the same, when two requests have added it", func(s *stage) {
+			a := s.add(1, 2, Unknown, "x")
+			s.add(1, 2, OK, "x")
+			s.rm(5, 6, OK, s.look(3, 4, "x", true), "x")
+			s.again(7, 8, OK, a, "")
+			s.read(9, 10, "x")
+		}, ""},
+		{"a repeated remove that takes a later add", func(s *stage) {
+			s.add(1, 2, OK, "x")
+			r := s.rm(3, 4, OK, nil, "x")
+			s.add(5, 6, OK, "x")
+			s.again(7, 8, OK, r, "")
+			s.read(9, 10)
+		}, "lost x"},
+		{"a repeated remove that may take a later add", func(s *stage) {
+			s.add(1, 2, OK, "x")
+			r := s.rm(3, 4, Unknown, nil, "x")
+			s.add(5, 6, OK, "x")
+			s.again(7, 8, OK, r, "")
+			s.read(9, 10)
+		}, ""},
 		{"a filter and a set of one name", func(s *stage) { s.mark(1, 2, OK, "x"); s.read(3, 4) }, ""},
 	} {
 		s := newStage()

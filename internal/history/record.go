@@ -48,16 +48,26 @@ type Op struct {
 	items   []string // elements or keys: of an operation on some, or those that a read has shown
 	absent  []string // of a lookup or a check: those that were answered with no
 	context *Op      // of a remove
+	events  []event  // that the answer names
+	first   *Op      // the request that this one repeats, by its id
+	tries   []*Op    // of a request that was sent more than once: all of them. Check makes such an operation
 	err     error
 	sorted  []string // items in order, after their first use as a context
 }
+
+// event is what an answer says of the adds that keep an element in a set: equal texts name the same adds.
+type event struct{ item, text string }
 
 // Recorder is the history of one run.
 type Recorder struct {
 	now     func() time.Duration
 	mu      sync.Mutex
 	clients []*Client
+	losses  []*loss
 }
+
+// loss is a time in which the effects of requests that were not acknowledged may have been lost.
+type loss struct{ begin, end int64 }
 
 // New returns an empty history. now is a monotonic clock that all clients share; nil is the machine's.
 func New(now func() time.Duration) *Recorder {
@@ -66,6 +76,20 @@ func New(now func() time.Duration) *Recorder {
 		now = func() time.Duration { return time.Since(began) }
 	}
 	return &Recorder{now: now}
+}
+
+// Losing begins a time in which a fault may take effects of requests that were not acknowledged, with the record that they happened: a kill,
+// or a lost disk. The function that it returns ends the time.
+func (r *Recorder) Losing() (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := &loss{int64(r.now()), forever}
+	r.losses = append(r.losses, l)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		l.end = int64(r.now())
+	}
 }
 
 // Client adds a client. Its methods are for one goroutine.
@@ -107,6 +131,17 @@ func (c *Client) Remove(set string, context *Op, elements ...string) *Op {
 	return op
 }
 
+// Again begins to send an add or a remove again, with the id of its request. All tries of a request together must have one effect. The tries
+// may be those of other clients, one after the other; the first one has ended.
+func (c *Client) Again(request *Op) *Op {
+	if request.first != nil {
+		request = request.first
+	}
+	op := c.begin(request.kind, request.name, request.items)
+	op.context, op.first = request.context, request
+	return op
+}
+
 // RemoveAll begins to drop a set, or what a context of it has seen.
 func (c *Client) RemoveAll(set string, context *Op) *Op {
 	op := c.begin(removeAll, set, nil)
@@ -140,6 +175,10 @@ func (o *Op) Answered(item string, present bool) {
 		o.absent = append(o.absent, item)
 	}
 }
+
+// Event says of an answer by which adds it has an element: equal texts must be the same adds. An answer to an add names the one add that it has
+// become.
+func (o *Op) Event(element, text string) { o.events = append(o.events, event{element, text}) }
 
 // End ends an operation. err is for the report.
 func (o *Op) End(outcome Outcome, err error) {

@@ -22,10 +22,17 @@ type Report struct {
 	Items      int // elements and keys whose add or mark was acknowledged
 	NeverRead  int // those that were in no answered request that began after the first acknowledgement
 	Answers    int // elements and keys in answers
+	Repeats    int // operations that repeated a request
+	Settled    int // requests whose outcome a repeat made known
+	Named      int // elements of which an answer said by which adds it had them
 }
 
 func (r *Report) count(o *Op) {
 	r.Operations++
+	r.Named += len(o.events)
+	if o.first != nil {
+		r.Repeats++
+	}
 	switch o.outcome {
 	case OK:
 		r.OK++
@@ -106,6 +113,7 @@ var reasons = map[Kind]string{
 	Resurrected: "the answer has it, although its removal was acknowledged before (+), and nothing can have brought it",
 	Invented:    "the answer has it, although no add of it had begun",
 	Duplicate:   "the answer has it twice",
+	Doubled:     "the answer names another add than an earlier one (+), although one request has added it",
 	Denied:      "the answer is no, although it was acknowledged before (+), and nothing can have taken it",
 }
 
@@ -152,6 +160,9 @@ func (o *Op) describe(item string) string {
 		text += ", context of " + o.context.client.name + " at " + clockText(o.context.begin)
 	} else if o.kind == remove || o.kind == removeAll {
 		text += ", no context"
+	}
+	if o.tries != nil {
+		text += fmt.Sprintf(", %d tries", len(o.tries))
 	}
 	text += ": " + o.outcome.String()
 	if o.err != nil {

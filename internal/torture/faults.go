@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // wipe deletes a node's folder. The process must have ended. If the node has a disk of its own, the folder is deleted rather than
 // moved, because the disk has no room for lost data.
 func (n *node) wipe() error {
+	n.copied = nil
 	if n.disk != "" {
 		return os.RemoveAll(n.dir)
 	}
@@ -31,9 +33,11 @@ func (n *node) keepCopy() error {
 
 // rollBack replaces a node's folder by its copy. The process must have ended.
 func (n *node) rollBack() error {
+	copied := n.copied // the copy was made after that
 	if err := n.wipe(); err != nil {
 		return err
 	}
+	n.copied = copied
 	return os.CopyFS(n.dir, os.DirFS(n.copy))
 }
 
@@ -42,6 +46,7 @@ func (n *node) clone(of *node) error {
 	if err := n.wipe(); err != nil {
 		return err
 	}
+	n.copied = append(slices.Clone(of.copied), of)
 	return os.CopyFS(n.dir, os.DirFS(of.dir))
 }
 

@@ -48,6 +48,9 @@ type node struct {
 	ended chan struct{}
 	lives int  // the number of folders it has had
 	next  bool // it is to run the next version
+	// copied are nodes whose folder was once copied to this one, which a cluster then fills with what the node owns. What the others own
+	// stays in it, because nothing asks for it there.
+	copied []*node
 }
 
 // newNodes prepares nodes without starting them. They must be closed even after an error.

@@ -1,7 +1,9 @@
 package torture
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,12 +39,12 @@ func agree(ctx context.Context, repair, compare, restart func(context.Context) e
 	}
 }
 
-// repair reads all sets at every node from all replicas, whatever their order and however slow they are.
+// repair reads all sets at every node from all owners, whatever their order and however slow they are.
 func (r *run) repair(ctx context.Context, c *setClient) error {
 	for _, n := range r.ns.all {
 		c.node = n
 		for i := range sets {
-			if err := c.readFrom(ctx, fmt.Sprint("set", i), len(r.ns.all)); err != nil {
+			if err := c.readFrom(ctx, fmt.Sprint("set", i), r.owners.n); err != nil {
 				return fmt.Errorf("a repair at the end, at node %s: %w", n.id, err)
 			}
 		}
@@ -65,8 +67,15 @@ func (r *run) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := sameElements(r.ns.all, r.elements); err != nil {
+	var names []string
+	for i := range sets {
+		names = append(names, fmt.Sprint("set", i))
+	}
+	if err := sameElements(r.ns.all, names, r.owners.set, r.held); err != nil {
 		r.o.Progress("%v", err)
+		return err
+	}
+	if err := r.compareKeys(); err != nil {
 		return err
 	}
 	for _, n := range r.ns.all {
@@ -77,30 +86,76 @@ func (r *run) compare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// elements returns the elements of a set in the store of a stopped node, in order.
-func (r *run) elements(n *node, set string) ([]string, error) {
-	out, err := r.o.Command("--dir", n.dir, "set", "ls", set).Output()
-	return strings.Fields(string(out)), err
+// held is what the store of a node has of a set.
+type held struct {
+	list []string // elements, in order
+	live uint64   // adds that keep them in the set
 }
 
-// sameElements compares the elements that nodes have.
-func sameElements(all []*node, elements func(n *node, set string) ([]string, error)) error {
-	for i := range sets {
-		var first []string
-		for _, n := range all {
-			list, err := elements(n, fmt.Sprint("set", i))
-			if err != nil {
-				return fmt.Errorf("set %d of node %s: %w", i, n.id, err)
+// held returns what the store of a stopped node has of each set, also of an empty one.
+func (r *run) held(n *node) (map[string]held, error) {
+	out, err := r.o.Command("--dir", n.dir, "set", "names", "--all", "--json").Output()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]held{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var s struct {
+			Set  string `json:"set"`
+			Live uint64 `json:"live"`
+		}
+		if err := dec.Decode(&s); err != nil {
+			return nil, err
+		}
+		out, err := r.o.Command("--dir", n.dir, "set", "ls", s.Set).Output()
+		if err != nil {
+			return nil, fmt.Errorf("set %q: %w", s.Set, err)
+		}
+		all[s.Set] = held{strings.Fields(string(out)), s.Live}
+	}
+	return all, nil
+}
+
+// sameElements compares what the owners of each set have of it. Other nodes may have nothing of it.
+func sameElements(all []*node, names []string, owners func(set string) []string, of func(n *node) (map[string]held, error)) error {
+	has := map[string]map[string]held{}
+	for _, n := range all {
+		sets, err := of(n)
+		if err != nil {
+			return fmt.Errorf("torture: the sets of node %s: %w", n.id, err)
+		}
+		has[n.id] = sets
+		for name := range sets {
+			if !slices.Contains(names, name) {
+				return fmt.Errorf("torture: node %s has a set %q, which no client has", n.id, name)
 			}
-			if n == all[0] {
-				first = list
-			} else if !slices.Equal(first, list) {
-				return fmt.Errorf("torture: %w: of set %d, node %s alone has %v, and node %s alone has %v", errDiffer, i,
-					all[0].id, without(first, list), n.id, without(list, first))
+		}
+	}
+	for _, name := range names {
+		own := owners(name)
+		first := has[own[0]][name]
+		for _, id := range own[1:] {
+			switch other := has[id][name]; {
+			case !slices.Equal(first.list, other.list):
+				return fmt.Errorf("torture: %w: of %s, node %s alone has %v, and node %s alone has %v", errDiffer, name,
+					own[0], without(first.list, other.list), id, without(other.list, first.list))
+			case first.live != other.live:
+				return fmt.Errorf("torture: %w: of %s, node %s has %d adds, and node %s %d, of the same %d elements", errDiffer, name,
+					own[0], first.live, id, other.live, len(first.list))
+			}
+		}
+		for _, n := range all {
+			if _, has := has[n.id][name]; has && n.stranger(own) {
+				return fmt.Errorf("torture: node %s has %s, which nodes %v own", n.id, name, own)
 			}
 		}
 	}
 	return nil
+}
+
+// stranger reports whether a node must have nothing of what others own: it owns nothing of it, and its folder is not a copy of an owner's.
+func (n *node) stranger(owners []string) bool {
+	return !slices.Contains(owners, n.id) && !slices.ContainsFunc(n.copied, func(o *node) bool { return slices.Contains(owners, o.id) })
 }
 
 // without returns the elements of a sorted list that another sorted list does not have.

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"bigset/bloomslice"
+	"bigset/server/cluster"
 )
 
 // TestAgree: stores that differ are repaired and compared again, up to a bound, and any other error ends it.
@@ -44,26 +48,161 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestSameElements: a store with an element less or more than the others is found and named, at any node and in any set.
+// fiveNodes are nodes of which set0 belongs to a, c and d, and set1 to b, c and e.
+func fiveNodes() (all []*node, owners func(string) []string) {
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		all = append(all, &node{id: id})
+	}
+	return all, func(name string) []string {
+		if name == "set0" {
+			return []string{"d", "a", "c"}
+		}
+		return []string{"b", "e", "c"}
+	}
+}
+
+// TestSameElements: an owner of a set with an element or an add less or more than the others is found and named, whichever owner it is, and so
+// is a node that has something of a set that it does not own. Nodes that own different sets have different elements, rightly.
 func TestSameElements(t *testing.T) {
 	t.Parallel()
+	one, two := held{[]string{"e1", "e2"}, 2}, held{[]string{"e7"}, 1}
 	for _, c := range []struct {
 		node, set string
-		list      []string
+		held      held
+		copied    []int // nodes whose folders a was copied from
 		want      string
 	}{
-		{"a", "set0", []string{"e1", "e2"}, ""},
-		{"b", "set0", []string{"e1"}, "node a alone has [e2], and node b alone has []"},
-		{"c", "set3", []string{"e1", "e2", "e3"}, "of set 3, node a alone has [], and node c alone has [e3]"},
+		{},
+		{"d", "set0", held{[]string{"e1"}, 1}, nil, "of set0, node d alone has [], and node a alone has [e2]"},
+		{"a", "set0", held{[]string{"e1"}, 1}, nil, "of set0, node d alone has [e2], and node a alone has []"},
+		{"c", "set0", held{[]string{"e1", "e2", "e3"}, 3}, nil, "of set0, node d alone has [], and node c alone has [e3]"},
+		{"e", "set1", held{}, nil, "of set1, node b alone has [e7], and node e alone has []"},
+		{"c", "set1", held{[]string{"e7"}, 2}, nil, "of set1, node b has 1 adds, and node c 2, of the same 1 elements"},
+		{"b", "set0", one, nil, "node b has set0, which nodes [d a c] own"},
+		{"b", "set0", held{}, nil, "node b has set0, which nodes [d a c] own"},
+		{"a", "set1", two, nil, "node a has set1, which nodes [b e c] own"},
+		{"a", "set1", two, []int{3}, "node a has set1, which nodes [b e c] own"},
+		{"a", "set1", two, []int{3, 4}, ""},
+		{"a", "set2", two, nil, `node a has a set "set2", which no client has`},
 	} {
-		err := sameElements([]*node{{id: "a"}, {id: "b"}, {id: "c"}}, func(n *node, set string) ([]string, error) {
-			if n.id == c.node && set == c.set {
-				return c.list, nil
+		all, owners := fiveNodes()
+		for _, i := range c.copied {
+			all[0].copied = append(all[0].copied, all[i])
+		}
+		err := sameElements(all, []string{"set0", "set1"}, owners, func(n *node) (map[string]held, error) {
+			has := map[string]held{}
+			if strings.Contains("acd", n.id) {
+				has["set0"] = one
 			}
-			return []string{"e1", "e2"}, nil
+			if strings.Contains("bce", n.id) {
+				has["set1"] = two
+			}
+			if n.id == c.node {
+				has[c.set] = c.held
+			}
+			return has, nil
 		})
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, errDiffer) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)
 		}
+		if repairable := strings.HasPrefix(c.want, "of "); errors.Is(err, errDiffer) != repairable {
+			t.Errorf("%+v: %v: whether a repair may help is wrong", c, err)
+		}
+	}
+}
+
+// TestEnoughMarks: a key that too few owners have is found and named, and so is a node that has a slice that it does not own.
+func TestEnoughMarks(t *testing.T) {
+	t.Parallel()
+	all := []string{"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"}
+	places := map[uint32]int{} // slice 0 is owned as set0, slice 1 as set1
+	for _, key := range all {
+		h := bloomslice.Sum([]byte(key))
+		places[h.Slice(2)]++
+	}
+	if len(places) != 2 {
+		t.Fatalf("the keys are in %d slices of 2", len(places))
+	}
+	for _, c := range []struct {
+		lack   string // nodes that have the slices that they own, and no keys
+		more   string // a node that has slice 1 too
+		least  int
+		copied int // a was copied from this node, if it is not a
+		want   string
+	}{
+		{"", "", 2, 0, ""},
+		{"c", "", 2, 0, ""},
+		{"bd", "", 2, 0, ""},
+		{"bc", "", 2, 0, "of nodes [b e c], which own slice 1 of f, only [e] have key"},
+		{"ad", "", 2, 0, "of nodes [d a c], which own slice 0 of f, only [c] have key"},
+		{"abcde", "", 0, 0, ""},
+		{"", "a", 2, 0, "node a has slice 1 of f, which nodes [b e c] own"},
+		{"", "d", 0, 0, "node d has slice 1 of f, which nodes [b e c] own"},
+		{"", "a", 2, 3, "node a has slice 1 of f, which nodes [b e c] own"},
+		{"", "a", 2, 4, ""},
+		{"bc", "a", 2, 4, "of nodes [b e c], which own slice 1 of f, only [e] have key"},
+	} {
+		nodes, owners := fiveNodes()
+		if c.copied > 0 {
+			nodes[0].copied = []*node{nodes[c.copied]}
+		}
+		err := enoughMarks(nodes, "f", all, c.least, func(_ string, slice uint32) []string { return owners(fmt.Sprint("set", slice)) }, func(n *node, _ string, keys []string) (marked, error) {
+			m := marked{slices: 2, keys: map[string]bool{}}
+			for slice := range uint32(2) {
+				if slices.Contains(owners(fmt.Sprint("set", slice)), n.id) || slice == 1 && n.id == c.more {
+					m.here = append(m.here, slice)
+				}
+			}
+			for _, key := range keys {
+				h := bloomslice.Sum([]byte(key))
+				if slices.Contains(m.here, h.Slice(2)) && !strings.Contains(c.lack, n.id) {
+					m.keys[key] = true
+				}
+			}
+			return m, nil
+		})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	nodes, owners := fiveNodes()
+	of := func(string, uint32) []string { return owners("set0") }
+	none := func(*node, string, []string) (marked, error) { return marked{}, nil }
+	if err := enoughMarks(nodes, "f", all, 2, of, none); err == nil || !strings.Contains(err.Error(), "no node has f") {
+		t.Errorf("got %v of a filter that no node has", err)
+	}
+	if err := errors.Join(enoughMarks(nodes, "f", nil, 2, of, none), enoughMarks(nodes, "f", all, 0, of, none)); err != nil {
+		t.Errorf("got %v of a filter that was not used, or dropped", err)
+	}
+}
+
+// TestOwners: the owners are those that the cluster of these members has, three of five, and each of five nodes owns some sets and not all.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	s := cluster.Status{Settings: cluster.StatusSettings{N: 3, R: 2, W: 2, DW: 2, Buckets: 256, Slices: 256}}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		s.Members = append(s.Members, cluster.MemberStatus{ID: id})
+	}
+	o, err := ownersOf(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owns := map[string]int{}
+	for i := range sets {
+		own := o.set(fmt.Sprint("set", i))
+		if len(own) != 3 {
+			t.Errorf("set %d: %v", i, own)
+		}
+		for _, id := range own {
+			owns[id]++
+		}
+	}
+	for i := range s.Members {
+		if n := owns[s.Members[i].ID]; n == 0 || n == sets {
+			t.Errorf("node %s owns %d of %d sets", s.Members[i].ID, n, sets)
+		}
+	}
+	if got := fmt.Sprint(o.set("set0"), o.slice("seen", 4)); got != "[e d b] [e c a]" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -13,13 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"bigset"
 	"bigset/internal/halt"
 	"bigset/internal/history"
-	"bigset/keyscheme"
-	"bigset/server/api"
-	"bigset/server/door"
-	"bigset/server/wire"
 )
 
 // Options say how a cluster is tortured.
@@ -44,7 +39,10 @@ type Options struct {
 var ErrViolated = history.ErrViolated
 
 // AllFaults are the faults by name.
-var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "clone", "isolate", "one-way", "cut", "delay", "slow"}
+var AllFaults = []string{"kill", "kill-all", "stop", "restart", "rolling", "wipe", "roll-back", "clone", "isolate", "one-way", "cut", "delay", "slow"}
+
+// losing are the faults that may take what was not acknowledged.
+var losing = []string{"kill", "kill-all", "wipe", "roll-back", "clone", full}
 
 // full is the fault that fills a node's disk. It is not in AllFaults: it needs disks of its own, and the right to mount them.
 const full = "full"
@@ -57,8 +55,8 @@ type Report struct {
 	Elapsed time.Duration
 }
 
-// sets is how many sets the clients share.
-const sets = 4
+// sets is how many sets the clients share. With five nodes each owns some of them, and none owns all.
+const sets = 6
 
 // Run tortures a cluster. The error says what was wrong: a broken promise, which wraps history.ErrViolated, a member that did not
 // become whole, or a process that ended by itself.
@@ -104,15 +102,18 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 // run is one run.
 type run struct {
-	o       *Options
-	ns      *nodes
-	history *history.Recorder
-	report  Report
-	clients sync.WaitGroup
-	bloomd  []*bloomdClient
-	over    atomic.Bool
-	next    atomic.Uint64
-	strange atomic.Pointer[error] // the first error that no restart explains
+	o        *Options
+	ns       *nodes
+	history  *history.Recorder
+	report   Report
+	clients  sync.WaitGroup
+	sets     []*setClient
+	bloomd   []*bloomdClient
+	owners   *owners
+	over     atomic.Bool
+	next     atomic.Uint64
+	requests atomic.Uint64         // changes of sets, each counted once
+	strange  atomic.Pointer[error] // the first error that no restart explains
 }
 
 // faults does one fault after another while clients work.
@@ -126,6 +127,7 @@ func (r *run) faults(ctx context.Context) error {
 			continue
 		}
 		c := &setClient{r: r, rng: rng, h: h}
+		r.sets = append(r.sets, c)
 		r.clients.Go(func() { c.work(ctx) })
 	}
 	defer func() {
@@ -167,6 +169,9 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 	n := ns.all[rng.IntN(len(ns.all))]
 	other := ns.all[rng.IntN(len(ns.all))]
 	some := func(least, most int) { pause(ctx, time.Duration(least+rng.IntN(most-least))*time.Millisecond) }
+	if slices.Contains(losing, name) {
+		defer r.history.Losing()()
+	}
 	switch name {
 	case "kill":
 		if err := n.end(syscall.SIGKILL); err != nil {
@@ -190,6 +195,15 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 		}
 		some(0, 500)
 		return ns.start(n)
+	case "rolling": // all nodes, one by one, under load
+		for _, n := range ns.all {
+			if err := n.end(syscall.SIGTERM); err != nil {
+				return err
+			}
+			if err := errors.Join(ns.start(n), ns.whole(ctx, time.Minute)); err != nil {
+				return err
+			}
+		}
 	case roll:
 		return r.roll(ctx)
 	case "stop":
@@ -288,7 +302,7 @@ func (r *run) killedWhole(ctx context.Context, n *node) error {
 	return n.end(syscall.SIGKILL)
 }
 
-// end heals everything, waits until all members are whole, reads everything at every node, and compares their stores.
+// end heals everything, waits until all members are whole, repeats what is unknown, reads everything at every node, and compares their stores.
 func (r *run) end(ctx context.Context) error {
 	r.o.Progress("the end: all is healed")
 	if err := r.ns.net.Heal(); err != nil {
@@ -297,7 +311,12 @@ func (r *run) end(ctx context.Context) error {
 	if err := r.ns.whole(ctx, 2*time.Minute); err != nil {
 		return err
 	}
-	c := &setClient{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end")}
+	for _, c := range r.sets {
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
+	}
+	c := &setClient{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end"), named: true}
 	for i := range sets {
 		for _, n := range r.ns.all {
 			c.node = n
@@ -314,139 +333,8 @@ func (r *run) end(ctx context.Context) error {
 		return err
 	}
 	r.report.Epoch = s.Epoch
+	if r.owners, err = ownersOf(&s); err != nil {
+		return err
+	}
 	return agree(ctx, func(ctx context.Context) error { return r.repair(ctx, c) }, r.compare, r.restart)
-}
-
-// setClient is a client that works on sets.
-type setClient struct {
-	r    *run
-	rng  *rand.Rand
-	h    *history.Client
-	node *node
-	mine []string // elements that it has added
-}
-
-// work does operations until the run has ended.
-func (c *setClient) work(ctx context.Context) {
-	for !c.r.over.Load() && ctx.Err() == nil {
-		c.node = c.r.ns.all[c.rng.IntN(len(c.r.ns.all))]
-		set := fmt.Sprint("set", c.rng.IntN(sets))
-		switch c.rng.IntN(10) {
-		case 0:
-			_ = c.read(ctx, set)
-		case 1, 2:
-			c.lookup(ctx, false)
-		case 3:
-			c.lookup(ctx, true)
-		default:
-			c.add(ctx, set)
-		}
-	}
-}
-
-// operationTime is how long a client waits for an answer.
-const operationTime = 4 * time.Second
-
-func (c *setClient) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, operationTime)
-	defer cancel()
-	return c.node.link.Do(ctx, wire.Call{Verb: verb, Body: body})
-}
-
-// outcome returns what is known of an operation that changes something.
-func outcome(err error) history.Outcome {
-	switch {
-	case err == nil:
-		return history.OK
-	case errors.Is(err, door.ErrUnavailable), errors.Is(err, wire.ErrNotSent):
-		return history.Fail
-	}
-	return history.Unknown
-}
-
-// slow keeps a refused client from asking again at once.
-func (c *setClient) slow(ctx context.Context, err error) {
-	if err != nil {
-		c.r.note(err)
-		pause(ctx, 10*time.Millisecond)
-	}
-}
-
-func (c *setClient) add(ctx context.Context, set string) {
-	var ops []door.Op
-	var elements []string
-	for range 1 + c.rng.IntN(3) {
-		e := fmt.Sprintf("e%08d", c.r.next.Add(1))
-		elements = append(elements, e)
-		ops = append(ops, door.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
-	}
-	op := c.h.Add(set, elements...)
-	_, err := c.do(ctx, api.VerbWrite, api.AppendWrite(nil, &door.Write{Set: []byte(set), Ops: ops, Request: fmt.Appendf(nil, "%s-%d", elements[0], c.r.o.Seed)}))
-	op.End(outcome(err), err)
-	if err == nil {
-		c.mine = append(c.mine, set+"/"+elements[0])
-	}
-	c.slow(ctx, err)
-}
-
-// lookup asks for an element that this client has added, and may remove it with the context that it got.
-func (c *setClient) lookup(ctx context.Context, remove bool) {
-	if len(c.mine) == 0 {
-		return
-	}
-	i := c.rng.IntN(len(c.mine))
-	set, element := c.mine[i][:4], c.mine[i][5:]
-	op := c.h.Lookup(set)
-	b, err := c.do(ctx, api.VerbSubset, api.AppendSubset(nil, &door.Subset{Set: []byte(set), Elements: [][]byte{[]byte(element)}}))
-	var found []door.Presence
-	if err == nil {
-		found, err = api.DecodePresences(b)
-	}
-	if err == nil && len(found) == 1 {
-		op.Answered(element, found[0].Present)
-	}
-	op.End(outcome(err), err)
-	c.slow(ctx, err)
-	if err != nil || !remove || !found[0].Present {
-		return
-	}
-	c.mine = slices.Delete(c.mine, i, i+1)
-	gone := c.h.Remove(set, op, element)
-	_, err = c.do(ctx, api.VerbWrite, api.AppendWrite(nil, &door.Write{Set: []byte(set), Request: fmt.Appendf(nil, "rm-%s-%d", element, c.r.o.Seed),
-		Ops: []door.Op{{Kind: keyscheme.OpRemove, Element: []byte(element), Context: found[0].Context}}}))
-	gone.End(outcome(err), err)
-}
-
-// read reads a set at the default quorum.
-func (c *setClient) read(ctx context.Context, set string) error { return c.readFrom(ctx, set, 0) }
-
-// readFrom reads a set from a number of replicas; 0 means the default.
-func (c *setClient) readFrom(ctx context.Context, set string, replicas int) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*operationTime)
-	defer cancel()
-	op := c.h.Read(set)
-	var err error
-	var part door.Part
-	done := false
-	for b, failed := range c.node.link.Stream(ctx, wire.Call{Verb: api.VerbRead, Priority: wire.PriorityRead, Body: api.AppendRead(nil, &door.Read{Set: []byte(set), R: replicas})}) {
-		if err = failed; err != nil {
-			break
-		}
-		if err = api.DecodePart(&part, b); err != nil {
-			break
-		}
-		for _, e := range part.Elements {
-			op.Saw(string(e.Name))
-		}
-		done = part.Done
-	}
-	if err == nil && !done {
-		err = errors.New("torture: a read that is not done")
-	}
-	if errors.Is(err, bigset.ErrNotFound) { // nothing was added yet
-		err = nil
-	}
-	op.End(outcome(err), err)
-	c.slow(ctx, err)
-	return err
 }
