@@ -48,6 +48,7 @@ type builder struct {
 	sole           bool                      // the group has one request
 	overlay        bool                      // an operation may need what an earlier one of the group did
 	adds           []hotPut                  // its resolved keys, which finish writes
+	written        int                       // how many of them are written
 	minted         map[string][]clock.Dot    // element -> its keys in this batch that may be live
 	unresolvedDots map[clock.Dot]struct{}    // the dots of its unresolved keys in this batch
 	wides          map[string][]*clock.Clock // element -> the contexts of its unresolved keys in this batch
@@ -181,7 +182,7 @@ func (b *builder) put(p hotPut) {
 	b.adds = append(b.adds, p)
 	b.mint(p.element, p.dot)
 	if b.s.deletes { // a point delete of the key may follow
-		b.writeKey(p.element, p.dot, keyscheme.OpAdd, nil)
+		b.writeAdds()
 	}
 }
 
@@ -210,10 +211,12 @@ func (b *builder) mint(element []byte, dot clock.Dot) {
 	b.minted[string(element)] = append(b.minted[string(element)], dot)
 }
 
-// writeAdds writes the keys of adds in their order: a memtable takes them faster so.
+// writeAdds writes the keys of adds that are not written yet, in their order: a memtable takes them faster so.
 func (b *builder) writeAdds() {
-	for _, i := range keyOrder(len(b.adds), func(i int) []byte { return b.adds[i].element }) {
-		b.writeKey(b.adds[i].element, b.adds[i].dot, keyscheme.OpAdd, nil)
+	adds := b.adds[b.written:]
+	b.written = len(b.adds)
+	for _, i := range keyOrder(len(adds), func(i int) []byte { return adds[i].element }) {
+		b.writeKey(adds[i].element, adds[i].dot, keyscheme.OpAdd, nil)
 	}
 }
 
@@ -395,9 +398,7 @@ func (b *builder) superseded(element []byte, d clock.Dot) bool {
 
 // finish writes keys of adds, tombstone growth and the clock key.
 func (b *builder) finish() {
-	if !b.s.deletes {
-		b.writeAdds()
-	}
+	b.writeAdds()
 	if len(b.killed.dots) > 0 || b.cleared != nil {
 		b.writeTombstone()
 	}

@@ -72,10 +72,13 @@ func TestHotTable(t *testing.T) {
 					is[n] = append(is[n][:len(is[n]):len(is[n])], clock.Dot{Actor: actor, Counter: counter})
 				}
 				for _, d := range is[n][len(late):] {
-					table.put(hs, hotPut{element: []byte(n.element), dot: d}, func(d clock.Dot) bool { return killed[d] }, batch)
+					table.put(hs, hotPut{[]byte(n.element), d, replaces}, func(d clock.Dot) bool { return killed[d] }, batch)
 					if dots, ok := has(n); ok && len(dots) == 0 && len(late) > 0 {
 						t.Fatalf("%q of %s has no dots in the middle of a batch that replaces %v", n.element, n.set, late)
 					}
+				}
+				if dots, ok := has(n); replaces && most >= 5000 && (!ok || len(dots) == 0) {
+					t.Fatalf("%q of %s is not remembered after a batch that replaces %v", n.element, n.set, late)
 				}
 				dead = killed
 				is[n] = slices.DeleteFunc(slices.Clone(is[n]), isDead)
