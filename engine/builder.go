@@ -215,6 +215,12 @@ func (b *builder) mint(element []byte, dot clock.Dot) {
 func (b *builder) writeAdds() {
 	adds := b.adds[b.written:]
 	b.written = len(b.adds)
+	if len(adds) < orderedMin {
+		for _, p := range adds {
+			b.writeKey(p.element, p.dot, keyscheme.OpAdd, nil)
+		}
+		return
+	}
 	for _, i := range keyOrder(len(adds), func(i int) []byte { return adds[i].element }) {
 		b.writeKey(adds[i].element, adds[i].dot, keyscheme.OpAdd, nil)
 	}
