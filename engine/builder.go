@@ -26,11 +26,9 @@ type builder struct {
 	err     error        // the disk failed: the group can't be written
 	spoiled bool         // a request was refused after some of it was taken in: the batch must be made again, without that request
 
-	stored      [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
-	hotPuts     []hotPut        // the keys of adds, if recordsPuts
-	recordsPuts bool            // look-ups make entries of hotDots, or the set may have some
-	looksUp     bool            // a request looks elements up
-	entered     *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
+	stored  [][]clock.Dot   // what this store has of the element of each operation of a request, if they were looked up in advance
+	looksUp bool            // a request looks elements up
+	entered *lsm.Generation // the generation that knows the elements of the batch; nil before the first one
 
 	actor      clock.Actor                   // this store's, for the set
 	first      uint64                        // the last dot of actor before this batch
@@ -49,6 +47,8 @@ type builder struct {
 
 	sole           bool                      // the group has one request
 	overlay        bool                      // an operation may need what an earlier one of the group did
+	adds           []hotPut                  // its resolved keys, which finish writes
+	written        int                       // how many of them are written
 	minted         map[string][]clock.Dot    // element -> its keys in this batch that may be live
 	unresolvedDots map[clock.Dot]struct{}    // the dots of its unresolved keys in this batch
 	wides          map[string][]*clock.Clock // element -> the contexts of its unresolved keys in this batch
@@ -70,7 +70,7 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
 	looksUp := slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) })
-	b.looksUp, b.recordsPuts = looksUp, looksUp || st.hot.Load() != nil
+	b.looksUp = looksUp
 	b.sole, b.overlay = len(group) == 1, looksUp && several(group)
 	return b
 }
@@ -102,12 +102,12 @@ func (b *builder) release() {
 		b.s.requestLog.gone(b.remembers)
 	}
 	b.killed.reset()
-	clear(b.hotPuts)
-	if cap(b.hotPuts) > hotPutsKept {
-		b.hotPuts = nil
+	clear(b.adds)
+	if cap(b.adds) > hotPutsKept {
+		b.adds = nil
 	}
 	*b = builder{recent: reusable(b.recent), removed: reusable(b.removed), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed,
-		hotPuts: b.hotPuts[:0]}
+		adds: b.adds[:0]}
 	builders.Put(b)
 }
 
@@ -177,36 +177,67 @@ func (b *builder) dead(d clock.Dot) bool {
 	return b.st.dead.Contains(d) || b.killed.contains(d) || b.cleared != nil && b.cleared.Contains(d)
 }
 
-// put writes an element key, which is written once and never again. With a wide context it is unresolved.
-func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *clock.Clock) {
+// put puts the key of an add into the batch. An element key is written once and never again.
+func (b *builder) put(p hotPut) {
+	b.adds = append(b.adds, p)
+	b.mint(p.element, p.dot)
+	if b.s.deletes { // a point delete of the key may follow
+		b.writeAdds()
+	}
+}
+
+// putUnresolved puts a key with a wide context into the batch.
+func (b *builder) putUnresolved(element []byte, dot clock.Dot, kind keyscheme.Op, wide *clock.Clock) {
+	b.unresolved++
+	b.writeKey(element, dot, kind, wide)
+	if b.mint(element, dot); !b.overlay {
+		return
+	}
+	if b.wides == nil {
+		b.wides, b.unresolvedDots = map[string][]*clock.Clock{}, map[clock.Dot]struct{}{}
+	}
+	b.unresolvedDots[dot] = struct{}{}
+	b.wides[string(element)] = append(b.wides[string(element)], wide)
+}
+
+// mint shows later operations of the group the dot of a key.
+func (b *builder) mint(element []byte, dot clock.Dot) {
+	if !b.overlay {
+		return
+	}
+	if b.minted == nil {
+		b.minted = map[string][]clock.Dot{}
+	}
+	b.minted[string(element)] = append(b.minted[string(element)], dot)
+}
+
+// writeAdds writes the keys of adds that are not written yet, in their order: a memtable takes them faster so.
+func (b *builder) writeAdds() {
+	adds := b.adds[b.written:]
+	b.written = len(b.adds)
+	if len(adds) < orderedMin {
+		for _, p := range adds {
+			b.writeKey(p.element, p.dot, keyscheme.OpAdd, nil)
+		}
+		return
+	}
+	for _, i := range keyOrder(len(adds), func(i int) []byte { return adds[i].element }) {
+		b.writeKey(adds[i].element, adds[i].dot, keyscheme.OpAdd, nil)
+	}
+}
+
+func (b *builder) writeKey(element []byte, dot clock.Dot, kind keyscheme.Op, wide *clock.Clock) {
 	b.enter(element)
 	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
 	n, value := len(b.buf), keyscheme.ResolvedValue
 	if wide != nil {
-		b.unresolved++
 		b.buf = keyscheme.AppendElementValue(b.buf, wide)
 		value = b.buf[n:]
 	}
 	b.check(b.s.writeElement(b.batch, b.buf[:n], value))
 	b.added++
-	if wide == nil && b.recordsPuts {
-		b.hotPuts = append(b.hotPuts, hotPut{element, dot})
-	}
 	if wide == nil && b.s.recent.on.Load() {
 		b.recent = appendRecent(b.recent, b.buf[:n])
-	}
-	if b.overlay {
-		if b.minted == nil {
-			b.minted = map[string][]clock.Dot{}
-		}
-		b.minted[string(element)] = append(b.minted[string(element)], dot)
-		if wide != nil {
-			if b.wides == nil {
-				b.wides, b.unresolvedDots = map[string][]*clock.Clock{}, map[clock.Dot]struct{}{}
-			}
-			b.unresolvedDots[dot] = struct{}{}
-			b.wides[string(element)] = append(b.wides[string(element)], wide)
-		}
 	}
 	if b.st.late != nil || b.runs != nil {
 		b.puts = append(b.puts, newKept(b.buf[:n], value))
@@ -245,15 +276,14 @@ func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 }
 
 // lookUpAll looks up the elements of a request's operations in the order of their keys, if the request has enough of
-// them. It returns that order if the batch may be written in it: no operation needs what another one of the group
-// wrote.
-func (b *builder) lookUpAll(r *request) (order []int) {
+// them.
+func (b *builder) lookUpAll(r *request) {
 	b.stored = nil
 	if len(r.ops) < orderedMin || !r.looksUp(r.opt.Policy) {
-		return nil
+		return
 	}
-	order = keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element })
-	apart := b.sole
+	order := keyOrder(len(r.ops), func(i int) []byte { return r.ops[i].Element })
+	apart := b.sole // no operation needs what another one of the group did
 	var last []byte // element
 	var stored [][]clock.Dot
 	var ask []int      // the operations whose elements are looked up
@@ -287,17 +317,13 @@ func (b *builder) lookUpAll(r *request) (order []int) {
 			b.check(b.lookUpShared(r, ask[n:], stored))
 			break
 		}
-		stored[i] = b.lookUp(r.ops[i].Element)
+		stored[i] = b.lookUp(r.ops[i].Element, b.sole && r.replaces(i))
 	}
 	for _, a := range again {
 		stored[a[0]] = slices.Clone(stored[a[1]])
 	}
 	b.stored = stored
-	if !apart {
-		return nil
-	}
-	b.overlay = false
-	return order
+	b.overlay = b.overlay && !apart
 }
 
 // lookUpShared looks up the elements of the operations ask, which wait for the disk, several at a time. The group holds
@@ -308,7 +334,7 @@ func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) erro
 		iters := b.s.elementIters(b.st)
 		defer lsm.Closing(&iters, &err)
 		for _, i := range ask[from:to] {
-			if stored[i], err = b.look(&iters, r.ops[i].Element); err != nil {
+			if stored[i], err = b.look(&iters, r.ops[i].Element, b.sole && r.replaces(i)); err != nil {
 				return err
 			}
 		}
@@ -316,25 +342,26 @@ func (b *builder) lookUpShared(r *request, ask []int, stored [][]clock.Dot) erro
 	})
 }
 
-// lookUp returns the dots of an element's keys in this store that were not dead before the batch.
-func (b *builder) lookUp(element []byte) []clock.Dot {
+// lookUp returns the dots of an element's keys in this store that were not dead before the batch. They are remembered at once, unless the batch
+// replaces them and does not look the element up again.
+func (b *builder) lookUp(element []byte, replaces bool) []clock.Dot {
 	if b.iters.st == nil {
 		b.iters = b.s.elementIters(b.st)
 	}
 	b.s.counters.lookUps.Add(1)
-	dots, err := b.look(&b.iters, element)
+	dots, err := b.look(&b.iters, element, replaces)
 	b.check(err)
 	return dots
 }
 
 // look is lookUp with given iterators.
-func (b *builder) look(iters *elementIters, element []byte) ([]clock.Dot, error) {
+func (b *builder) look(iters *elementIters, element []byte, replaces bool) ([]clock.Dot, error) {
 	dots, err := iters.appendDots(nil, element, b.actor)
 	if err != nil {
 		return nil, err
 	}
 	dots = slices.DeleteFunc(dots, b.st.dead.Contains)
-	b.keep(element, dots, iters)
+	b.keep(element, dots, iters, replaces)
 	return dots, nil
 }
 
@@ -350,7 +377,7 @@ func (b *builder) liveDots(op int, element []byte, within *clock.Clock) []clock.
 	} else if b.st.next.HasMore(b.st.dead) { // an empty set has none
 		var ok bool
 		if dots, ok = b.remembered(element); !ok {
-			dots = b.lookUp(element)
+			dots = b.lookUp(element, false)
 		}
 	}
 	if b.err != nil {
@@ -375,8 +402,9 @@ func (b *builder) superseded(element []byte, d clock.Dot) bool {
 	return false
 }
 
-// finish writes tombstone growth and the clock key.
+// finish writes keys of adds, tombstone growth and the clock key.
 func (b *builder) finish() {
+	b.writeAdds()
 	if len(b.killed.dots) > 0 || b.cleared != nil {
 		b.writeTombstone()
 	}

@@ -96,7 +96,7 @@ func (b *builder) apply(d *bigset.Delta) error {
 		case it.Kind == keyscheme.OpRemove:
 			b.addDead(dot)
 		case fresh:
-			b.put(it.Element, dot, it.Kind, nil)
+			b.put(hotPut{element: it.Element, dot: dot})
 		}
 	}
 	if !d.Clear.Empty() {
@@ -124,7 +124,7 @@ func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 		}
 		kind = keyscheme.OpRemove
 	}
-	b.put(it.Element, dot, kind, it.Wide)
+	b.putUnresolved(it.Element, dot, kind, it.Wide)
 	if it.Kind == keyscheme.OpRemove {
 		b.addDead(dot)
 	}

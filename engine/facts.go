@@ -6,7 +6,6 @@ import (
 
 	"bigset"
 	"bigset/clock"
-	"bigset/keyscheme"
 )
 
 // ApplyFacts applies facts of another replica. Each key is checked against what this store has seen at the moment of
@@ -63,7 +62,7 @@ func (b *builder) applyFacts(f *facts) error {
 	for i := range f.Keys { // a dot that has just died is seen by now, and gets no key
 		for _, d := range f.Keys[i].Dots {
 			if b.learn(d) {
-				b.put(f.Keys[i].Name, d, keyscheme.OpAdd, nil)
+				b.put(hotPut{element: f.Keys[i].Name, dot: d})
 				f.result.Keys++
 			}
 		}

@@ -22,8 +22,7 @@ import (
 // only grows while a set is in memory; DropRange, which empties it, forgets the entries. So a death changes no entry. The key of an add that
 // becomes visible does. These make keys visible:
 //
-//	a group of writers: Write, ApplyDelta, ApplyFacts    publish puts the dots of builder.put. A group that did not record them
-//	                                                     forgets the set's entries
+//	a group of writers: Write, ApplyDelta, ApplyFacts    publish puts the dots of builder.put
 //	a batch that failed                                  may have been applied: land forgets them
 //	IngestPortion                                        publish forgets them
 //	Heal, which restores lost keys, fills holes, and     pass.swap forgets them, whether or not the swap has failed
@@ -262,7 +261,8 @@ func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64
 	}
 }
 
-// put adds the dot of a key that has become visible to the entry of its element, if it has one, and removes those that are dead after the batch.
+// put adds the dot of a key that has become visible to the entry of its element, if it has one, and removes those that are dead after the batch. A dot that
+// replaces all others makes an entry, too.
 // batch is what puts was after the commit. asked and found are 1 if the element's shard was asked, and had an entry.
 //
 // The deaths of the batch are not published yet. So a dot that is dead itself removes no others: the entry would be empty until the put of a later dot, and
@@ -276,26 +276,31 @@ func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uin
 	defer s.mu.Unlock()
 	*s.putsOf(h) = max(*s.putsOf(h), batch)
 	e := s.find(h, hs.number, p.element)
-	switch {
-	case e == nil:
-		return 1, 0
-	case dead(p.dot):
-		return 1, 1
+	if e != nil {
+		found = 1
+	}
+	if e == nil && !p.only || dead(p.dot) {
+		return 1, found
 	}
 	var room [hotDotsMax + 1]clock.Dot
-	dots := slices.DeleteFunc(e.appendDots(room[:0], hs.actor), dead)
+	dots := room[:0]
+	if !p.only {
+		dots = slices.DeleteFunc(e.appendDots(dots, hs.actor), dead)
+	}
 	if at, found := slices.BinarySearchFunc(dots, p.dot, clock.Dot.Compare); !found {
 		dots = slices.Insert(dots, at, p.dot)
 	}
-	if hotDotsBytes(dots, hs.actor) <= e.room() {
-		e.setDots(dots, hs.actor)
-		return 1, 1
+	if e != nil {
+		if hotDotsBytes(dots, hs.actor) <= e.room() {
+			e.setDots(dots, hs.actor)
+			return 1, found
+		}
+		e.leave()
 	}
-	e.leave()
 	if len(dots) <= hotDotsMax {
 		t.insert(s, h, hs, p.element, dots)
 	}
-	return 1, 1
+	return 1, found
 }
 
 // find returns the entry of an element, or nil.
@@ -462,17 +467,21 @@ func (s *Store) fromHot(st *set, elements [][]byte, found []bigset.Context) (lef
 type hotPut struct {
 	element []byte
 	dot     clock.Dot
+	only    bool // the batch kills all dots of the element that it has found; later operations may add others
 }
 
 // putHot changes the entries by the adds of a batch that is committed and not published yet. An iterator shows these already, too.
 func (b *builder) putHot() {
 	hs := b.st.hot.Load()
-	if len(b.hotPuts) == 0 || hs == nil {
+	if b.looksUp {
+		hs = b.s.hotOf(b.st)
+	}
+	if len(b.adds) == 0 || hs == nil {
 		return
 	}
 	batch := b.s.hot.puts.Add(1)
 	asked, found := 0, 0
-	for _, p := range b.hotPuts {
+	for _, p := range b.adds {
 		a, f := b.s.hot.put(hs, p, b.dead, batch)
 		asked, found = asked+a, found+f
 	}
@@ -486,7 +495,7 @@ func (b *builder) putHot() {
 
 // publishHot forgets the entries of the set if putHot could not change them by a batch that is being published. set.mu is locked.
 func (b *builder) publishHot() {
-	if b.st.unresolved != 0 || b.added > 0 && !b.recordsPuts || !b.brought.Empty() {
+	if b.st.unresolved != 0 || !b.brought.Empty() {
 		b.st.forgetHot()
 	}
 }
@@ -506,9 +515,13 @@ func (b *builder) remembered(element []byte) (dots []clock.Dot, ok bool) {
 	return dots, ok
 }
 
-// keep remembers what a look-up for the batch has found: the element as it was before the batch.
-func (b *builder) keep(element []byte, dots []clock.Dot, iters *elementIters) {
-	if b.st.unresolved == 0 {
-		b.s.hot.keep(b.s.hotOf(b.st), element, dots, math.MaxUint64, iters)
+// keep remembers what a look-up for the batch has found: the element as it was before the batch. If the batch replaces that, putHot makes the entry.
+func (b *builder) keep(element []byte, dots []clock.Dot, iters *elementIters, replaces bool) {
+	switch hs := b.s.hotOf(b.st); {
+	case b.st.unresolved != 0 || hs == nil:
+	case !replaces:
+		b.s.hot.keep(hs, element, dots, math.MaxUint64, iters)
+	case hs.mode.shards < uint64(len(b.s.hot.shards)):
+		b.s.hot.stepped(hs.mode, iters.stepped())
 	}
 }

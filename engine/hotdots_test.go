@@ -86,6 +86,14 @@ func TestHotDotsFollow(t *testing.T) {
 			p.write(t, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: bigset.Saw()}, rmOp("e"), addOp("x")}, unsynced)
 			p.looksUp(t, set, "x")
 		},
+		"first by a look-up, then blindly in the same group": func(t *testing.T, p *pair) {
+			blindly := bigset.Op{Kind: keyscheme.OpAdd, Element: []byte("e"), Context: bigset.Saw()}
+			p.write(t, set, []bigset.Op{addOp("e"), blindly, addOp("new"), addOp("f"), blindly}, unsynced)
+			if hot, _, err := p.store.HotDots([]byte(set)); err != nil || len(hot["e"]) != 3 || len(hot["new"]) != 1 {
+				t.Errorf("%v are remembered, %v", hot, err)
+			}
+			p.looksUp(t, set, "new")
+		},
 		"many dots": func(t *testing.T, p *pair) {
 			for range 20 {
 				p.write(t, set, []bigset.Op{addOp("e")}, blind)
@@ -411,6 +419,55 @@ func TestHotElementOfAGroup(t *testing.T) {
 			p.verify(t)
 			p.close(t)
 		}
+	}
+}
+
+// TestHotElementOfRequests: requests of one group that write the same element look it up in its keys once.
+func TestHotElementOfRequests(t *testing.T) {
+	t.Parallel()
+	for _, ops := range []int{1, 4, 30} {
+		p := hotPair(t, "store")
+		p.all(t, "s", keyscheme.OpAdd, []string{"z"}, bigset.NoSync)
+		before := p.store.KeysLookedUp()
+		all := make([]bigset.WriteRequest, 5)
+		for i := range all {
+			for range ops {
+				all[i].Ops = append(all[i].Ops, addOp("e"))
+			}
+			all[i].Durability = bigset.NoSync
+		}
+		for _, o := range p.store.WriteAll(bg, []byte("s"), all) {
+			must(t, o.Err, "adds")
+		}
+		if n := p.store.KeysLookedUp() - before; n != 1 {
+			t.Errorf("%d adds in each of 5 requests: %d look-ups read keys, want one", ops, n)
+		}
+		if got, err := p.store.Look(bg, []byte("s"), []byte("e")); err != nil || len(got.Context.Dots) != 1 {
+			t.Errorf("%d adds in each of 5 requests: %v, %v", ops, got, err)
+		}
+		p.close(t)
+	}
+}
+
+// TestHotSkipped: an element whose add is skipped, because it is present, is remembered.
+func TestHotSkipped(t *testing.T) {
+	t.Parallel()
+	p := hotPair(t, "store")
+	defer p.close(t)
+	names := elementNames(0, 10)
+	p.all(t, "s", keyscheme.OpAdd, names, bigset.NoSync)
+	p.reopen(t)
+	before := p.store.KeysLookedUp()
+	for range 2 {
+		r, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte(names[3]), []byte(names[1]), []byte(names[7]), []byte(names[5])},
+			bigset.WriteOptions{Durability: bigset.NoSync, SkipPresent: true})
+		must(t, err, "add")
+		if !r.Delta.Empty() {
+			t.Errorf("adds of the present are events: %v", r.Delta)
+		}
+	}
+	if n := p.store.KeysLookedUp() - before; n != 4 {
+		t.Errorf("%d look-ups read keys, want 4", n)
 	}
 }
 

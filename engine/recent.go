@@ -55,7 +55,7 @@ func (r *recentKeys) add(keys []byte) {
 	r.young = append(r.young, keys...)
 }
 
-// of lists the keys of one set, given its prefix, from the oldest to the newest. They must not be changed.
+// of lists the keys of one set, given its prefix, from the oldest group of writers to the newest. They must not be changed.
 func (r *recentKeys) of(prefix []byte) iter.Seq[[]byte] {
 	r.mu.Lock()
 	halves := [][]byte{r.old, r.young}

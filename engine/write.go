@@ -211,6 +211,12 @@ func (ops *operations) looksUp(policy bigset.Policy) bool {
 	return false
 }
 
+// replaces reports whether an operation is an add that finds the live dots of its element, and puts its own in their place.
+func (r *request) replaces(op int) bool {
+	o := &r.ops[op]
+	return o.Kind == keyscheme.OpAdd && !o.Context.Given && o.Context.Wide == nil && r.opt.Policy == bigset.PolicyCoordinator && !r.opt.SkipPresent
+}
+
 func (ops *operations) into(b *builder, r *request) error {
 	if len(r.opt.Request) > 0 {
 		if known := b.recall(r.opt.Request); known != nil || b.err != nil {
@@ -266,7 +272,7 @@ func (b *builder) tooManyDots(element []byte, n int, d *bigset.Delta) error {
 func (b *builder) coordinate(r *request) error {
 	r.result.Dots = make([]clock.Dot, len(r.ops))
 	d := &r.result.Delta
-	order := b.lookUpAll(r)
+	b.lookUpAll(r)
 	for i := range r.ops {
 		op := &r.ops[i]
 		seen, wide := op.Context.Dots, op.Context.Wide
@@ -290,7 +296,7 @@ func (b *builder) coordinate(r *request) error {
 		if op.Kind == keyscheme.OpAdd && len(seen) > 0 && r.opt.SkipPresent && !op.Context.Given {
 			continue
 		}
-		finds := b.killsAny(seen) || !wide.Empty()
+		finds := op.Kind == keyscheme.OpRemove && (b.killsAny(seen) || !wide.Empty())
 		b.counter++
 		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
 		if d.First == 0 {
@@ -302,8 +308,10 @@ func (b *builder) coordinate(r *request) error {
 		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
 			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != bigset.PolicyCoordinator
-			if order == nil {
-				b.put(op.Element, dot, op.Kind, wide)
+			if wide != nil {
+				b.putUnresolved(op.Element, dot, op.Kind, wide)
+			} else {
+				b.put(hotPut{op.Element, dot, r.replaces(i)})
 			}
 			continue
 		}
@@ -312,12 +320,7 @@ func (b *builder) coordinate(r *request) error {
 		}
 		b.killed.add(dot)
 		if wide != nil {
-			b.put(op.Element, dot, op.Kind, wide)
-		}
-	}
-	for _, i := range order { // a memtable takes keys faster in order
-		if op := &r.ops[i]; op.Kind == keyscheme.OpAdd && r.result.Dots[i].Counter > 0 { // 0: it was present, and writes nothing
-			b.put(op.Element, r.result.Dots[i], op.Kind, nil)
+			b.putUnresolved(op.Element, dot, op.Kind, wide)
 		}
 	}
 	return nil
