@@ -94,6 +94,21 @@ async function main() {
           await page.waitForFunction(n => document.querySelectorAll('#sets tbody tr').length === n, rows)
         }
 
+        // A search that fails leaves the list, and what follows it, as it was. Figures that can't be read are an error.
+        const refuse = r => r.fulfill({status: 503, contentType: 'application/json', body: '{"error":"unavailable","message":"not now"}'})
+        await page.route('**/sets?*prefix=zz*', refuse)
+        await page.fill('#search-sets [name=prefix]', 'zz')
+        await page.click('#search-sets button')
+        await has('#notice', 'not now')
+        await page.click('#more-sets')
+        await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 66)
+        await page.waitForSelector('#notice', {state: 'hidden'})
+        await page.route('**/set-7/stats*', refuse)
+        await page.fill('#search-sets [name=prefix]', 'set-7')
+        await page.click('#search-sets button')
+        await has('#notice', 'not now')
+        faults.splice(0, faults.length, ...faults.filter(f => !f.includes('503')))
+
         await page.fill('#find-set [name=key]', 'visitors')
         await page.click('#find-set button')
         await has('#set-figures dd', '2,200')
@@ -120,16 +135,29 @@ async function main() {
           await has('#answer', answer)
         }
         await page.fill('#search [name=prefix]', '')
+        // Answers that come late, when another set is shown, are not shown.
+        let release
+        const held = new Promise(r => { release = r })
+        const late = ['count', 'contains'].map(what => `**/visitors/${what}?*`)
+        for (const url of late) await page.route(url, async r => { await held; await r.continue() })
+        await page.click('#count')
+        await page.click('#ask button')
         for (const [key, element] of [['bytes', '0xff00'], ['<img src=x onerror=alert(1)>', '<script>alert(1)</script>'], ['', 'of the empty key']]) {
           await go('#sets')
           await page.fill('#find-set [name=key]', key)
           await page.click('#find-set button')
           await has('#elements li', element)
         }
+        const came = Promise.all(['count', 'contains'].map(what => page.waitForResponse(r => r.url().includes(`/visitors/${what}?`)).then(r => r.finished())))
+        release()
+        await came
+        await page.evaluate(() => fetch('/ping').then(r => r.text()))
+        for (const id of ['#counted', '#answer']) assert.equal(await page.textContent(id), '', `${id} is of another set`)
         await go('#sets')
         await page.fill('#find-set [name=key]', 'nowhere')
         await page.click('#find-set button')
         await has('#notice', 'not found')
+        assert.equal(await page.locator('#set-figures dd').count(), 0, 'figures of another set')
         faults.splice(0, faults.length, ...faults.filter(f => !f.includes('404')))
 
         await go('#filters')
