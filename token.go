@@ -32,9 +32,10 @@ func ParseToken(text string) (Token, error) {
 // element were checked; the errors of that wrap keyscheme.ErrToken. engine.Store.Tokens returns one. A Tokens belongs to one goroutine and is cheap:
 // make one for each request. The tokens that it makes belong to the caller.
 type Tokens struct {
-	ring keyscheme.Keyring
-	set  []byte
-	room []byte // for narrow tokens: their bytes stand side by side
+	ring   keyscheme.Keyring
+	set    []byte
+	room   []byte // for narrow tokens: their bytes stand side by side
+	sealed []byte // the last one, with room for the names that it was sealed with
 }
 
 // NewTokens returns the tokens of a set that are sealed with the keys of a ring, for nodes that share one. It keeps the name of the set.
@@ -49,18 +50,17 @@ const (
 
 // Narrow returns the token of an element that is in the set by those dots, or absent if there are none. After an add they are the dot of the result.
 func (t *Tokens) Narrow(element []byte, dots []clock.Dot) (Token, error) {
-	if need := narrowBytes + len(t.set) + len(element); cap(t.room)-len(t.room) < need {
-		t.room = make([]byte, 0, max(need, min(2*cap(t.room), roomBytesMax), roomBytesMin))
-	}
-	at := len(t.room)
-	token, err := t.ring.SealDots(t.room[at:at], t.set, element, dots)
+	token, err := t.ring.SealDots(slices.Grow(t.sealed[:0], narrowBytes+len(t.set)+len(element)), t.set, element, dots)
 	if err != nil {
 		return nil, t.fault(err)
 	}
-	if at+len(token) <= cap(t.room) { // else it had to move: more dots, or long actors
-		t.room = t.room[:at+len(token)]
+	t.sealed = token
+	if cap(t.room)-len(t.room) < len(token) {
+		t.room = make([]byte, 0, max(len(token), min(2*cap(t.room), roomBytesMax), roomBytesMin))
 	}
-	return token[:len(token):len(token)], nil
+	at := len(t.room)
+	t.room = append(t.room, token...)
+	return t.room[at:len(t.room):len(t.room)], nil
 }
 
 // Wide returns the token of the whole set, for a client that has read it when this was its clock.

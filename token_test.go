@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -48,6 +49,32 @@ func TestTokensApart(t *testing.T) {
 	if allocs := testing.AllocsPerRun(10_000, func() { _, _ = tokens.Narrow(element, dots) }); allocs >= 1 {
 		t.Errorf("%v allocations for a token", allocs)
 	}
+}
+
+// TestTokensSmall: a narrow token keeps its own bytes, and not the names that it is sealed with.
+func TestTokensSmall(t *testing.T) {
+	const n = 1000
+	set, element := bytes.Repeat([]byte("s"), bigset.SetNameBytesMax), bytes.Repeat([]byte("e"), bigset.ElementBytesMax)
+	tokens := bigset.NewTokens(tokenRing, set)
+	made := make([]bigset.Token, n)
+	inUse := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, size := inUse(), 0
+	for i := range made {
+		var err error
+		if made[i], err = tokens.Narrow(element[:len(element)-i%2], []clock.Dot{dot("A", uint64(i+1))}); err != nil {
+			t.Fatal(err)
+		}
+		size += len(made[i])
+	}
+	if after := inUse(); after > before+4<<20 {
+		t.Errorf("%d tokens of %d bytes keep %d bytes", n, size, after-before)
+	}
+	runtime.KeepAlive(made)
 }
 
 // must returns a token that was made without an error.

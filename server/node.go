@@ -40,6 +40,7 @@ type Node struct {
 	doors                         doors        // the first is bloomd's protocol, or, in a cluster, the port for nodes and clients
 	adminListener, healthListener net.Listener // nil if the configuration has no such port; so are admin and health
 	admin, health                 *http.Server
+	limits                        *door.Limits                 // of all doors
 	store                         atomic.Pointer[engine.Store] // nil while the store is being opened
 	member                        *cluster.Member              // nil without a cluster
 	sets                          *alone.Backend               // nil in a cluster, and before a door needs it
@@ -133,8 +134,8 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 		return nil, n.giveUp(fmt.Errorf("server: %w", err), s)
 	}
 	n.warnInsecure()
-	limits := door.NewLimits(door.LimitsOptions{Connections: c.MaxConnections, LongBytes: max(longBytesLeast, int64(c.MaxLine))})
-	if err := n.doors.open(s, limits); err != nil {
+	n.limits = door.NewLimits(door.LimitsOptions{Connections: c.MaxConnections, LongBytes: max(longBytesLeast, int64(c.MaxLine))})
+	if err := n.doors.open(s, n.limits); err != nil {
 		return nil, n.giveUp(err, s)
 	}
 	n.store.Store(s)
@@ -258,6 +259,7 @@ func (n *Node) aloneSets(s *engine.Store) *alone.Backend {
 	if n.config.SkipPresent {
 		n.sets.SkipPresent()
 	}
+	n.sets.Bound(n.limits)
 	return n.sets
 }
 

@@ -264,8 +264,8 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 	m, err := cluster.NewMember(cluster.Config{Node: p.Node, Name: p.Cluster, Peers: peers, Settings: p.Settings, Dial: dial, Hints: hints, Log: n.log,
 		CopyBytesPerSecond: p.CopyBytesPerSecond,
 		Unsynced:           n.config.SetDurability != SetsAlways, Tokens: n.tokens,
-		CountApart: noKey,
-		Filters:    &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
+		CountApart: noKey, Limits: n.limits,
+		Filters: &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
 		replica, &clusterDisk{s})
 	if err != nil {
 		return nil, fmt.Errorf("server: cluster: %w", err)

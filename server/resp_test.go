@@ -130,3 +130,19 @@ func TestRespInCluster(t *testing.T) {
 	stopNode(t, nodes[1])
 	redis(t, nodes[0], "SADD s d", "-", "PING", "") // one of three can't do it, and says so
 }
+
+// TestBatchMemory: a change of a set with a long name takes memory for its batch, alone and in a cluster.
+func TestBatchMemory(t *testing.T) {
+	c := testConfig(t)
+	c.Resp = "127.0.0.1:0"
+	nodes := append(startCluster(t, 1, func(_ int, c *Config) { c.Resp = "127.0.0.1:0" }), startNode(t, c))
+	key := strings.Repeat("k", 30_000)
+	for i, n := range nodes {
+		if !n.limits.TakeLong(longBytesLeast) {
+			t.Fatalf("node %d: requests use memory", i)
+		}
+		redis(t, n, "SADD "+key+" a b c", "-TRYAGAIN ")
+		n.limits.GiveLong(longBytesLeast)
+		redis(t, n, "SADD "+key+" a b c", ":3\r\n", "SCARD "+key, ":3\r\n")
+	}
+}

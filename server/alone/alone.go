@@ -22,6 +22,7 @@ type Backend struct {
 	unsynced bool // changes without a DW do not wait for the disk
 	skips    bool // see SkipPresent
 	kept     follow.Kept
+	limits   *door.Limits // nil: the memory of batches is not counted
 }
 
 // New returns the backend of a store. The caller closes the store after all requests have ended. Changes without a DW are on disk when they
@@ -34,6 +35,9 @@ func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced:
 // SkipPresent makes adds of elements that are present write nothing, unless they have a context, ask for one, or have the id of a request. It is called
 // before the backend is used.
 func (b *Backend) SkipPresent() { b.skips = true }
+
+// Bound makes the batches of changes count among the memory of long requests. It is called before the backend is used.
+func (b *Backend) Bound(l *door.Limits) { b.limits = l }
 
 // NewOnce is New for a process that ends before its followers come back: no token expires, whatever its length, up to 1 MiB. A longer one is an error.
 func NewOnce(s *engine.Store) *Backend {
@@ -55,6 +59,13 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Result, error) 
 	}
 	if w.Retry && len(w.Request) == 0 {
 		return door.Result{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
+	}
+	taken, err := b.limits.TakeBatch(&w)
+	if err != nil {
+		return door.Result{}, err
+	}
+	if taken > 0 {
+		defer b.limits.GiveLong(taken)
 	}
 	tokens := b.store.Tokens(w.Set)
 	ops, err := w.Opened(tokens)

@@ -335,3 +335,24 @@ func TestClosed(t *testing.T) {
 		t.Errorf("a write to a closed store: %v", err)
 	}
 }
+
+// TestBatchMemory: the memory for a batch is taken during its write.
+func TestBatchMemory(t *testing.T) {
+	b, _ := open(t, nil)
+	const most = 128 << 10
+	l := door.NewLimits(door.LimitsOptions{LongBytes: most})
+	b.Bound(l)
+	name := strings.Repeat("n", 60_000)
+	write(t, b, adds(name, "a", "b"))
+	if !l.TakeLong(most) {
+		t.Error("the memory is not returned")
+	}
+	if _, err := b.Write(t.Context(), adds(name, "c", "d")); !errors.Is(err, door.ErrNoRoom) {
+		t.Errorf("without memory: %v", err)
+	}
+	write(t, b, adds("short", "c", "d"))
+	l.GiveLong(most)
+	if names, _, _ := read(t, b, door.Read{Set: []byte(name)}); names != "a b" {
+		t.Errorf("the set has %s", names)
+	}
+}

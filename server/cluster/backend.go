@@ -122,7 +122,8 @@ func failure(err error) error {
 		return &door.UnknownError{Err: err}
 	case errors.Is(err, coord.ErrRequest):
 		return fmt.Errorf("%w: %w", bigset.ErrRequest, err)
-	case errors.Is(err, coord.ErrNoQuorum), errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrBusy), errors.Is(err, peer.ErrUnavailable):
+	case errors.Is(err, coord.ErrNoQuorum), errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrBusy),
+		errors.Is(err, coord.ErrUnsettled), errors.Is(err, peer.ErrUnavailable):
 		return fmt.Errorf("%w: %w", door.ErrUnavailable, err)
 	}
 	return err

@@ -129,3 +129,10 @@ func TestUnconnected(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsettled: a question about an element that is written again and again may be asked again.
+func TestUnsettled(t *testing.T) {
+	if err := failure(fmt.Errorf("%w: x of s", coord.ErrUnsettled)); !errors.Is(err, door.ErrUnavailable) || !errors.Is(err, coord.ErrUnsettled) {
+		t.Error(err)
+	}
+}

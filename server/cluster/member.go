@@ -73,6 +73,8 @@ type Config struct {
 	CopyBytesPerSecond int64
 	// Unsynced makes changes of sets without a DW not wait for any disk.
 	Unsynced bool
+	// Limits count the memory for batches of clients' changes; nil means that it is not counted.
+	Limits *door.Limits
 	// Tokens are the clients' tokens that this member knows; nil means that it keeps and learns none.
 	Tokens *tokens.List
 	// CopyChunkBytes is about how much of a set a copy requests at a time; 0 means the default of package transfer.

@@ -23,6 +23,13 @@ type writing struct {
 
 // Write implements door.Backend.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Result, error) {
+	taken, err := b.m.conf.Limits.TakeBatch(&w)
+	if err != nil {
+		return door.Result{}, err
+	}
+	if taken > 0 {
+		defer b.m.conf.Limits.GiveLong(taken)
+	}
 	x := &writing{b: b, w: w, retry: w.Retry}
 	out, err := again(ctx, b, x.repeat, func(l *live) (door.Result, error) { return x.try(ctx, l) })
 	return out, door.Retried(w.Retry, err)
@@ -34,6 +41,10 @@ func (b *Backend) WriteMany(calls []door.WriteCall) {
 	all := make([]coord.WriteCall, 0, len(calls))
 	for i := range calls {
 		call := &calls[i]
+		if err := b.take(call); err != nil {
+			call.Done(door.Result{}, err)
+			continue
+		}
 		x := &writing{b: b, w: call.Write, retry: call.Write.Retry}
 		var w coord.Write
 		opened := err
@@ -47,6 +58,19 @@ func (b *Backend) WriteMany(calls []door.WriteCall) {
 		all = append(all, coord.WriteCall{Context: call.Context, Write: w, Done: func(r coord.Result, err error) { x.ended(l, call, r, err) }})
 	}
 	b.m.co.WriteMany(all)
+}
+
+// take takes memory for the batch of a write until it is done.
+func (b *Backend) take(call *door.WriteCall) error {
+	taken, err := b.m.conf.Limits.TakeBatch(&call.Write)
+	if taken > 0 {
+		done := call.Done
+		call.Done = func(out door.Result, err error) {
+			b.m.conf.Limits.GiveLong(taken)
+			done(out, err)
+		}
+	}
+	return err
 }
 
 // answerInPlaceMost is the largest number of operations whose answer is made where their outcome is learned, which may be the goroutine that

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,5 +105,44 @@ func TestManyDotsCross(t *testing.T) {
 		if err != nil || live.Seen.Len() != live.Dead.Len() {
 			t.Errorf("%v has %d of %d events alive, %v", p.member.local.Member(), live.Seen.Len()-live.Dead.Len(), live.Seen.Len(), err)
 		}
+	}
+}
+
+// TestBatchMemory: the memory for a batch is taken during its write.
+func TestBatchMemory(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 1)
+	m := w.start(0).member
+	until(t, "birth", w.whole)
+	const most = 128 << 10
+	l := door.NewLimits(door.LimitsOptions{LongBytes: most})
+	m.conf.Limits = l
+	b, name := m.Backend(), bytes.Repeat([]byte("n"), 60_000)
+	adds := func(e string) door.Write {
+		return door.Write{Set: name, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte(e)}, {Kind: keyscheme.OpAdd, Element: []byte(e + "2")}}}
+	}
+	many := func(w door.Write) error {
+		done := make(chan error, 1)
+		b.WriteMany([]door.WriteCall{{Context: t.Context(), Write: w, Done: func(_ door.Result, err error) { done <- err }}})
+		return <-done
+	}
+	if _, err := b.Write(t.Context(), adds("a")); err != nil {
+		t.Error(err)
+	}
+	if err := many(adds("b")); err != nil {
+		t.Error(err)
+	}
+	if !l.TakeLong(most) {
+		t.Error("the memory is not returned")
+	}
+	if _, err := b.Write(t.Context(), adds("c")); !errors.Is(err, door.ErrNoRoom) {
+		t.Errorf("without memory: %v", err)
+	}
+	if err := many(adds("d")); !errors.Is(err, door.ErrNoRoom) {
+		t.Errorf("of many, without memory: %v", err)
+	}
+	l.GiveLong(most)
+	if elements := w.procs[0].read(t, string(name)); !slices.Equal(elements, []string{"a", "a2", "b", "b2"}) {
+		t.Errorf("the set has %v", elements)
 	}
 }

@@ -22,6 +22,8 @@ type Changes struct {
 	// Rest is called each time before the answer waits for a change, and resume before it looks at one; nil is not at all. The caller may let others
 	// run until then.
 	Rest func() (resume func())
+	// Part is called while the answer reads the whole set, before each chunk of elements but the first; nil is not at all.
+	Part func()
 }
 
 // Changed is a part of what has happened. A follower that keeps elements with their dots does, in this order: forgets everything if there is a Reset, puts Added to what it has, and

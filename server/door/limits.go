@@ -2,8 +2,11 @@ package door
 
 import (
 	"fmt"
+	"math/bits"
 	"sync"
 	"sync/atomic"
+
+	"bigset"
 )
 
 // longBytes is the default of LimitsOptions.LongBytes.
@@ -103,6 +106,28 @@ func (l *Limits) TakeLong(bytes int64) bool { return l.takeLong(bytes) }
 
 // GiveLong returns bytes taken by TakeLong.
 func (l *Limits) GiveLong(bytes int64) { l.takeLong(-bytes) }
+
+// TakeBatch takes memory for the batch of a write, in which each operation has the name of the set again. It returns how much GiveLong must return
+// after the write: 0 if the names have at most 64 KiB, because the request then bounds the batch. The error wraps ErrNoRoom if too little is left.
+// Nil limits have room for every batch.
+func (l *Limits) TakeBatch(w *Write) (taken int64, err error) {
+	n := len(w.Ops) * len(w.Set)
+	if l == nil || n <= bufferBytesKept {
+		return 0, nil
+	}
+	n += len(w.Ops) * bigset.BatchKeyBytes
+	for i := range w.Ops {
+		n += len(w.Ops[i].Element)
+	}
+	if n > bigset.BatchKeysBytesMax {
+		return 0, nil // the write will be refused
+	}
+	taken = 1 << bits.Len(uint(n-1)) // the buffer of a batch is doubled until it is large enough
+	if !l.takeLong(taken) {
+		return 0, Retried(w.Retry, ErrNoRoom)
+	}
+	return taken, nil
+}
 
 // Loan is memory for an answer, from the bytes that all long requests and answers of a node share. One goroutine at a time uses it.
 type Loan struct {

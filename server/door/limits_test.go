@@ -1,6 +1,7 @@
 package door
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 )
@@ -61,5 +62,47 @@ func TestLongBytes(t *testing.T) {
 	l.takeLong(-100)
 	if !l.takeLong(100) {
 		t.Error("what was given back is not there")
+	}
+}
+
+// TestBatchMemory: the batch of a write takes memory if the name of the set makes it longer than its request.
+func TestBatchMemory(t *testing.T) {
+	t.Parallel()
+	write := func(name, ops, element int) *Write {
+		w := &Write{Set: make([]byte, name), Ops: make([]Op, ops)}
+		for i := range w.Ops {
+			w.Ops[i].Element = make([]byte, element)
+		}
+		return w
+	}
+	for _, c := range []struct {
+		w    *Write
+		want int64
+	}{
+		{write(64<<10, 1, 0), 0},
+		{write(64<<10, 2, 0), 256 << 10},
+		{write(64, 1024, 1024), 0},
+		{write(65, 1024, 1024), 2 << 20},
+		{write(32<<10, 1024, 2), 64 << 20},
+		{write(2_588, 100_000, 1), 256 << 20},
+		{write(64<<10, 4_096, 0), 0}, // refused by its size
+	} {
+		l := NewLimits(LimitsOptions{LongBytes: max(c.want, 1)})
+		taken, err := l.TakeBatch(c.w)
+		if err != nil || taken != c.want || l.long.Load() != c.want {
+			t.Errorf("name of %d, %d operations: %d taken, %d counted, %v, want %d", len(c.w.Set), len(c.w.Ops), taken, l.long.Load(), err, c.want)
+		}
+		if c.want == 0 {
+			continue
+		}
+		for _, retry := range []bool{false, true} {
+			c.w.Retry = retry
+			if taken, err := l.TakeBatch(c.w); taken != 0 || !errors.Is(err, ErrNoRoom) || errors.Is(err, ErrUnknown) != retry || l.long.Load() != c.want {
+				t.Errorf("without room, retry %v: %d taken, %v", retry, taken, err)
+			}
+		}
+	}
+	if taken, err := (*Limits)(nil).TakeBatch(write(64<<10, 2, 0)); taken != 0 || err != nil {
+		t.Errorf("without limits: %d, %v", taken, err)
 	}
 }

@@ -266,7 +266,12 @@ func (r *run) report() error {
 // list gives the elements of the set in order, from where the listing was, without dots that the follower was given before.
 func (r *run) list() error {
 	r.listed = true
+	first := true
 	err := r.src.Read(r.ctx, r.after, func(elements []fold.Element) error {
+		if !first && r.q.Part != nil {
+			r.q.Part()
+		}
+		first = false
 		for i := range elements {
 			if err := r.add(&elements[i], nil); err != nil {
 				return err

@@ -235,3 +235,34 @@ func TestTokensTooLong(t *testing.T) {
 		t.Errorf("reset %q, expires %v", last.Reset, last.Expires)
 	}
 }
+
+// TestListParts: an answer that reads the whole set says so before each chunk but the first, though it gives nothing of them.
+func TestListParts(t *testing.T) {
+	t.Parallel()
+	dots := []clock.Dot{{Actor: "a", Counter: 1}, {Actor: "a", Counter: 2}}
+	src := Source{
+		State: func(context.Context) (bigset.State, error) {
+			return bigset.State{Seen: clock.Of(dots...), Dead: &clock.Clock{}}, nil
+		},
+		Names: func(context.Context, *clock.Clock) ([]fold.Element, error) { return nil, nil },
+		Read: func(_ context.Context, _ []byte, f func([]fold.Element) error) error {
+			for _, chunk := range [][]fold.Element{{{Name: []byte("e"), Dots: dots}}, nil, nil} {
+				if err := f(chunk); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	parts, given := 0, 0
+	q := door.Changes{Set: []byte("set"), Limit: 10, Part: func() { parts++ }}
+	for c, err := range (&Kept{Options: Options{LocateDots: 1}}).Changes(t.Context(), src, bigset.NewTokens(ring, q.Set), q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		given += len(c.Added)
+	}
+	if parts != 2 || given != 1 {
+		t.Errorf("%d parts, %d elements", parts, given)
+	}
+}

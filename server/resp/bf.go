@@ -177,7 +177,12 @@ func (c *conn) callInParts(ctx context.Context, set bool, f door.Filter, keys []
 		now, all, wait = f.SetNow, f.Set, f.SetsWait
 	}
 	c.s.counters.elements.Add(uint64(len(keys)))
+	defer c.EndParts()
 	for done < len(keys) {
+		if done > 0 {
+			c.MayWait()
+			c.nextPart()
+		}
 		end := min(len(keys), done+keysAtOnce)
 		if !wait() {
 			if n := c.Now(end - done); n > 0 {

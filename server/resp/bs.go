@@ -266,6 +266,9 @@ func (c *conn) fetchSet(ctx context.Context, key []byte) error {
 	}
 	g := c.gather("bs.fetch")
 	defer g.release()
+	if len(t) > chunkBytes && !c.Take(contextCopies*len(t)) {
+		return door.ErrNoRoom
+	}
 	if err := g.bulk([]byte(t.Text())); err != nil {
 		return err
 	}
@@ -388,7 +391,7 @@ func maybeRetry(args [][]byte, whole bool) bool {
 	return !whole
 }
 
-// contextCopies is how often a context of a request is in memory beside the request: as bytes, and as a clock.
+// contextCopies is how often a context is in memory beside the request, as bytes and as a clock, or beside the answer, as bytes and as text.
 const contextCopies = 3
 
 // act writes the changes of BS.ADD or BS.REM.

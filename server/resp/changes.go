@@ -39,7 +39,7 @@ func changesArgs(q *door.Changes, args [][]byte) (err error) {
 // bsChanges answers what was added and removed since a token, as a map: added and removed are elements, each with its dots, dead are dots whose elements are not known.
 func (c *conn) bsChanges(ctx context.Context, args [][]byte) {
 	c.MayWait()
-	q := door.Changes{Set: nameOf(args[1]), Limit: pageDefault}
+	q := door.Changes{Set: nameOf(args[1]), Limit: pageDefault, Part: c.nextPart}
 	err := c.s.forSet(ctx, args[1])
 	if err == nil {
 		err = changesArgs(&q, args[2:])

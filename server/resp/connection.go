@@ -106,6 +106,8 @@ func (c *conn) selectDB(_ context.Context, args [][]byte) {
 	switch n, ok := number(args[1]); {
 	case !ok:
 		c.fail(errInteger)
+	case n != int64(int32(n)):
+		c.fail("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case n != 0:
 		c.fail("ERR DB index is out of range")
 	default:

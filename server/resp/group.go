@@ -48,6 +48,9 @@ type grouped struct {
 
 func (g *group) len() int { return len(g.ops) + len(g.elements) }
 
+// callBytes returns how many bytes the group adds to a call: a batch has the key for each change.
+func (g *group) callBytes() int { return g.bytes + len(g.ops)*len(g.key) }
+
 func (c *conn) sadd(_ context.Context, args [][]byte) { c.change("sadd", keyscheme.OpAdd, args) }
 
 func (c *conn) srem(_ context.Context, args [][]byte) { c.change("srem", keyscheme.OpRemove, args) }
@@ -147,7 +150,7 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 		return true
 	}
 	c.s.counters.elements.Add(uint64(g.len()))
-	w := door.Work{Set: g.key, Kind: kindAsk, Pieces: g.len(), Bytes: g.bytes, Waits: door.WaitsRarely}
+	w := door.Work{Set: g.key, Kind: kindAsk, Pieces: g.len(), Bytes: g.callBytes(), Waits: door.WaitsRarely}
 	if !g.asks {
 		w.Kind, w.Waits = kindChange, door.WaitsForTurn
 		if c.s.opt.Durability == "always" {
@@ -161,13 +164,17 @@ func (c *conn) finishGroup(ctx context.Context) (done bool) {
 		return false
 	}
 	c.MayWait()
-	c.s.together(ctx, []door.Handler{c})
+	c.s.doGroups(ctx, []door.Handler{c}, c.nextPart)
+	c.EndParts()
 	c.answerGroup()
 	return true
 }
 
 // together does the groups of connections, which must be of one set and kind, by one call.
-func (s *Server) together(ctx context.Context, list []door.Handler) {
+func (s *Server) together(ctx context.Context, list []door.Handler) { s.doGroups(ctx, list, nil) }
+
+// doGroups is together. part is called between the parts of many questions; nil means not at all.
+func (s *Server) doGroups(ctx context.Context, list []door.Handler, part func()) {
 	first := &list[0].(*conn).group
 	all := 0
 	for _, h := range list {
@@ -186,7 +193,7 @@ func (s *Server) together(ctx context.Context, list []door.Handler) {
 				elements = append(elements, h.(*conn).group.elements...)
 			}
 		}
-		yes, err = s.present(ctx, first.key, elements)
+		yes, err = s.present(ctx, first.key, elements, part)
 	default:
 		ops := first.ops
 		if len(list) > 1 {
@@ -277,12 +284,16 @@ func (c *conn) clearGroup() {
 // askMost is how many elements a backend is asked about at a time.
 const askMost = 1000
 
-// present reports for each of some elements whether a set contains it.
-func (s *Server) present(ctx context.Context, key []byte, elements [][]byte) (present []bool, err error) {
+// present reports for each of some elements whether a set contains it. part is called before all calls of the backend but the first; nil means not at
+// all.
+func (s *Server) present(ctx context.Context, key []byte, elements [][]byte, part func()) (present []bool, err error) {
 	present = make([]bool, 0, len(elements))
 	for len(elements) > 0 {
 		some := elements[:min(len(elements), askMost)]
 		elements = elements[len(some):]
+		if part != nil && len(present) > 0 {
+			part()
+		}
 		p, err := s.sets.Subset(ctx, door.Subset{Set: nameOf(key), Elements: some, Bare: true})
 		if errors.Is(err, bigset.ErrNotFound) {
 			p, err = make([]door.Presence, len(some)), nil

@@ -105,8 +105,12 @@ const (
 
 func (c *conn) exists(ctx context.Context, args [][]byte) {
 	c.MayWait()
+	defer c.EndParts()
 	n := int64(0)
-	for _, key := range args[1:] {
+	for i, key := range args[1:] {
+		if i > 0 && i%namesPart == 0 {
+			c.nextPart()
+		}
 		kind, err := c.kindOf(ctx, key)
 		if err != nil {
 			c.failed("exists", key, err)

@@ -134,10 +134,16 @@ func (f *breaking) Set(context.Context, [][]byte, []bool) error {
 	return nil
 }
 
+// remote is a backend whose requests wait for other nodes, so that no part of a request waits for a turn.
+type remote struct{ door.Backend }
+
+func (remote) Remote() bool { return true }
+
 func TestKeysPartlyDone(t *testing.T) {
 	t.Parallel()
 	dial, s := start(t, Options{})
 	dial().do(t, "PING") // it serves
+	s.sets = remote{s.sets}
 	for n, want := range map[int]bool{1: false, keysAtOnce: false, keysAtOnce + 1: true} {
 		f := &breaking{}
 		if n <= keysAtOnce {
@@ -236,6 +242,13 @@ func (dotted) Subset(_ context.Context, s door.Subset) ([]door.Presence, error) 
 	return slices.Repeat([]door.Presence{{Present: true, Context: make(door.Token, 4000)}}, len(s.Elements)), nil
 }
 
+func (dotted) Context(_ context.Context, set []byte, _ int) (door.Token, error) {
+	if string(set) == "wide" {
+		return make(door.Token, 250<<10), nil
+	}
+	return make(door.Token, 100<<10), nil
+}
+
 // TestContextsCount: contexts of elements count among the memory of all, and are given back.
 func TestContextsCount(t *testing.T) {
 	t.Parallel()
@@ -245,6 +258,12 @@ func TestContextsCount(t *testing.T) {
 	ask := append([]string{"BS.FETCH", "k"}, slices.Repeat([]string{"x"}, fetchMost)...)
 	for range 3 {
 		if got := p.do(t, ask...); !strings.HasPrefix(got, "-TRYAGAIN") {
+			t.Errorf("%.100s", got)
+		}
+		if got := p.do(t, "BS.FETCH", "wide"); !strings.HasPrefix(got, "-TRYAGAIN") {
+			t.Errorf("%.100s", got)
+		}
+		if got := p.do(t, "BS.FETCH", "k"); !strings.HasPrefix(got, "$") {
 			t.Errorf("%.100s", got)
 		}
 		if got := p.do(t, ask[:152]...); strings.Count(got, "*[:1 $") != 150 {

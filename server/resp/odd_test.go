@@ -40,6 +40,13 @@ CONFIG|CONFIG GET|CONFIG FOO|CONFIG GET nosuch|CONFIG GET save|CONFIG GET sav[e]
 	for _, pattern := range []string{"\u212aeys", "KE[\xff-\xffY]S", "[^\u212aP]eys", "k\xffys"} { // the first letter is the sign of kelvin, whose small letter is k
 		list = append(list, []string{"COMMAND", "LIST", "FILTERBY", "PATTERN", pattern}, []string{"CONFIG", "GET", pattern})
 	}
+	for _, cursor := range []string{"+0", "-0", "+", "-", "+-0", "--0", "-18446744073709551616", "18446744073709551616", "0x0", "00"} {
+		list = append(list, []string{"SCAN", cursor}, []string{"SSCAN", "a", cursor})
+	}
+	for _, db := range []string{"2147483647", "2147483648", "-2147483648", "-2147483649", "4294967296"} {
+		list = append(list, []string{"SELECT", db})
+	}
+	list = append(list, []string{"SCAN", "0", "TYPE", ""}, []string{"SCAN", "0", "TYPE", "", "TYPE", "set"})
 	return append(list, []string{""}, []string{"\x00"}, []string{"client\x00", "id"}, []string{"SADD\x00", "a", "b"}, []string{"foo\r\nbar", "x\r\ny"},
 		[]string{strings.Repeat("a", 200), strings.Repeat("b", 200), "c"}, []string{"CLIENT", "SETNAME", "a b"}, []string{"CLIENT", "SETNAME", "a\x00b"}, []string{"CLIENT", "SETNAME", "\xc3\xa9"}, []string{"CLIENT", "SETNAME", ""})
 }

@@ -25,27 +25,35 @@ const (
 type scanOptions struct {
 	count int
 	match []byte // nil means all
-	kind  string // for SCAN; empty means any
+	kind  string // for SCAN
+	kinds bool   // all kinds
 }
 
 // errCursorGone is the error for an unknown cursor. Redis accepts any number.
 const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
 
-// scanCursor reads a cursor as redis does: an empty one is 0.
+// scanCursor reads a cursor as redis does: an empty one is 0, and it may have a sign.
 func scanCursor(arg []byte) (uint64, error) {
 	if len(arg) == 0 {
 		return 0, nil
 	}
+	sign := arg[0]
+	if sign == '+' || sign == '-' {
+		arg = arg[1:]
+	}
 	n, err := strconv.ParseUint(string(arg), 10, 64)
-	if err != nil || arg[0] == '+' {
+	if err != nil {
 		return 0, refusal(errCursor)
+	}
+	if sign == '-' {
+		n = -n
 	}
 	return n, nil
 }
 
 // scanOptionsOf reads the arguments after the cursor.
 func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
-	o.count = scanDefault
+	o.count, o.kinds = scanDefault, true
 	for i := 0; i < len(args); i += 2 {
 		if i+1 == len(args) {
 			return o, refusal(errSyntax)
@@ -67,7 +75,7 @@ func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
 			}
 			o.match = value
 		case kinds && is(args[i], "TYPE"):
-			o.kind = string(bytes.ToLower(value))
+			o.kind, o.kinds = string(bytes.ToLower(value)), false
 		default:
 			return o, refusal(errSyntax)
 		}
@@ -224,7 +232,7 @@ func (c *conn) scan(ctx context.Context, args [][]byte) {
 		if !c.sees(key) {
 			return true, nil
 		}
-		if o.match != nil && !matches(o.match, key) || o.kind != "" && o.kind != lowerKind(kind) {
+		if o.match != nil && !matches(o.match, key) || !o.kinds && o.kind != lowerKind(kind) {
 			return true, nil
 		}
 		n++

@@ -116,7 +116,7 @@ func (c *conn) srandmember(ctx context.Context, args [][]byte) {
 }
 
 func (c *conn) randomOne(ctx context.Context, key []byte) {
-	e, ok, err := c.random(ctx, nameOf(key))
+	e, ok, err := c.random(ctx, nameOf(key), c.collect)
 	switch {
 	case err != nil:
 		c.failed("srandmember", key, err)
@@ -138,10 +138,10 @@ const (
 // random draws an element. It descends the tree of the elements' bytes: at each level it draws one of the bytes with which elements
 // continue, each with the same probability, until only a few elements are left. If the branches of a level differ in size, elements of the
 // smaller ones are drawn more often.
-func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err error) {
+func (c *conn) random(ctx context.Context, name []byte, collect collector) (e []byte, ok bool, err error) {
 	var prefix []byte
 	for level := 0; ; level++ {
-		some, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: randomRun + 1})
+		some, err := collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: randomRun + 1})
 		switch {
 		case err != nil || len(some) == 0 && len(prefix) == 0:
 			return nil, false, err
@@ -151,7 +151,7 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 		case len(some) <= randomRun, level >= randomLevels:
 			return some[rand.IntN(len(some))], true, nil
 		}
-		ends, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: 1, Reverse: true})
+		ends, err := collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: 1, Reverse: true})
 		if err != nil {
 			return nil, false, err
 		}
@@ -178,7 +178,7 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 		if at < len(first) {
 			low = int(first[at])
 		}
-		next, err := c.branch(ctx, name, last[:at], low, high)
+		next, err := branch(ctx, name, last[:at], low, high, collect)
 		if err != nil {
 			return nil, false, err
 		}
@@ -190,7 +190,7 @@ func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err 
 
 // branch draws one of the bytes from low to high with which elements continue a prefix, and returns the prefix with it, or nil if there is none
 // any more. The byte after a gap is no more likely than others: in hexadecimal text, most bytes from 0 to f begin nothing.
-func (c *conn) branch(ctx context.Context, name, prefix []byte, low, high int) ([]byte, error) {
+func branch(ctx context.Context, name, prefix []byte, low, high int, collect collector) ([]byte, error) {
 	var left []byte // bytes in order, without those that are known to begin nothing
 	for b := low; b <= high; b++ {
 		left = append(left, byte(b))
@@ -198,7 +198,7 @@ func (c *conn) branch(ctx context.Context, name, prefix []byte, low, high int) (
 	for len(left) > 0 {
 		i := rand.IntN(len(left))
 		from := append(slices.Clone(prefix), left[i])
-		next, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, From: from, Limit: 1})
+		next, err := collect(ctx, door.Read{Set: name, Prefix: prefix, From: from, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +216,16 @@ func (c *conn) branch(ctx context.Context, name, prefix []byte, low, high int) (
 	return nil, nil
 }
 
-// collect returns copies of a few elements.
+// collector returns copies of a few elements.
+type collector func(ctx context.Context, r door.Read) ([][]byte, error)
+
+// collectPart is collect for a command that draws many elements: it is a part of long work.
+func (c *conn) collectPart(ctx context.Context, r door.Read) (list [][]byte, err error) {
+	c.nextPart()
+	return c.collect(ctx, r)
+}
+
+// collect is a collector.
 func (c *conn) collect(ctx context.Context, r door.Read) (list [][]byte, err error) {
 	r.Batch = min(r.Limit, door.BatchMax)
 	for e, err := range c.elements(ctx, r) {
@@ -301,7 +310,7 @@ func (c *conn) drawFew(ctx context.Context, g *gathered, key []byte, n int64) (d
 	}
 	seen := map[string]bool{} // of g's memory; it stays empty where elements may be repeated
 	for tries := uint64(0); uint64(len(drawn)) < few; tries++ {
-		e, ok, err := c.random(ctx, nameOf(key))
+		e, ok, err := c.random(ctx, nameOf(key), c.collectPart)
 		if err != nil || !ok || tries == 4*few {
 			g.release()
 			*g = *c.gather("srandmember")

@@ -89,12 +89,23 @@ func (s *source) ofMoment(ctx context.Context, from []byte, limit int) iter.Seq2
 
 // present reports for ordered elements which of them the set contains.
 func (s *source) present(ctx context.Context, elements [][]byte, yes []bool) error {
+	defer s.c.EndParts()
 	if s.moment == nil {
-		present, err := s.c.s.present(ctx, s.key, elements)
+		present, err := s.c.s.present(ctx, s.key, elements, s.c.nextPart)
 		copy(yes, present)
 		return err
 	}
-	return s.inTime(ctx, s.moment.Contains(ctx, s.at, elements, yes))
+	for first := true; len(elements) > 0; first = false {
+		if !first {
+			s.c.nextPart()
+		}
+		n := min(len(elements), momentPart)
+		if err := s.moment.Contains(ctx, s.at, elements[:n], yes[:n]); err != nil {
+			return s.inTime(ctx, err)
+		}
+		elements, yes = elements[n:], yes[n:]
+	}
+	return nil
 }
 
 // inTime returns the error of reading a moment for the client.

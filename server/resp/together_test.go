@@ -128,3 +128,14 @@ func TestFlood(t *testing.T) {
 	}
 	t.Errorf("%d commands of others come before one of a client, in the middle; at most %d", between[len(between)/2], between[len(between)-1])
 }
+
+// TestCallBytes: a change of many elements of a key with a long name is a large call, though its request is short.
+func TestCallBytes(t *testing.T) {
+	g := group{key: make([]byte, 32<<10), ops: make([]door.Op, 1000), bytes: 2000}
+	if got, want := g.callBytes(), 2000+(1000<<15); got != want {
+		t.Errorf("changes have %d bytes, want %d", got, want)
+	}
+	if g := (group{key: g.key, asks: true, elements: make([][]byte, 1000), bytes: 2000}); g.callBytes() != 2000 {
+		t.Errorf("questions have %d bytes", g.callBytes())
+	}
+}

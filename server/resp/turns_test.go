@@ -35,7 +35,7 @@ func TestLongReadsTakeTurns(t *testing.T) {
 		return got
 	}
 	for _, short := range []string{"KEYS *", "SCAN 0 COUNT 1000", "DBSIZE", "BS.COUNT small FROM a", "BS.COUNT small", "BS.COUNT big FROM 1 TO 2 PREFIX 11", "SCARD big",
-		"SCARD small", "BS.CHANGES small  LIMIT 10", "SMEMBERS small"} {
+		"SCARD small", "BS.CHANGES small  LIMIT 10", "SMEMBERS small", "EXISTS big small", "SMISMEMBER big 1 2", "BF.MADD marks a b"} {
 		want(0, 0, strings.Split(short, " ")...)
 	}
 	if got := want(1, 10, "BS.COUNT", "big", "FROM", "1"); got != ":2999" {
@@ -43,6 +43,16 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	}
 	want(1, 10, "BS.CHANGES", "big", "", "LIMIT", "5000")
 	want(1, 10, "SMEMBERS", "big")
+	want(11, 11, numbered(3000, "EXISTS")...)
+	want(11, 11, numbered(3000, "TOUCH")...)
+	want(2, 2, numbered(3000, "SMISMEMBER", "big")...)
+	want(2, 2, numbered(3*keysAtOnce, "BF.MADD", "marks")...)
+	want(2, 2, numbered(3*keysAtOnce, "BF.MEXISTS", "marks")...)
+	p.do(t, numbered(momentPart, "SADD", "driver")...)
+	p.do(t, numbered(2*lookUpsLess*momentPart, "SADD", "large")...)
+	want(1, 1, "SINTERCARD", "2", "driver", "large")
+	p.do(t, "SADD", "driver", "one more")
+	want(3, 3, "SINTERCARD", "2", "driver", "large") // one more of the read, and one of the look-ups
 	want(1, 10, "SSCAN", "big", "0", "COUNT", "3000")
 	for i := range 2 * namesPart {
 		p.do(t, "SADD", fmt.Sprint("key", i), "x")
@@ -50,7 +60,7 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	for i := range namesPart {
 		p.do(t, "BF.ADD", fmt.Sprint("filter", i), "x")
 	}
-	n := 3*namesPart + 2
+	n := 3*namesPart + 5
 	want(3, 3, "KEYS", "nothing*")
 	want(3, 3, "SCAN", "0", "COUNT", "10000")
 	if got := want(1, 1, "DBSIZE"); got != fmt.Sprint(":", n) {
@@ -60,6 +70,33 @@ func TestLongReadsTakeTurns(t *testing.T) {
 		t.Fatal(got)
 	}
 	want(3, 3, "DBSIZE")
+}
+
+// huge is a backend whose sets count as large.
+type huge struct{ door.Backend }
+
+func (huge) Live(context.Context, []byte) (uint64, error) { return 1_000_000, nil }
+
+// TestDrawsTakeTurns: each read of a command that draws several elements one by one begins as a part of long work. That of a single element does not: only its end
+// is one.
+func TestDrawsTakeTurns(t *testing.T) {
+	t.Parallel()
+	_, inner := start(t, Options{})
+	dial, s := serve(t, huge{inner.sets}, Options{})
+	var parts atomic.Int32
+	s.spy = func() { parts.Add(1) }
+	p := dial()
+	p.do(t, "SADD", "small", "a", "b")
+	for count, want := range map[string]int32{"": 1, "-3": 6} {
+		args := []string{"SRANDMEMBER", "small", count}
+		if count == "" {
+			args = args[:2]
+		}
+		parts.Store(0)
+		if got := p.do(t, args...); strings.HasPrefix(got, "-") || parts.Load() != want {
+			t.Errorf("%v: %s in %d turns, want %d", args, got, parts.Load(), want)
+		}
+	}
 }
 
 // endless is a backend whose sets have no end. All but one in a million are empty.

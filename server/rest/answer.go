@@ -221,12 +221,17 @@ func (q *request) fail(err error) {
 }
 
 // outcomeUnknown reports whether a status is that of a change that was sent before, and says nothing about it: this try may have done nothing,
-// but the one before may have done it. A status that would be the same at each try is about the request.
+// but the one before may have done it. Since then its token may have been removed, and its set emptied and its name given to a filter. A status that
+// would be the same at each try is about the request.
 func (q *request) outcomeUnknown(status int, changes bool) bool {
 	if !changes || !slices.Contains(q.route.params, "retry") || !strings.EqualFold(q.query.Get("retry"), "true") {
 		return false
 	}
-	return status == http.StatusRequestTimeout || status == http.StatusServiceUnavailable || status == http.StatusInsufficientStorage
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusConflict, http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		return true
+	}
+	return false
 }
 
 func (q *request) routeName() string {

@@ -245,7 +245,8 @@ func TestUnknownOfRetry(t *testing.T) {
 		passing bool
 	}{
 		{context.DeadlineExceeded, 503, "timeout", true}, {bigset.ErrClosed, 503, "unavailable", true}, {bigset.ErrDiskFull, 507, "disk_full", true},
-		{door.ErrUnavailable, 503, "unavailable", true}, {bigset.ErrBehind, 409, "behind", false}, {bigset.ErrRequest, 400, "bad_request", false},
+		{door.ErrUnavailable, 503, "unavailable", true}, {bigset.ErrBehind, 409, "behind", true}, {bigset.ErrUnresolved, 503, "unavailable", true},
+		{tokens.ErrNoToken, 401, "token", true}, {tokens.ErrDenied, 403, "denied", true}, {bigset.ErrRequest, 400, "bad_request", false},
 	} {
 		tries = append(tries, try{f.err.Error(), f.has, func(path string) (int, string) {
 			b.err = f.err

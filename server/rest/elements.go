@@ -89,6 +89,25 @@ func (l *lines) ended() error {
 	return l.flush()
 }
 
+// context begins the answer with the context of a set. A long one takes from the memory of all long answers until it is written.
+func (l *lines) context(t door.Token) error {
+	n := int64(0)
+	if len(t) > bodyBytesKept {
+		n = (contextCopies + 1) * int64(len(t)) // and the answer
+	}
+	if err := l.q.take(n); err != nil {
+		return err
+	}
+	l.begin()
+	l.b = append(append(append(l.b, `{"type":"set","context":"`...), t.Text()...), `"}`...)
+	err := l.ended()
+	if cap(l.b) > 2*streamBytes {
+		l.b = nil
+	}
+	l.q.give(n)
+	return err
+}
+
 // errGone reports that the client takes no more.
 var errGone = errors.New("rest: the client is gone")
 
@@ -148,8 +167,12 @@ func (q *request) streamElements() error {
 			return l.last(n, err)
 		}
 		if !q.begun {
-			l.begin()
-			l.b = append(l.b, `{"type":"set","context":"`+part.Context.Text()+"\"}\n"...)
+			if err := l.context(part.Context); err != nil {
+				if !q.begun {
+					return err
+				}
+				return l.last(n, err)
+			}
 		}
 		for i := range part.Elements {
 			e := &part.Elements[i]

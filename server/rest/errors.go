@@ -65,6 +65,7 @@ var kinds = []struct {
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "timeout"},
 	{context.Canceled, http.StatusServiceUnavailable, "unavailable"},
 	{bigset.ErrClosed, http.StatusServiceUnavailable, "unavailable"},
+	{bigset.ErrUnresolved, http.StatusServiceUnavailable, "unavailable"}, // the background resolves them
 	{bigset.ErrDiskFull, http.StatusInsufficientStorage, "disk_full"},
 	{bigset.ErrNotFound, http.StatusNotFound, "notfound"},
 	{bigset.ErrNoFilter, http.StatusNotFound, "notfound"},

@@ -161,7 +161,7 @@ func TestLongAnswer(t *testing.T) {
 	b.part.Elements = nil
 	for size, status := range map[int]int{100 << 10: 200, 300 << 10: 503} {
 		b.part.Context = make(door.Token, size)
-		for _, path := range []string{friends, friends + "/context"} {
+		for _, path := range []string{friends, friends + "/context", friends + "/stream"} {
 			all()
 			s.want("GET", path, "", status)
 		}
@@ -183,6 +183,31 @@ func (s *stepped) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
 			}
 		}
 	}
+}
+
+// TestStreamGivesBack: a stream returns the memory for the context of the set when that is sent, not at its end.
+func TestStreamGivesBack(t *testing.T) {
+	const most = 1_000_000
+	o := Options{}
+	o.RequestBytesMax = RequestBytesLeast
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: most})
+	b := &stepped{steps: make(chan door.Part)}
+	s := serve(t, b, bloomdtest.NewMemory(), o)
+	nc := s.dial("GET " + friends + "/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	ended := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, nc)
+		close(ended)
+	}()
+	b.steps <- door.Part{Context: make(door.Token, 200<<10)}
+	b.steps <- door.Part{} // the first part is done
+	if !o.Limits.TakeLong(most) {
+		t.Error("the memory is taken while the stream runs")
+	} else {
+		o.Limits.GiveLong(most)
+	}
+	close(b.steps)
+	<-ended
 }
 
 // TestStreamAfterRemoval: of what a stream gathers after its token was removed nothing is sent.

@@ -144,6 +144,12 @@ func (q *request) take(n int64) error {
 	return nil
 }
 
+// give returns some of the memory before the request ends.
+func (q *request) give(n int64) {
+	q.s.opt.Limits.GiveLong(n)
+	q.taken -= n
+}
+
 // readBody reads the body of a request, if it has one. The time for it is bounded, with one more second for each 256 KiB.
 func (q *request) readBody() error {
 	if q.route.body == "" {

@@ -91,18 +91,20 @@ const cells = (...values) => values.map((v, i) => h('td', i && typeof v === 'str
 // Sets.
 const setsPage = 50
 let setsAfter = ''
-let setsPrefix = '' // of the list that is shown
+let setsPrefix = '', setsAll = false // of the list that is shown
 function listSets(more) {
   return run('view', async current => {
     const prefix = more ? setsPrefix : percent(encoder.encode(new FormData($('search-sets')).get('prefix')))
-    setsPrefix = prefix
-    let page
-    setsAfter = more ? setsAfter : ''
+    const all = more ? setsAll : $('all-sets').checked
+    let page, after = more ? setsAfter : ''
     do { // a page may have none and still not be the last
-      page = await ask(`/sets?limit=${setsPage}&all=${$('all-sets').checked}&prefix=${prefix}&after=${setsAfter}`)
+      page = await ask(`/sets?limit=${setsPage}&all=${all}&prefix=${prefix}&after=${after}`)
       if (!current()) return
-      setsAfter = page.after || ''
-    } while (!page.sets.length && setsAfter)
+      after = page.after || ''
+    } while (!page.sets.length && after)
+    setsPrefix = prefix
+    setsAll = all
+    setsAfter = after
     $('more-sets').hidden = !setsAfter
     const body = $('sets').tBodies[0]
     if (!more) body.replaceChildren()
@@ -114,14 +116,16 @@ function listSets(more) {
       if (name) waiting.push([row, pathOf(...name)])
     }
     if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 7}, prefix ? 'No set that you may see has a key with this prefix.' : 'There are no sets that you may see.')))
+    let failed
     await Promise.all([1, 2, 3, 4].map(async () => {
       for (let next; current() && (next = waiting.shift());) {
         const [row, path] = next
-        const st = await ask(path + '/stats').catch(() => null)
+        const st = await ask(path + '/stats').catch(e => { failed ||= e })
         if (st) [st.dead, st.actors].forEach((v, i) => { row.cells[3 + i].textContent = number(v) })
         if (st) [st.clock_bytes, st.tombstone_bytes].forEach((v, i) => { row.cells[5 + i].textContent = bytes(v) })
       }
     }))
+    if (failed) throw failed
   })
 }
 
@@ -132,7 +136,8 @@ function openSet(path) {
   const name = path.split('/').filter((_, i) => [2, 4, 6].includes(i)).map(bytesOfPercent)
   $('set-name').textContent = nameOf(...name)
   for (const id of ['counted', 'answer']) $(id).textContent = ''
-  $('elements').replaceChildren()
+  for (const id of ['set-figures', 'elements']) $(id).replaceChildren()
+  runs.count = runs.ask = null // their answers are of another set
   for (const id of ['more-elements', 'fewer-elements']) $(id).hidden = true
   return run('view', async current => {
     const st = await ask(path + '/stats?here=true')
