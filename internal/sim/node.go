@@ -114,7 +114,11 @@ func (c *cluster) boot(m *member) {
 	life := m.lives
 	c.turns.Go(func() {
 		for !c.quiet && m.lives == life {
-			o.alone(func() { m.self.Round(context.Background()) })
+			o.alone(func() {
+				if m.lives == life { // it may have crashed, and started again, while the writers left
+					m.self.Round(context.Background())
+				}
+			})
 			if m.lives == life && m.joining && m.whole() {
 				m.joining = false
 				c.count("made whole")
