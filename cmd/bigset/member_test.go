@@ -112,7 +112,7 @@ func TestFilterOfMember(t *testing.T) {
 	dir := newDir(t)
 	here, elsewhere := map[uint32][]string{}, ""
 	spec := bigset.SliceSpec{Name: []byte("seen"), Generation: 1, Options: bigset.FilterOptions{
-		Options: bloomslice.Options{Capacity: 10_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 4, Owners: 3}, Durability: bigset.FilterSync}}
+		Options: bloomslice.Options{Capacity: 40_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 4, Owners: 3}, Durability: bigset.FilterSync}}
 	for i := 0; len(here[0]) < 2 || len(here[2]) < 2 || elsewhere == ""; i++ {
 		key := fmt.Sprint("key", i)
 		h := bloomslice.Sum([]byte(key))
@@ -154,7 +154,7 @@ func TestFilterOfMember(t *testing.T) {
 			t.Errorf("check %q: %q, want %q", keys, errs, want)
 		}
 	}
-	if _, errs := ask(exitAbsent, "check", "other", elsewhere); !strings.HasPrefix(errs, `bigset: no such filter: "other"`) {
+	if _, errs := ask(exitAbsent, "check", "other", elsewhere); !strings.HasPrefix(errs, `bigset: filter not found: "other"`) {
 		t.Errorf("a filter that does not exist: %q", errs)
 	}
 }
