@@ -148,6 +148,24 @@ func TestGroupIsDone(t *testing.T) {
 	}}); err != nil || !alone {
 		t.Errorf("a writer alone: %v, no group: %v", err, alone)
 	}
+	order := ""
+	tells := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(_ bigset.Result, g *bigset.Group) {
+		order += "t"
+		if g != nil && g.Value == nil {
+			g.Value, g.Done = true, func() { order += "d" }
+		}
+	}}
+	all := make([]bigset.WriteRequest, 4)
+	for i := range all { // the third asks to be told nothing
+		all[i] = bigset.WriteRequest{Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte{'w', byte(i)}}}, WriteOptions: tells}
+	}
+	all[2].Applied = nil
+	for i, out := range p.store.WriteAll(bg, []byte("s"), all) {
+		must(t, out.Err, fmt.Sprint("write ", i, " of a call"))
+	}
+	if order != "tttd" {
+		t.Errorf("the writes of a call were told and done as %q", order)
+	}
 	const writers = 8
 	type seen struct{ told, done int }
 	var mu sync.Mutex

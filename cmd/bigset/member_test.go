@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"bigset"
+	"bigset/bloomslice"
 	"bigset/engine"
 )
 
@@ -101,4 +104,57 @@ func TestFolderOfMember(t *testing.T) {
 		}
 	}
 	walk(newApp(os.Stdin, os.Stdout, os.Stderr).root())
+}
+
+// TestFilterOfMember: the folder of a member has some of the slices of a filter. A command there answers for keys of these, and refuses a key of another
+// slice, which may be present elsewhere.
+func TestFilterOfMember(t *testing.T) {
+	dir := newDir(t)
+	here, elsewhere := map[uint32][]string{}, ""
+	spec := bigset.SliceSpec{Name: []byte("seen"), Generation: 1, Options: bigset.FilterOptions{
+		Options: bloomslice.Options{Capacity: 40_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 4, Owners: 3}, Durability: bigset.FilterSync}}
+	for i := 0; len(here[0]) < 2 || len(here[2]) < 2 || elsewhere == ""; i++ {
+		key := fmt.Sprint("key", i)
+		h := bloomslice.Sum([]byte(key))
+		switch slice := h.Slice(4); slice {
+		case 0, 2:
+			here[slice] = append(here[slice], key)
+		case 3:
+			elsewhere = key
+		}
+	}
+	withEngine(t, dir, func(s *engine.Store) {
+		for _, slice := range []uint32{0, 2} { // the first key of each
+			spec.Slice = slice
+			if _, err := s.Filters().MarkSlice(t.Context(), spec, 1, []bloomslice.Hash{bloomslice.Sum([]byte(here[slice][0]))}, make([]bool, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Replica().SetMeta(t.Context(), engine.MetaCluster, []byte(recordOfTest("committed"))); err != nil {
+			t.Fatal(err)
+		}
+	})
+	ask := func(code int, args ...string) (string, string) {
+		t.Helper()
+		r := call(t, "", append([]string{"--dir", dir, "filter"}, args...)...)
+		return r.want(t, code), r.errs
+	}
+	if out, _ := ask(exitOK, "info", "seen"); !regexp.MustCompile(`(?m)^slices +4, of which the folder has 2$`).MatchString(out) {
+		t.Errorf("info:\n%s", out)
+	}
+	if out, _ := ask(exitOK, "info", "seen", "--json"); !strings.Contains(out, `"slices":4,"owners":3,"slices_here":[0,2]}`) {
+		t.Errorf("info --json: %s", out)
+	}
+	ask(exitOK, "check", "seen", here[0][0], here[2][0])
+	ask(exitAbsent, "check", "seen", here[0][0], here[2][1])
+	for _, keys := range [][]string{{elsewhere}, {here[0][0], elsewhere}, {here[0][1], elsewhere}} {
+		_, errs := ask(exitError, append([]string{"check", "seen"}, keys...)...)
+		want := fmt.Sprintf("bigset: other nodes have the key's part of the filter: key %q is in slice 3 of filter \"seen\", and the folder has 2 of 4 slices\nhint: ask a node of the cluster", elsewhere)
+		if !strings.HasPrefix(errs, want) {
+			t.Errorf("check %q: %q, want %q", keys, errs, want)
+		}
+	}
+	if _, errs := ask(exitAbsent, "check", "other", elsewhere); !strings.HasPrefix(errs, `bigset: filter not found: "other"`) {
+		t.Errorf("a filter that does not exist: %q", errs)
+	}
 }
