@@ -98,6 +98,13 @@ type told struct {
 // count counts a fault, or a state that was reached.
 func (c *cluster) count(what string) { c.stats.count(what, 1) }
 
+// refused counts a try of a request that a replica did not do because a later one had asked for it.
+func (c *cluster) refused(err error) {
+	if errors.Is(err, peer.ErrOvertaken) {
+		c.count("try overtaken by a later one")
+	}
+}
+
 // clusterSize is how many replicas the schedule of a seed has if the options do not say.
 func clusterSize(seed uint64, replicas int) int {
 	if replicas > 0 {

@@ -128,6 +128,7 @@ func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.
 	err = l.over(ctx, func() error {
 		again, by, err := l.Replica.Write(ctx, set, ops, o)
 		l.c.made(again.Delta)
+		l.c.refused(err)
 		if first {
 			r, m, first, wipes = again, by, false, l.c.facts.loss.wipes
 		}

@@ -109,6 +109,7 @@ var sights = []sight{
 	{"no-read", mechanism, []string{"no read"}, [4]float64{0, 0, 1200, 7900}},
 	{"operation-refused", mechanism, []string{"operation refused"}, [4]float64{2200, 2000, 0, 0}},
 	{"outcome-unknown", mechanism, []string{"unknown"}, [4]float64{0, 0, 5900, 9600}},
+	{"overtaken", mechanism, []string{"try overtaken by a later one"}, [4]float64{0, 0, 0, 0}},
 	{"read", mechanism, nil, [4]float64{0, 0, 8100, 8100}},
 	{"read-of-several", mechanism, []string{"read of several replicas"}, [4]float64{1700, 2000, 0, 0}},
 	{"read-refused", mechanism, []string{"read refused"}, [4]float64{280, 180, 0, 0}},
