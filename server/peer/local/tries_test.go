@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"bigset"
@@ -169,6 +170,12 @@ func TestTryUnderWay(t *testing.T) {
 			for l.tries.begin(l.tries.request([]byte("s"), []byte("r1")), 1) {
 				t.Error("the try begins again")
 				l.tries.end(l.tries.request([]byte("s"), []byte("r1")))
+			}
+			for asked := 0; asked < 3; {
+				runtime.Gosched()
+				l.tries.mu.Lock()
+				asked = len(l.tries.asked)
+				l.tries.mu.Unlock()
 			}
 			select {
 			case a := <-answered:
