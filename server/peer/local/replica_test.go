@@ -148,7 +148,7 @@ func TestJoining(t *testing.T) {
 		t.Errorf("a count while the replica has begun to join: %v, %v", m, count)
 	}
 	l.SetState(peer.Normal)
-	if found, _, err := l.Lookup(turning{ctx, l}, set, [][]byte{[]byte("x")}); !errors.Is(err, peer.ErrJoining) || found != nil {
+	if found, _, err := l.Lookup(turning{ctx, l}, set, [][]byte{[]byte("x"), []byte("never")}); !errors.Is(err, peer.ErrJoining) || found != nil {
 		t.Errorf("a look-up while the replica has begun to join: %v, %v", found, err)
 	}
 	l.SetState(peer.Normal)
