@@ -195,11 +195,11 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		return r, by, err
 	}
 	o.doubt()
-	if w.Retry {
-		return r, by, err
+	if !w.Retry {
+		w.Retry = true
+		r, by, err = o.mintOnce(ctx, w)
 	}
-	w.Retry = true
-	return o.mintOnce(ctx, w)
+	return r, by, err
 }
 
 // doubt records that another try of the request may have done it.
@@ -288,7 +288,7 @@ func (o *setOperation) tried(m peer.Member, err error, known bool) error {
 	if o.spreading {
 		return err // the other replicas may do it
 	}
-	if peer.Refused(err) || !known && !o.overtaken && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
+	if peer.Refused(err) || !o.overtaken && !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
 		o.nothing()
 	}
 	return err
