@@ -26,7 +26,7 @@ type Write struct {
 	// Retry says that the request may have been done before. All replicas are asked for it first, and all must answer if none has it. While
 	// a replica that may have it does not answer, the outcome stays unknown, since a request that is done twice is two events, and a remove
 	// may have seen only one of them. A client that would rather have it done twice gives it another id. Without Retry only the replica
-	// that does the request looks for it.
+	// that does the request looks for it, unless that finds that a retry has asked for it: then the write goes on as with Retry.
 	Retry  bool
 	Quorum Quorum
 }
