@@ -45,6 +45,9 @@ type WriteOptions struct {
 	// tried again after its element was removed brings the element back. The id is known for engine.Options.RequestAge. It can't be
 	// combined with engine.Options.KeepContexts.
 	Request []byte
+	// Try, if it is not 0, tells one try of the request from the other ones: a number that the coordinator of a cluster has drawn for it. A
+	// store does not use it; a replica does not do a try after it has told a later one that the request has not happened.
+	Try uint64
 	// SkipPresent makes an add without a context no event if its element is present, under policy coordinator. It is for sets that no other
 	// replica writes: a remove elsewhere that has seen the present dot would take the element away, although the add was acknowledged. A remove
 	// here with a context from before the add does so, too.

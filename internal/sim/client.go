@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/clock"
 	"bigset/convergence"
 	"bigset/fold"
 	"bigset/keyscheme"
@@ -61,6 +62,7 @@ func (c *cluster) write(t *step) {
 	c.stats.Operations += len(w.Ops)
 	if t.args["id"] > 0 {
 		w.Request = fmt.Append(nil, "request ", t.n)
+		c.requests[string(w.Request)] = &requested{lives: c.lives()}
 	}
 	for try := 0; ; try++ {
 		began := c.facts.loss
@@ -72,6 +74,32 @@ func (c *cluster) write(t *step) {
 			return
 		}
 		c.count("retried")
+	}
+}
+
+// requested is a request with an id: the first event that it has become, and the lives of all members when it was sent first.
+type requested struct {
+	event clock.Dot
+	lives int
+}
+
+// lives returns the number of lives that all members have had.
+func (c *cluster) lives() (n int) {
+	for _, m := range c.members {
+		n += m.lives
+	}
+	return n
+}
+
+// once records what a request has become. However often it is sent, and whichever replicas do it, that is one event, unless a crash may have taken it back.
+func (c *cluster) once(d bigset.Delta) {
+	r := c.requests[string(d.Request)]
+	switch {
+	case r == nil || len(d.Items) == 0:
+	case r.event == clock.Dot{}:
+		r.event = dotOf(d, 0)
+	case r.event != dotOf(d, 0) && r.lives == c.lives():
+		c.facts.violated(convergence.TagReused, "%s is %s, and was %s before", d.Request, c.names.dot(dotOf(d, 0)), c.names.dot(r.event))
 	}
 }
 

@@ -69,7 +69,8 @@ type cluster struct {
 	crashing bool           // a call is cut off by a power cut
 	torn     []bigset.Delta // that it made, after the cut or before it
 
-	views map[int]*view // by the step that made it
+	views    map[int]*view         // by the step that made it
+	requests map[string]*requested // by their ids
 }
 
 // process is a caller of replicas: a coordinator with its hints, or a replica that copies from others.
@@ -98,6 +99,13 @@ type told struct {
 // count counts a fault, or a state that was reached.
 func (c *cluster) count(what string) { c.stats.count(what, 1) }
 
+// refused counts a try of a request that a replica did not do because a later one had asked for it.
+func (c *cluster) refused(err error) {
+	if errors.Is(err, peer.ErrOvertaken) {
+		c.count("try overtaken by a later one")
+	}
+}
+
 // clusterSize is how many replicas the schedule of a seed has if the options do not say.
 func clusterSize(seed uint64, replicas int) int {
 	if replicas > 0 {
@@ -109,7 +117,7 @@ func clusterSize(seed uint64, replicas int) int {
 // runScript runs a schedule, and adds what it did to a report and to the notes of its steps. It returns what was violated. Its
 // engines are new, so that only the script determines the result.
 func runScript(s *script, r *Report) (v *convergence.Violation, err error) {
-	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), names: newNames(), stats: r, views: map[int]*view{}}
+	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), names: newNames(), stats: r, views: map[int]*view{}, requests: map[string]*requested{}}
 	c.facts = newLedger(c.names)
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.rand = s.rand(3)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // draws makes the script of a cluster's schedule. It looks at no replica, so the script is a function of the seed.
@@ -29,6 +30,9 @@ func drawScript(seed uint64, replicas int) *script {
 		d.beside = append(d.some("crash", "wipe", "restart", "partition", "io-error", "disk-full", "copy", "skew"), "maintain", "partition")
 	}
 	d.draw()
+	if d.IntN(2) == 0 {
+		d.resent()
+	}
 	return d.s
 }
 
@@ -46,6 +50,30 @@ func (d *draws) draw() {
 		}
 	}
 }
+
+// resent draws a write whose first try arrives at a replica that was asked about it for the second one, and has not heard yet what that has become. It comes
+// late, after its caller has given up, and the answers to the question of the next coordinator come later.
+func (d *draws) resent() {
+	via := d.coordinator()
+	add := func(kind string, args map[string]int) *step {
+		t := d.add(laneNemesis, kind, args)
+		t.args["wait"] = 0
+		return t
+	}
+	next := via ^ 1
+	if d.s.epochs() {
+		next = coordinators + (via-coordinators+1)%d.s.replicas
+	}
+	for at := range d.s.replicas {
+		add("delay", map[string]int{"via": via, "at": at, "seconds": resentSeconds})
+		add("late", map[string]int{"via": next, "at": at, "seconds": 2})
+	}
+	t := add("write", map[string]int{"via": via, "w": d.answers(false), "dw": d.answers(false), "id": 1})
+	t.ops = []stepOp{{verb: "add", element: d.element()}}
+}
+
+// resentSeconds is just longer than a coordinator waits for its replicas.
+const resentSeconds = int(operationLimit/time.Second) + 1
 
 // shapes are the clusters of members that are drawn: how many members a cluster has, how many of them hold the set, and how many
 // must have what is acknowledged. If that is more than a majority of the holders, a joining member is filled from fewer than all of
@@ -65,6 +93,9 @@ func drawMembers(seed uint64) *script {
 		d.beside = append(d.beside, "story")
 	}
 	d.draw()
+	if d.IntN(2) == 0 {
+		d.resent()
+	}
 	return d.s
 }
 

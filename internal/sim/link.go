@@ -126,8 +126,9 @@ func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.
 	o.Applied = nil // no network carries it
 	first, wipes := true, 0
 	err = l.over(ctx, func() error {
-		again, by, err := l.Replica.Write(ctx, set, ops, o)
+		again, by, err := l.Replica.Write(context.WithoutCancel(ctx), set, ops, o) // a request that is late does not know that nobody waits
 		l.c.made(again.Delta)
+		l.c.refused(err)
 		if first {
 			r, m, first, wipes = again, by, false, l.c.facts.loss.wipes
 		}

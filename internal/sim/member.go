@@ -194,6 +194,7 @@ func (c *cluster) crashIn(m *member, t *step, do func() error) {
 
 // made records the delta that a replica has made.
 func (c *cluster) made(d bigset.Delta) {
+	c.once(d)
 	switch {
 	case d.Empty():
 	case c.crashing:

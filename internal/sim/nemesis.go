@@ -141,6 +141,7 @@ func (c *cluster) wrong(t *step, m *member) string {
 		clock.by.Add(int64(time.Duration(t.args["seconds"]) * time.Second))
 		clock.unread.Store(true)
 		clock.jumped = true
+		clear(c.requests) // replicas may have forgotten them by now
 	case "maintain":
 		return c.maintain(m, t.args["work"])
 	}

@@ -312,6 +312,7 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 	if ahead == nil {
 		r, m, err := o.Replica.Write(ctx, set, ops, w)
 		o.c.made(r.Delta)
+		o.c.refused(err)
 		return r, m, err
 	}
 	told, group := false, o.join(set)
@@ -332,6 +333,7 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 		o.c.made(r.Delta)
 	}
 	o.leave(set, group)
+	o.c.refused(err)
 	return r, m, err
 }
 
@@ -354,6 +356,7 @@ func (o *own) WriteMany(ctx context.Context, set []byte, all []bigset.WriteReque
 	}
 	out, m, err := o.Replica.WriteMany(ctx, set, all)
 	for i := range out {
+		o.c.refused(out[i].Err)
 		if !told[i] {
 			o.c.made(out[i].Delta)
 		}

@@ -118,7 +118,7 @@ func (y *way) patience(ctx context.Context) (context.Context, func()) {
 
 // Do implements wire.Caller.
 func (y *way) Do(ctx context.Context, call wire.Call) (answer []byte, err error) {
-	call, err = call.Encoded(peer.FrameVersion)
+	call, err = call.Encoded(peer.FrameVersionMost)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ var errStopped = errors.New("sim: the stream has ended")
 // Stream implements wire.Caller.
 func (y *way) Stream(ctx context.Context, call wire.Call) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		call, err := call.Encoded(peer.FrameVersion)
+		call, err := call.Encoded(peer.FrameVersionMost)
 		if err == nil {
 			var address uint64
 			if address, err = y.address(); err == nil {

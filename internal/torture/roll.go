@@ -54,8 +54,8 @@ func (r *run) note(err error) {
 
 // The versions of the wire's protocol that the two programs speak.
 const (
-	versionNow  = 2
-	versionNext = 3
+	versionNow  = 3
+	versionNext = 4
 )
 
 // speaks returns an error if a node does not run the version that it should.

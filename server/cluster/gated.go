@@ -80,8 +80,8 @@ func (g *gated) WriteMany(ctx context.Context, set []byte, all []bigset.WriteReq
 	return change(g, func() ([]bigset.WriteOutcome, peer.Member, error) { return g.to.WriteMany(ctx, set, all) })
 }
 
-func (g *gated) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
-	return look(g, func() (bool, peer.Member, error) { return g.to.Knows(ctx, set, request) })
+func (g *gated) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
+	return look(g, func() (bool, peer.Member, error) { return g.to.Knows(ctx, set, request, try) })
 }
 
 func (g *gated) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {

@@ -117,8 +117,8 @@ type rejoined struct {
 	forgets bool
 }
 
-func (f *rejoined) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
-	known, by, err := f.link.Knows(ctx, set, request)
+func (f *rejoined) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
+	known, by, err := f.link.Knows(ctx, set, request, try)
 	if f.forgets {
 		known, by.State = false, peer.Joining
 	}

@@ -190,6 +190,7 @@ func (g *group) write() {
 	requests := make([]bigset.WriteRequest, 0, len(g.calls))
 	for _, x := range g.calls {
 		if x.begin() {
+			x.draw(&x.w)
 			begun = append(begun, x)
 			requests = append(requests, bigset.WriteRequest{Ops: x.w.Ops, WriteOptions: x.options(&x.w, g.rep)})
 		}

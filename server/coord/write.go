@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -25,7 +26,7 @@ type Write struct {
 	// Retry says that the request may have been done before. All replicas are asked for it first, and all must answer if none has it. While
 	// a replica that may have it does not answer, the outcome stays unknown, since a request that is done twice is two events, and a remove
 	// may have seen only one of them. A client that would rather have it done twice gives it another id. Without Retry only the replica
-	// that does the request looks for it.
+	// that does the request looks for it, unless that finds that a retry has asked for it: then the write goes on as with Retry.
 	Retry  bool
 	Quorum Quorum
 }
@@ -99,6 +100,9 @@ type setOperation struct {
 	*operation
 	at   placed[peer.Replica]
 	late lateSends
+	try  uint64 // of a request with an id: bigset.WriteOptions.Try
+	// overtaken says that another try of the request may have done it.
+	overtaken bool
 }
 
 // durability returns the durability that replicas are asked for.
@@ -183,11 +187,41 @@ func (o *setOperation) synced(by peer.Replica, err error) {
 	o.ack(by.Member().Node, err)
 }
 
-// mint lets the first replica that can do the request do so. An error, as long as nothing has begun, means that nothing has happened.
+// mint lets the first replica that can do the request do so. An error, as long as nothing has begun, means that nothing has happened. If another try of
+// the request has overtaken this one, mint goes on as a retry, once.
 func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.Replica, error) {
+	r, by, err := o.mintOnce(ctx, w)
+	if o.spreading || !errors.Is(err, peer.ErrOvertaken) {
+		return r, by, err
+	}
+	o.doubt()
+	if !w.Retry {
+		w.Retry = true
+		r, by, err = o.mintOnce(ctx, w)
+	}
+	return r, by, err
+}
+
+// doubt records that another try of the request may have done it.
+func (o *setOperation) doubt() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.overtaken, o.began = true, true
+}
+
+// draw draws the number of a try of a request, if that has an id.
+func (o *setOperation) draw(w *Write) {
+	if len(w.Request) > 0 {
+		o.try = max(1, rand.Uint64())
+	}
+}
+
+// mintOnce is mint as a first try or as a retry.
+func (o *setOperation) mintOnce(ctx context.Context, w Write) (bigset.Result, peer.Replica, error) {
 	var errs []error
 	var behind []peer.Replica
 	candidates, known := o.at.read, false
+	o.draw(&w)
 	if w.Retry {
 		knowing, err := o.knowing(ctx, w.Request)
 		if err != nil {
@@ -209,6 +243,8 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		switch {
 		case err == nil || o.spreading:
 			return r, rep, err
+		case errors.Is(err, peer.ErrOvertaken):
+			return r, nil, err
 		case errors.Is(err, bigset.ErrBehind):
 			behind = append(behind, rep)
 		case !errors.Is(err, peer.ErrUnavailable):
@@ -221,7 +257,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 			errs = append(errs, err)
 			continue
 		}
-		if r, err := try(rep, w.Ops); err == nil || o.spreading || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
+		if r, err := try(rep, w.Ops); err == nil || o.spreading || errors.Is(err, peer.ErrOvertaken) || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
 			return r, rep, err
 		}
 	}
@@ -233,7 +269,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 
 // options returns the options with which a replica does the request.
 func (o *setOperation) options(w *Write, rep peer.Replica) bigset.WriteOptions {
-	return bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request, Applied: func(r bigset.Result, g *bigset.Group) {
+	return bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request, Try: o.try, Applied: func(r bigset.Result, g *bigset.Group) {
 		o.mu.Lock()
 		o.spreading = true
 		o.mu.Unlock()
@@ -252,7 +288,7 @@ func (o *setOperation) tried(m peer.Member, err error, known bool) error {
 	if o.spreading {
 		return err // the other replicas may do it
 	}
-	if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
+	if peer.Refused(err) || !o.overtaken && !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
 		o.nothing()
 	}
 	return err
@@ -274,7 +310,7 @@ func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Repl
 	answers, settled := 0, o.c.run.NewSignal()
 	for _, rep := range o.at.write {
 		o.c.run.Go(func() {
-			known, by, err := rep.Knows(ctx, o.name, request)
+			known, by, err := rep.Knows(ctx, o.name, request, o.try)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -51,7 +52,9 @@ func (d *decoder) askMessage(kind byte) Message {
 	case kindWritten:
 		return d.written()
 	case kindKnows:
-		return Knows{Set: d.setName(), Request: d.bytes(RequestBytesMax)}
+		m := Knows{Set: d.setName(), Request: d.bytes(RequestBytesMax)}
+		m.Try = d.try(m.Request)
+		return m
 	case kindKnown:
 		return Known(d.bool())
 	case kindFactsResult:
@@ -82,6 +85,24 @@ func (d *decoder) askMessage(kind byte) Message {
 	return nil
 }
 
+// TriesVersion is the least version of frames in which a request with an id has the number of its try. A node that speaks an older one sends none,
+// and its tries are not refused.
+const TriesVersion = 4
+
+// try writes the number of the try of a request, after its id.
+func (e *encoder) try(request []byte, try uint64) {
+	if e.version >= TriesVersion && len(request) > 0 {
+		e.b = binary.BigEndian.AppendUint64(e.b, try)
+	}
+}
+
+func (d *decoder) try(request []byte) uint64 {
+	if d.version < TriesVersion || len(request) == 0 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(d.raw(8))
+}
+
 // Write requests a client's operations: Replica.Write's arguments in a frame.
 type Write struct {
 	Set     []byte
@@ -105,6 +126,7 @@ func (m Write) appendTo(e *encoder) error {
 	}
 	e.set(m.Set)
 	e.bytes(m.Options.Request)
+	e.try(m.Options.Request, m.Options.Try)
 	e.byte(byte(m.Options.Policy))
 	e.byte(byte(m.Options.Durability))
 	e.uvarint(uint64(len(m.Ops)))
@@ -125,6 +147,7 @@ func (m Write) appendTo(e *encoder) error {
 func (d *decoder) write() Write {
 	m := Write{Set: d.setName()}
 	m.Options.Request = d.bytes(RequestBytesMax)
+	m.Options.Try = d.try(m.Options.Request)
 	m.Options.Policy, m.Options.Durability = bigset.Policy(d.byte()), bigset.Durability(d.byte())
 	if m.Options.Policy > bigset.PolicyRequired || m.Options.Durability > bigset.NoSync {
 		d.fail("no such policy or durability")
@@ -239,7 +262,10 @@ func (d *decoder) written() Written {
 }
 
 // Knows asks whether a replica has a client's request: Replica.Knows's arguments in a frame.
-type Knows struct{ Set, Request []byte }
+type Knows struct {
+	Set, Request []byte
+	Try          uint64
+}
 
 func (Knows) kind() byte { return kindKnows }
 
@@ -249,6 +275,7 @@ func (m Knows) appendTo(e *encoder) error {
 	}
 	e.set(m.Set)
 	e.bytes(m.Request)
+	e.try(m.Request, m.Try)
 	return nil
 }
 

@@ -39,6 +39,7 @@ var errorCodes = []CodedError{
 
 	{40, ErrFrame}, {41, ErrFrameVersion}, {42, ErrFrameKind}, {43, ErrFrameTooLarge}, {44, ErrFrameSum}, {45, ErrSender}, {46, ErrSetSlice},
 	{47, ErrUnavailable}, {48, ErrJoining}, {49, ErrNotMine}, {50, ErrAnswer}, {51, ErrUnresolvedContexts}, {52, ErrMember},
+	{53, ErrOvertaken},
 
 	{80, bloomslice.ErrOptions}, {81, bloomslice.ErrCorruptPage}, {82, clock.ErrCorrupt}, {83, fold.ErrCorrupt}, {84, keyscheme.ErrMalformedKey},
 	{85, keyscheme.ErrNameTooLong}, {86, keyscheme.ErrCorruptValue}, {87, keyscheme.ErrToken},

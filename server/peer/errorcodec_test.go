@@ -30,7 +30,7 @@ var named = map[string]error{
 	"peer.ErrFrame": peer.ErrFrame, "peer.ErrFrameVersion": peer.ErrFrameVersion, "peer.ErrFrameKind": peer.ErrFrameKind,
 	"peer.ErrFrameTooLarge": peer.ErrFrameTooLarge, "peer.ErrFrameSum": peer.ErrFrameSum, "peer.ErrSender": peer.ErrSender, "peer.ErrSetSlice": peer.ErrSetSlice,
 	"peer.ErrUnavailable": peer.ErrUnavailable, "peer.ErrJoining": peer.ErrJoining, "peer.ErrNotMine": peer.ErrNotMine, "peer.ErrAnswer": peer.ErrAnswer,
-	"peer.ErrUnresolvedContexts": peer.ErrUnresolvedContexts, "peer.ErrMember": peer.ErrMember,
+	"peer.ErrUnresolvedContexts": peer.ErrUnresolvedContexts, "peer.ErrMember": peer.ErrMember, "peer.ErrOvertaken": peer.ErrOvertaken,
 	"bloomslice.ErrOptions": bloomslice.ErrOptions, "bloomslice.ErrCorruptPage": bloomslice.ErrCorruptPage, "clock.ErrCorrupt": clock.ErrCorrupt,
 	"fold.ErrCorrupt": fold.ErrCorrupt, "keyscheme.ErrMalformedKey": keyscheme.ErrMalformedKey, "keyscheme.ErrNameTooLong": keyscheme.ErrNameTooLong,
 	"keyscheme.ErrCorruptValue": keyscheme.ErrCorruptValue, "keyscheme.ErrToken": keyscheme.ErrToken,

@@ -32,6 +32,9 @@ var (
 	// ErrNotMine says that the request was routed by a map other than the replica's, or to a replica that does not own the range. It wraps
 	// ErrUnavailable; *EpochError says which map the replica has.
 	ErrNotMine = fmt.Errorf("%w: not an owner", ErrUnavailable)
+	// ErrOvertaken says that a later try of the request was told that it has not happened, so this try does nothing. The later one may have
+	// done the request elsewhere. It wraps ErrUnavailable.
+	ErrOvertaken = fmt.Errorf("%w: a later try of the request has asked for it", ErrUnavailable)
 	// ErrAnswer is returned for an invalid answer: cut, foreign, or from another member. It is unknown what has happened. It does not wrap
 	// ErrFrame, which the other side returns for a request that it refused.
 	ErrAnswer = errors.New("peer: answer can't be read")

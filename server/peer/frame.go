@@ -31,8 +31,9 @@ const (
 	FrameVersionMost  = frameVersionKnown + versionNext
 )
 
-// frameVersionKnown is the newest version of a program as it is released: its frames are those of version 2, and it has more messages for the wire.
-const frameVersionKnown = 3
+// frameVersionKnown is the newest version of a program as it is released: its frames are those of version 2, with
+// more messages for the wire and the numbers of tries.
+const frameVersionKnown = TriesVersion
 
 const sumBytes = 4
 

@@ -83,8 +83,11 @@ func samples() []sample {
 func encode(t fataler, from peer.Member, m peer.Message) []byte {
 	t.Helper()
 	b, err := peer.Append(nil, from, m)
-	if errors.Is(err, peer.ErrFrameKind) {
+	switch {
+	case errors.Is(err, peer.ErrFrameKind):
 		b, err = peer.AppendVersion(nil, peer.DeltasVersion, from, m)
+	case triesOf(m) != 0:
+		b, err = peer.AppendVersion(nil, peer.TriesVersion, from, m)
 	}
 	if err != nil {
 		t.Fatalf("%T: %v", m, err)
@@ -105,6 +108,7 @@ func TestGoldenFrames(t *testing.T) {
 	goldenFrames(t, "testdata/frames-1.txt", 1, allSamples())
 	goldenFrames(t, "testdata/frames.txt", peer.FrameVersion, append(allSamples(), wireSamples()...))
 	goldenFrames(t, "testdata/frames-3.txt", peer.DeltasVersion, deltasSamples())
+	goldenFrames(t, "testdata/frames-4.txt", peer.TriesVersion, triesSamples())
 }
 
 func goldenFrames(t *testing.T, path string, version byte, samples []sample) {
@@ -336,7 +340,7 @@ func checkFrame(t testing.TB, b []byte) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range slices.Concat(allSamples(), wireSamples(), deltasSamples()) {
+	for _, s := range slices.Concat(allSamples(), wireSamples(), deltasSamples(), triesSamples()) {
 		f.Add(body(encode(f, alice, s.m)))
 	}
 	for _, s := range allSamples() {
@@ -359,7 +363,7 @@ func TestDecodeAtRandom(t *testing.T) {
 		n = 20_000
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	all, taken := slices.Concat(allSamples(), wireSamples(), deltasSamples()), 0
+	all, taken := slices.Concat(allSamples(), wireSamples(), deltasSamples(), triesSamples()), 0
 	frames := make([][]byte, len(all))
 	for i := range all {
 		frames[i] = body(encode(t, alice, all[i].m))

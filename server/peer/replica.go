@@ -30,12 +30,18 @@ type Replica interface {
 	// result's delta is for the other replicas. A Joining replica returns ErrJoining, unless it knows the request: it may not know what a
 	// remove without a context removes.
 	//
+	// A try of a request that another one has overtaken is refused with ErrOvertaken: see Knows.
+	//
 	//	A: Write(add x) = Delta{A: 7: add x, kills B3};  A again, with the same request id = the same delta
 	Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, Member, error)
 
 	// Knows reports whether this replica has a client's request, by its id: whether Write would repeat its first answer. Replicas forget
-	// requests after some minutes.
-	Knows(ctx context.Context, set, request []byte) (bool, Member, error)
+	// requests after some minutes. try, if it is not 0, is the WriteOptions.Try of the caller, who may do the request if no replica knows it:
+	// Knows waits for the writes of the request that are under way here, and from then on Write refuses all other tries with ErrOvertaken,
+	// as long as this replica does not know the request and until another try asks. A write without a number is not refused.
+	//
+	//	Knows(q, 2) = false;  Write(q, Try 1): ErrOvertaken;  Knows(q, 3) = false;  Write(q, Try 2): ErrOvertaken;  Write(q, Try 3): A7
+	Knows(ctx context.Context, set, request []byte, try uint64) (bool, Member, error)
 
 	// Apply applies what another replica did, as a whole or not at all, in any order, however often and however late it comes. A nil error
 	// acknowledges it: the delta, or the part of it that was here already, is as durable as requested.

@@ -138,7 +138,7 @@ func TestBytes(t *testing.T) {
 	start := appendSegment(o.preamble(), kindHello, (&hello{role: RoleNode, purpose: ForCopies, address: 7, name: "n1", body: []byte("hi")}).append(nil))
 	got := written(t, start, requestOf(5, envelope{address: 1, epoch: 2, deadline: 3, verb: 100, priority: PriorityRepair, credit: 4}, []byte("abc")),
 		(&message{kind: kindPart, id: 5, body: []byte("de")}).withLength())
-	want := "BIGSET\x01\x02" +
+	want := "BIGSET\x01\x03" +
 		"\x0f\x00\x00\x00\x01\x03\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x02\x02\x07\x00\x00\x00\x00\x00\x00\x00\x02n1hi" + "SUM1" +
 		"\x23\x00\x00\x00\x02\x03\x00\x00" + "\x05\x00\x00\x00\x00\x00\x00\x00" +
 		"\x01\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "\x03\x00\x00\x00" + "\x03\x00\x00\x00" + "\x64\x02\x04\x00" + "\x00\x00\x00\x00" + "abc" + "SUM2" +

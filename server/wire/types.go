@@ -203,7 +203,7 @@ type Options struct {
 // Versions of the protocol that this program speaks.
 const (
 	versionLeast = 1
-	versionMost  = 2 + versionNext
+	versionMost  = 3 + versionNext
 )
 
 func (o Options) withDefaults() Options {

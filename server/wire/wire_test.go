@@ -433,13 +433,13 @@ func TestRefusals(t *testing.T) {
 	if _, err := v.try(ClientOptions{Check: func(*Remote) error { return errors.New("not mine") }}); err == nil || !strings.Contains(err.Error(), "not mine") {
 		t.Errorf("a server that is not wanted: %v", err)
 	}
-	for _, versions := range [][2]byte{{3, 4}, {9, 9}} {
+	for _, versions := range [][2]byte{{4, 5}, {9, 9}} {
 		_, err := v.try(ClientOptions{Options: Options{VersionLeast: versions[0], VersionMost: versions[1]}})
-		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "speaks versions 1 to 2") {
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "speaks versions 1 to 3") {
 			t.Errorf("versions %v: %v", versions, err)
 		}
 	}
-	if c, err := v.try(ClientOptions{Options: Options{VersionLeast: 1, VersionMost: 3}}); err != nil {
+	if c, err := v.try(ClientOptions{Options: Options{VersionLeast: 1, VersionMost: 4}}); err != nil {
 		t.Errorf("a later version that speaks ours: %v", err)
 	} else {
 		c.Close()

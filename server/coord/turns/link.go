@@ -32,8 +32,8 @@ func over[T any](ctx context.Context, l *Link, call func(peer.Replica) (T, peer.
 }
 
 // Knows implements peer.Replica, as the other methods do.
-func (l *Link) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (bool, peer.Member, error) { return r.Knows(ctx, set, request) })
+func (l *Link) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bool, peer.Member, error) { return r.Knows(ctx, set, request, try) })
 }
 
 func (l *Link) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {

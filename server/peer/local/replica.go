@@ -24,6 +24,7 @@ type Replica struct {
 	state   atomic.Uint32 // of sets
 	filters atomic.Uint32 // of filters
 	seats   atomic.Pointer[func(keyscheme.Slot) (bloomslice.Seat, bool)]
+	tries   tries
 }
 
 var (
@@ -44,7 +45,7 @@ func New(node string, store *engine.Store, state peer.MemberState) (*Replica, er
 		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
 	}
 	replica.KeepRecent()
-	l := &Replica{store: store, replica: replica, node: node}
+	l := &Replica{store: store, replica: replica, node: node, tries: newTries()}
 	l.SetState(state)
 	return l, l.Member().Check()
 }
@@ -128,8 +129,16 @@ func (l *Replica) outcome(err error) error {
 
 // Write implements peer.Replica.
 func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
-	if err := errors.Join(l.whole(), l.ready()); err != nil {
-		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil {
+	var overtaken error
+	if len(o.Request) > 0 {
+		if r := l.tries.request(set, o.Request); l.tries.begin(r, o.Try) {
+			defer l.tries.end(r)
+		} else {
+			overtaken = l.overtaken(o.Request)
+		}
+	}
+	if err := errors.Join(l.whole(), l.ready(), overtaken); err != nil {
+		if known, unknown := l.replica.KnowsRequest(ctx, set, o.Request); !known || unknown != nil {
 			return bigset.Result{}, l.Member(), err
 		}
 	}
@@ -137,20 +146,85 @@ func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigs
 	return r, l.Member(), l.outcome(err)
 }
 
+func (l *Replica) overtaken(request []byte) error {
+	return fmt.Errorf("%w: %v, request %q", peer.ErrOvertaken, l.Member(), request)
+}
+
 // WriteMany implements peer.ManyWrites.
 func (l *Replica) WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
 		return nil, l.Member(), err
 	}
+	begun, overtaken := l.beginMany(set, all)
+	defer l.endMany(begun)
+	if len(overtaken) > 0 {
+		return l.writeSome(ctx, set, all, overtaken), l.Member(), nil
+	}
+	return l.writeAll(ctx, set, all), l.Member(), nil
+}
+
+// beginMany begins the requests of a group that have ids. It returns what endMany ends, and the indexes of those that another try has overtaken.
+func (l *Replica) beginMany(set []byte, all []bigset.WriteRequest) (begun []request, overtaken []int) {
+	for i := range all {
+		if len(all[i].Request) == 0 {
+			continue
+		}
+		if r := l.tries.request(set, all[i].Request); l.tries.begin(r, all[i].Try) {
+			if begun == nil {
+				begun = make([]request, 0, len(all)-i)
+			}
+			begun = append(begun, r)
+		} else {
+			overtaken = append(overtaken, i)
+		}
+	}
+	return begun, overtaken
+}
+
+func (l *Replica) endMany(begun []request) {
+	for _, r := range begun {
+		l.tries.end(r)
+	}
+}
+
+func (l *Replica) writeAll(ctx context.Context, set []byte, all []bigset.WriteRequest) []bigset.WriteOutcome {
 	out := l.store.WriteAll(ctx, set, all)
 	for i := range out {
 		out[i].Err = l.outcome(out[i].Err)
 	}
-	return out, l.Member(), nil
+	return out
+}
+
+// writeSome does the requests of a group but those that another try has overtaken, which are answered like those of Write.
+func (l *Replica) writeSome(ctx context.Context, set []byte, all []bigset.WriteRequest, overtaken []int) []bigset.WriteOutcome {
+	out := make([]bigset.WriteOutcome, len(all))
+	var some []bigset.WriteRequest
+	var at []int
+	for i := range all {
+		if len(overtaken) > 0 && overtaken[0] == i {
+			overtaken = overtaken[1:]
+			if known, unknown := l.replica.KnowsRequest(ctx, set, all[i].Request); !known || unknown != nil {
+				out[i].Err = l.overtaken(all[i].Request)
+				continue
+			}
+		}
+		some, at = append(some, all[i]), append(at, i)
+	}
+	if len(some) > 0 {
+		for i, o := range l.writeAll(ctx, set, some) {
+			out[at[i]] = o
+		}
+	}
+	return out
 }
 
 // Knows implements peer.Replica.
-func (l *Replica) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
+func (l *Replica) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
+	if try != 0 && len(request) > 0 {
+		if err := l.tries.ask(ctx, l.tries.request(set, request), try); err != nil {
+			return false, l.Member(), err
+		}
+	}
 	known, err := l.replica.KnowsRequest(ctx, set, request)
 	return known, l.Member(), err
 }

@@ -73,17 +73,17 @@ func TestVerbs(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", r, m, err)
 	}
 	for _, l := range []*local.Replica{a, b} {
-		if known, _, err := l.Knows(ctx, set, []byte("r1")); known != (l == a) || err != nil {
+		if known, _, err := l.Knows(ctx, set, []byte("r1"), 0); known != (l == a) || err != nil {
 			t.Errorf("knows: %v, %v", known, err)
 		}
 	}
 	if _, err := b.Apply(ctx, r.Delta, bigset.Sync); err != nil {
 		t.Fatal(err)
 	}
-	if known, _, err := b.Knows(ctx, set, []byte("r1")); !known || err != nil {
+	if known, _, err := b.Knows(ctx, set, []byte("r1"), 0); !known || err != nil {
 		t.Errorf("knows: %v, %v", known, err)
 	}
-	if known, _, err := b.Knows(ctx, nil, []byte("r1")); known || !errors.Is(err, bigset.ErrRequest) { // refused is not known
+	if known, _, err := b.Knows(ctx, nil, []byte("r1"), 0); known || !errors.Is(err, bigset.ErrRequest) { // refused is not known
 		t.Errorf("knows a request to no set: %v, %v", known, err)
 	}
 	r2, _, err := a.Write(ctx, set, addOps("y"), bigset.WriteOptions{})
@@ -148,7 +148,7 @@ func TestJoining(t *testing.T) {
 		t.Errorf("a count while the replica has begun to join: %v, %v", m, count)
 	}
 	l.SetState(peer.Normal)
-	if found, _, err := l.Lookup(turning{ctx, l}, set, [][]byte{[]byte("x")}); !errors.Is(err, peer.ErrJoining) || found != nil {
+	if found, _, err := l.Lookup(turning{ctx, l}, set, [][]byte{[]byte("x"), []byte("never")}); !errors.Is(err, peer.ErrJoining) || found != nil {
 		t.Errorf("a look-up while the replica has begun to join: %v, %v", found, err)
 	}
 	l.SetState(peer.Normal)
@@ -230,7 +230,7 @@ func TestWhatHappened(t *testing.T) {
 		t.Errorf("the log has failed: %v", err)
 	}
 	_, _, err = l.Write(ctx, set, addOps("z"), bigset.WriteOptions{Request: []byte("r1")})
-	if known, _, unknown := l.Knows(ctx, set, []byte("r1")); known || !errors.Is(unknown, bigset.ErrFailed) || !errors.Is(err, peer.ErrUnavailable) {
+	if known, _, unknown := l.Knows(ctx, set, []byte("r1"), 0); known || !errors.Is(unknown, bigset.ErrFailed) || !errors.Is(err, peer.ErrUnavailable) {
 		t.Errorf("the log has failed: knows %v, %v; %v", known, unknown, err)
 	}
 	disk.SetHook("fail", nil)

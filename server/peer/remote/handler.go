@@ -156,7 +156,7 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 		})
 	case peer.Knows:
 		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {
-			a, by, err := rep.Knows(ctx, m.Set, m.Request)
+			a, by, err := rep.Knows(ctx, m.Set, m.Request, m.Try)
 			return peer.Known(a), by, err
 		})
 	case peer.Delta:

@@ -237,7 +237,7 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"Knows", remote.Answer, false, false, func(r remote.Local) (any, error) {
-			a, by, err := r.Knows(ctx, set, []byte("id"))
+			a, by, err := r.Knows(ctx, set, []byte("id"), 0)
 			return answers{a, by}, err
 		}},
 		{"Apply", remote.Take, true, false, func(r remote.Local) (any, error) {

@@ -198,8 +198,8 @@ func (r *Replica) writeAhead(ctx context.Context, set []byte, ops []bigset.Op, o
 }
 
 // Knows implements peer.Replica.
-func (r *Replica) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
-	known, by, err := ask[peer.Known](ctx, r, VerbKnows, peer.Knows{Set: set, Request: request})
+func (r *Replica) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
+	known, by, err := ask[peer.Known](ctx, r, VerbKnows, peer.Knows{Set: set, Request: request, Try: try})
 	return bool(known), by, err
 }
 

@@ -16,7 +16,7 @@ import (
 func TestFramesOfAVersion(t *testing.T) {
 	t.Parallel()
 	self := peer.Member{Node: "a", Incarnation: "a1", State: peer.Normal}
-	for _, c := range []struct{ asks, answers, want byte }{{1, 1, 2}, {2, 1, 2}, {1, 2, 2}, {2, 2, peer.FrameVersionMost}, {9, 9, peer.FrameVersionMost}} {
+	for _, c := range []struct{ asks, answers, want byte }{{1, 1, 2}, {2, 1, 2}, {1, 2, 2}, {2, 2, peer.DeltasVersion}, {3, 3, peer.TriesVersion}, {9, 9, peer.FrameVersionMost}} {
 		var got []byte
 		s := wire.NewServer(wire.ServerOptions{Options: wire.Options{VersionMost: c.answers},
 			Handler: func(_ context.Context, r *wire.Request, _ func([]byte) error) ([]byte, error) {
@@ -37,7 +37,7 @@ func TestFramesOfAVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.Knows(t.Context(), []byte("s"), []byte("r")); !errors.Is(err, peer.ErrAnswer) { // the answer is a Done: the other way has been read too
+		if _, _, err := r.Knows(t.Context(), []byte("s"), []byte("r"), 0); !errors.Is(err, peer.ErrAnswer) { // the answer is a Done: the other way has been read too
 			t.Errorf("versions %d and %d: %v", c.asks, c.answers, err)
 		}
 		agreed := min(c.asks, c.answers)
