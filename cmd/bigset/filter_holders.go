@@ -48,7 +48,7 @@ func (d folderHolder) list(_ context.Context, prefix []byte) (list []facts, err 
 }
 
 func storedFigures(info filters.Info) facts {
-	return facts{info.Name, info.Options.Probability, info.Figures, &info, nil, nil}
+	return facts{name: info.Name, probability: info.Options.Probability, Figures: info.Figures, stored: &info}
 }
 
 func (d folderHolder) info(_ context.Context, name []byte) (facts, error) {
@@ -163,14 +163,14 @@ func (c *creation) given() (o door.FilterCreate) {
 func (r serverHolder) list(_ context.Context, prefix []byte) (list []facts, err error) {
 	infos, err := r.c.List(prefix)
 	for _, info := range infos {
-		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil, nil})
+		list = append(list, facts{name: []byte(info.Name), probability: info.Probability, Figures: info.Figures})
 	}
 	return list, r.asked(err)
 }
 
 func (r serverHolder) info(_ context.Context, name []byte) (facts, error) {
 	info, err := r.c.Info(name)
-	return facts{name, info.Probability, info.Figures, nil, nil, &info}, r.asked(of(name, err))
+	return facts{name: name, probability: info.Probability, Figures: info.Figures, serving: &info}, r.asked(of(name, err))
 }
 
 func (r serverHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
@@ -248,14 +248,14 @@ func (r nodeHolder) list(ctx context.Context, prefix []byte) (list []facts, err 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil, nil})
+		list = append(list, facts{name: []byte(info.Name), probability: info.Probability, Figures: info.Figures})
 	}
 	return list, nil
 }
 
 func (r nodeHolder) info(ctx context.Context, name []byte) (facts, error) {
 	info, err := r.c.Filter(name).Info(ctx, client.InfoOptions{})
-	return facts{name, info.Probability, info.Figures, nil, nil, &info}, of(name, err)
+	return facts{name: name, probability: info.Probability, Figures: info.Figures, serving: &info}, of(name, err)
 }
 
 func (r nodeHolder) check(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {

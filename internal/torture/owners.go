@@ -89,13 +89,13 @@ func enoughMarks(all []*node, filter string, keys []string, least int, owners fu
 			}
 		}
 	}
-	if len(keys) > 0 && least > 0 && sliced == 0 {
-		return fmt.Errorf("torture: no node has %s, and keys of it were acknowledged", filter)
+	if sliced == 0 {
+		if len(keys) > 0 && least > 0 {
+			return fmt.Errorf("torture: no node has %s, and keys of it were acknowledged", filter)
+		}
+		return nil
 	}
 	for _, key := range keys {
-		if sliced == 0 {
-			break
-		}
 		h := bloomslice.Sum([]byte(key))
 		slice := h.Slice(sliced)
 		own := owners(filter, slice)
@@ -126,8 +126,8 @@ func (r *run) marks(n *node, filter string, keys []string) (m marked, err error)
 		return m, err
 	}
 	m = marked{slices: info.Slices, here: info.Here, keys: map[string]bool{}}
-	for i := range info.Slices {
-		if info.Here == nil {
+	if m.here == nil {
+		for i := range m.slices {
 			m.here = append(m.here, i)
 		}
 	}

@@ -44,7 +44,7 @@ func (r *run) repair(ctx context.Context, c *setClient) error {
 	for _, n := range r.ns.all {
 		c.node = n
 		for i := range sets {
-			if err := c.readFrom(ctx, fmt.Sprint("set", i), r.owners.n); err != nil {
+			if err := c.readFrom(ctx, setName(i), r.owners.n); err != nil {
 				return fmt.Errorf("a repair at the end, at node %s: %w", n.id, err)
 			}
 		}
@@ -69,7 +69,7 @@ func (r *run) compare(ctx context.Context) error {
 	}
 	var names []string
 	for i := range sets {
-		names = append(names, fmt.Sprint("set", i))
+		names = append(names, setName(i))
 	}
 	if err := sameElements(r.ns.all, names, r.owners.set, r.held); err != nil {
 		r.o.Progress("%v", err)

@@ -146,10 +146,10 @@ func TestEnoughMarks(t *testing.T) {
 		if c.copied > 0 {
 			nodes[0].copied = []*node{nodes[c.copied]}
 		}
-		err := enoughMarks(nodes, "f", all, c.least, func(_ string, slice uint32) []string { return owners(fmt.Sprint("set", slice)) }, func(n *node, _ string, keys []string) (marked, error) {
+		err := enoughMarks(nodes, "f", all, c.least, func(_ string, slice uint32) []string { return owners(setName(int(slice))) }, func(n *node, _ string, keys []string) (marked, error) {
 			m := marked{slices: 2, keys: map[string]bool{}}
 			for slice := range uint32(2) {
-				if slices.Contains(owners(fmt.Sprint("set", slice)), n.id) || slice == 1 && n.id == c.more {
+				if slices.Contains(owners(setName(int(slice))), n.id) || slice == 1 && n.id == c.more {
 					m.here = append(m.here, slice)
 				}
 			}
@@ -189,7 +189,7 @@ func TestOwners(t *testing.T) {
 	}
 	owns := map[string]int{}
 	for i := range sets {
-		own := o.set(fmt.Sprint("set", i))
+		own := o.set(setName(i))
 		if len(own) != 3 {
 			t.Errorf("set %d: %v", i, own)
 		}

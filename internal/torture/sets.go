@@ -16,6 +16,8 @@ import (
 	"bigset/server/wire"
 )
 
+func setName(i int) string { return fmt.Sprint("set", i) }
+
 // setClient is a client that works on sets.
 type setClient struct {
 	r     *run
@@ -51,7 +53,7 @@ const (
 func (c *setClient) work(ctx context.Context) {
 	for !c.r.over.Load() && ctx.Err() == nil {
 		c.turn()
-		set := fmt.Sprint("set", c.rng.IntN(sets))
+		set := setName(c.rng.IntN(sets))
 		switch n := c.rng.IntN(12); {
 		case n == 0:
 			_ = c.read(ctx, set)

@@ -320,7 +320,7 @@ func (r *run) end(ctx context.Context) error {
 	for i := range sets {
 		for _, n := range r.ns.all {
 			c.node = n
-			if err := c.read(ctx, fmt.Sprint("set", i)); err != nil {
+			if err := c.read(ctx, setName(i)); err != nil {
 				return fmt.Errorf("a read at the end, at node %s: %w", n.id, err)
 			}
 		}

@@ -401,7 +401,7 @@ func TestFiltersUnheard(t *testing.T) {
 	w := startTrio(t)
 	f := []byte("f")
 	c := w.disks[2]
-	fails := func() { // when c is told of the filter
+	fails := func() { // the store of c fails when c writes the entry of the filter
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.refuses = func(value []byte) error {

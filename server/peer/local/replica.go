@@ -138,12 +138,18 @@ func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigs
 		}
 	}
 	if err := errors.Join(l.whole(), l.ready(), overtaken); err != nil {
-		if known, unknown := l.replica.KnowsRequest(ctx, set, o.Request); !known || unknown != nil {
+		if !l.repeats(ctx, set, o.Request) {
 			return bigset.Result{}, l.Member(), err
 		}
 	}
 	r, err := l.store.Write(ctx, set, ops, o)
 	return r, l.Member(), l.outcome(err)
+}
+
+// repeats reports whether a write of the request would repeat its first answer, and do nothing else.
+func (l *Replica) repeats(ctx context.Context, set, request []byte) bool {
+	known, err := l.replica.KnowsRequest(ctx, set, request)
+	return known && err == nil
 }
 
 func (l *Replica) overtaken(request []byte) error {
@@ -203,7 +209,7 @@ func (l *Replica) writeSome(ctx context.Context, set []byte, all []bigset.WriteR
 	for i := range all {
 		if len(overtaken) > 0 && overtaken[0] == i {
 			overtaken = overtaken[1:]
-			if known, unknown := l.replica.KnowsRequest(ctx, set, all[i].Request); !known || unknown != nil {
+			if !l.repeats(ctx, set, all[i].Request) {
 				out[i].Err = l.overtaken(all[i].Request)
 				continue
 			}
