@@ -3,6 +3,7 @@ package convergence_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"bigset/convergence"
@@ -34,6 +35,18 @@ func (s showing) Do(op convergence.Op) (convergence.Effect, error) { return s.Re
 func (s showing) Receive(msg []byte) (bool, error)                 { return s.Replica.Receive(msg) }
 func (s showing) Read() (convergence.View, error)                  { return s.constant.Read() }
 func (s showing) Close() error                                     { return nil }
+
+// locked is a replica whose operations two clients may call at once.
+type locked struct {
+	convergence.Replica
+	mu *sync.Mutex
+}
+
+func (l locked) Do(op convergence.Op) (convergence.Effect, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Replica.Do(op)
+}
 
 // TestORMap: what a map with observed deletes may show after some operations, and what not.
 func TestORMap(t *testing.T) {
@@ -71,6 +84,9 @@ func TestORMap(t *testing.T) {
 			}
 			sys.Open = func(env convergence.Env) (convergence.Replica, error) {
 				r, err := open(env)
+				if sys.Parallel {
+					r = locked{r, new(sync.Mutex)}
+				}
 				if env.ID == 2 { // replica C
 					r = showing{r, constant(shown)}
 				}
