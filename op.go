@@ -46,7 +46,7 @@ type WriteOptions struct {
 	// combined with engine.Options.KeepContexts.
 	Request []byte
 	// Try, if it is not 0, tells one try of the request from the other ones: a number that the coordinator of a cluster has drawn for it. A
-	// store does not use it; a replica does not do a try after it has told a later one that the request has not happened.
+	// store does not use it. A replica does not do a try after it has told one with a larger number that the request has not happened.
 	Try uint64
 	// SkipPresent makes an add without a context no event if its element is present, under policy coordinator. It is for sets that no other
 	// replica writes: a remove elsewhere that has seen the present dot would take the element away, although the add was acknowledged. A remove

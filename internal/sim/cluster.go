@@ -250,7 +250,7 @@ func (c *cluster) start(p *process, i int) (err error) {
 	n, drawn := len(c.members), c.script.rand(uint64(200+i))
 	hedge := []time.Duration{0, hedgeTime}[drawn.IntN(2)]
 	p.Coordinator, err = coord.New(coord.Options{Place: coord.List(place), Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
-		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, Runner: skewed{c.turns, p.clock}, Events: event})
+		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, Rand: c.script.rand(uint64(300 + i)).Uint64, Runner: skewed{c.turns, p.clock}, Events: event})
 	return err
 }
 

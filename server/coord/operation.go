@@ -111,6 +111,14 @@ func (o *operation) nothing() {
 	o.began = false
 }
 
+// fail ends the operation without an event: as unknown, if a replica may have done something.
+func (o *operation) fail(err error) {
+	o.mu.Lock()
+	unknown := o.began
+	o.mu.Unlock()
+	o.finish(!unknown, err)
+}
+
 // finish ends the operation: as refused, as unknown, or without an event.
 func (o *operation) finish(over bool, err error) {
 	o.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"bigset/server/peer"
@@ -116,6 +117,8 @@ type Options struct {
 	// Jitter returns how long to wait instead of ExchangeInterval, so that coordinators that start together do not exchange together. The
 	// default is a random time up to a quarter more or less; with a Runner other than Goroutines, exactly the interval.
 	Jitter func(time.Duration) time.Duration
+	// Rand returns random numbers, from which those of retries are made; the default is math/rand/v2.Uint64. It may be called concurrently.
+	Rand func() uint64
 	// Runner provides concurrency and time; the default is Goroutines.
 	Runner Runner
 	// Events is called with what happens in the background; by default, nothing is. It must not block or call the coordinator.
@@ -128,6 +131,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Events == nil {
 		o.Events = func(Event) {}
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Uint64
 	}
 	if o.Jitter == nil {
 		o.Jitter = func(d time.Duration) time.Duration { return d }

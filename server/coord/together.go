@@ -125,7 +125,7 @@ func (x *call) here() (to peer.ManyWrites, ok bool) {
 func (x *call) alone() {
 	c := x.c
 	if !c.enter() {
-		x.finish(true, ErrClosed)
+		x.fail(ErrClosed)
 		return
 	}
 	ctx, end := Deadline(context.WithoutCancel(x.to.ctx), c.run, c.opt.Timeout)
@@ -216,10 +216,12 @@ func (g *group) write() {
 	}
 }
 
-// did goes on with what a replica has done. It reports false if another replica may do the write.
+// did goes on with what a replica has done. It reports false if the write is to be done by itself: perhaps by another replica, or as a retry if another
+// try of its request has overtaken it.
 func (x *call) did(out *bigset.WriteOutcome, m peer.Member, rep peer.Replica) bool {
 	err := x.tried(m, out.Err, false)
 	if err != nil && !x.spreading && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
+		x.w.Retry = errors.Is(err, peer.ErrOvertaken)
 		return false
 	}
 	x.minted(out.Result, rep, err)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"slices"
 	"sync"
 
@@ -101,8 +101,7 @@ type setOperation struct {
 	at   placed[peer.Replica]
 	late lateSends
 	try  uint64 // of a request with an id: bigset.WriteOptions.Try
-	// overtaken says that another try of the request may have done it.
-	overtaken bool
+	held uint64 // the largest number of a try that has overtaken this one; that one may have done the request. 0 if none has
 }
 
 // durability returns the durability that replicas are asked for.
@@ -127,10 +126,7 @@ func (o *setOperation) minted(r bigset.Result, by peer.Replica, err error) {
 		return
 	}
 	if err != nil {
-		o.mu.Lock()
-		unknown := o.began
-		o.mu.Unlock()
-		o.finish(!unknown, err)
+		o.fail(err)
 		return
 	}
 	o.made(r, by)
@@ -187,33 +183,55 @@ func (o *setOperation) synced(by peer.Replica, err error) {
 	o.ack(by.Member().Node, err)
 }
 
+// mintsMax is how often a write begins in all, if other tries of its request overtake it.
+const mintsMax = 3
+
 // mint lets the first replica that can do the request do so. An error, as long as nothing has begun, means that nothing has happened. If another try of
-// the request has overtaken this one, mint goes on as a retry, once.
-func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.Replica, error) {
-	r, by, err := o.mintOnce(ctx, w)
-	if o.spreading || !errors.Is(err, peer.ErrOvertaken) {
-		return r, by, err
-	}
-	o.doubt()
-	if !w.Retry {
-		w.Retry = true
+// the request has overtaken this one, mint goes on as a retry.
+func (o *setOperation) mint(ctx context.Context, w Write) (r bigset.Result, by peer.Replica, err error) {
+	for range mintsMax {
 		r, by, err = o.mintOnce(ctx, w)
+		if o.spreading || !errors.Is(err, peer.ErrOvertaken) {
+			break
+		}
+		w.Retry = true
 	}
 	return r, by, err
 }
 
-// doubt records that another try of the request may have done it.
-func (o *setOperation) doubt() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.overtaken, o.began = true, true
+// tryBits are the bits of the number of a retry that are drawn at random. The others are the time in milliseconds. So the later of two retries has the
+// larger number if the clocks agree.
+const tryBits = 22
+
+// firstTry is the number of all first tries. They ask no replica, so it is enough that no retry has it.
+const firstTry = 1
+
+// draw draws the number of a try of a request, if that has an id. That of a retry is above those of the tries that are known to have overtaken it.
+func (o *setOperation) draw(w *Write) {
+	switch {
+	case w.Retry:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		now, above := uint64(max(0, o.c.run.Now().UnixMilli()))<<tryBits, max(firstTry, min(o.held, math.MaxUint64-1<<tryBits))+1
+		o.try = max(now, above) + o.c.opt.Rand()>>(64-tryBits)
+	case len(w.Request) > 0:
+		o.try = firstTry
+	}
 }
 
-// draw draws the number of a try of a request, if that has an id.
-func (o *setOperation) draw(w *Write) {
-	if len(w.Request) > 0 {
-		o.try = max(1, rand.Uint64())
+// doubt records that another try of the request may have done it, if err says so. It reports whether this or a former error said so.
+func (o *setOperation) doubt(err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if errors.Is(err, peer.ErrOvertaken) {
+		held := uint64(1) // a member of an older version does not say the number
+		var other *peer.OvertakenError
+		if errors.As(err, &other) {
+			held = max(held, other.Held)
+		}
+		o.held, o.began = max(o.held, held), true
 	}
+	return o.held > 0
 }
 
 // mintOnce is mint as a first try or as a retry.
@@ -240,15 +258,11 @@ func (o *setOperation) mintOnce(ctx context.Context, w Write) (bigset.Result, pe
 	}
 	for _, rep := range candidates {
 		r, err := try(rep, w.Ops)
-		switch {
-		case err == nil || o.spreading:
+		if o.decided(err) {
 			return r, rep, err
-		case errors.Is(err, peer.ErrOvertaken):
-			return r, nil, err
-		case errors.Is(err, bigset.ErrBehind):
+		}
+		if errors.Is(err, bigset.ErrBehind) {
 			behind = append(behind, rep)
-		case !errors.Is(err, peer.ErrUnavailable):
-			return r, nil, err
 		}
 		errs = append(errs, err)
 	}
@@ -257,7 +271,7 @@ func (o *setOperation) mintOnce(ctx context.Context, w Write) (bigset.Result, pe
 			errs = append(errs, err)
 			continue
 		}
-		if r, err := try(rep, w.Ops); err == nil || o.spreading || errors.Is(err, peer.ErrOvertaken) || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
+		if r, err := try(rep, w.Ops); o.decided(err) {
 			return r, rep, err
 		}
 	}
@@ -265,6 +279,11 @@ func (o *setOperation) mintOnce(ctx context.Context, w Write) (bigset.Result, pe
 		return bigset.Result{}, nil, errors.Join(errs...)
 	}
 	return bigset.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
+}
+
+// decided reports whether no other replica may do the request after one has answered err.
+func (o *setOperation) decided(err error) bool {
+	return o.spreading || errors.Is(err, peer.ErrOvertaken) || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable)
 }
 
 // options returns the options with which a replica does the request.
@@ -278,8 +297,8 @@ func (o *setOperation) options(w *Write, rep peer.Replica) bigset.WriteOptions {
 	}}
 }
 
-// tried returns the error of a replica with its name, and records if it says that nothing has happened. known means that the replica may have done the request
-// before.
+// tried returns the error of a replica with its name, and records if it says that nothing has happened, or that another try may have done the request.
+// known means that the replica may have done it before.
 func (o *setOperation) tried(m peer.Member, err error, known bool) error {
 	if err == nil {
 		return nil
@@ -288,7 +307,7 @@ func (o *setOperation) tried(m peer.Member, err error, known bool) error {
 	if o.spreading {
 		return err // the other replicas may do it
 	}
-	if peer.Refused(err) || !o.overtaken && !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
+	if overtaken := o.doubt(err); peer.Refused(err) || !overtaken && !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
 		o.nothing()
 	}
 	return err
@@ -311,6 +330,7 @@ func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Repl
 	for _, rep := range o.at.write {
 		o.c.run.Go(func() {
 			known, by, err := rep.Knows(ctx, o.name, request, o.try)
+			o.doubt(err)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {

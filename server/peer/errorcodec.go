@@ -52,6 +52,7 @@ const (
 	detailLimit = 1 // *bigset.LimitError: text, zigzag got, zigzag max
 	detailFrame = 2 // *FrameError: offset, text; without its cause, which is among the codes
 	detailEpoch = 3 // *EpochError: epoch, bytes
+	detailTaken = 4 // *OvertakenError: held
 )
 
 // ReplicaError is an error with the member that returned it.
@@ -67,7 +68,7 @@ func (e *ReplicaError) Error() string { return e.Err.Error() }
 func (e *ReplicaError) Unwrap() error { return e.Err }
 
 // Errors carries errors of replicas across the wire: with their text, the member that returned them (ReplicaError), all errors with a code
-// that errors.Is finds in them, and *bigset.LimitError, *FrameError and *EpochError, which errors.As finds. So an error of a change means
+// that errors.Is finds in them, and *bigset.LimitError, *FrameError, *EpochError and *OvertakenError, which errors.As finds. So an error of a change means
 // the same at the other side: nothing has happened if it wraps ErrUnavailable or bigset.ErrBehind, or if it is Refused. A code that this
 // program does not know stands for an error that it could not look for. If an error of a change has only such codes, it is unknown what has
 // happened. The zero value is ready to use.
@@ -136,6 +137,12 @@ func (e *encoder) details(err error) {
 		f.uvarint(epoch.Epoch)
 		f.bytes(epoch.Map)
 		add(detailEpoch, f)
+	}
+	var taken *OvertakenError
+	if errors.As(err, &taken) {
+		var f encoder
+		f.uvarint(taken.Held)
+		add(detailTaken, f)
 	}
 	e.uvarint(n)
 	e.b = append(e.b, all.b...)
@@ -210,6 +217,8 @@ func detail(kind byte, fields []byte) error {
 		err = &FrameError{Offset: int(d.upTo(FrameBytesMax)), Reason: d.text(detailBytesMax)}
 	case detailEpoch:
 		err = &EpochError{Epoch: d.uvarint(), Map: append([]byte(nil), d.bytes(detailBytesMax)...)}
+	case detailTaken:
+		err = &OvertakenError{Held: d.uvarint()}
 	}
 	if d.err != nil {
 		return nil

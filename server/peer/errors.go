@@ -32,9 +32,9 @@ var (
 	// ErrNotMine says that the request was routed by a map other than the replica's, or to a replica that does not own the range. It wraps
 	// ErrUnavailable; *EpochError says which map the replica has.
 	ErrNotMine = fmt.Errorf("%w: not an owner", ErrUnavailable)
-	// ErrOvertaken says that a later try of the request was told that it has not happened, so this try does nothing. The later one may have
-	// done the request elsewhere. It wraps ErrUnavailable.
-	ErrOvertaken = fmt.Errorf("%w: a later try of the request has asked for it", ErrUnavailable)
+	// ErrOvertaken says that another try of the request has asked for it, so this try does nothing. The other one may have done the request
+	// elsewhere. It wraps ErrUnavailable. *OvertakenError has the number of the other try.
+	ErrOvertaken = fmt.Errorf("%w: another try of the request has asked for it", ErrUnavailable)
 	// ErrAnswer is returned for an invalid answer: cut, foreign, or from another member. It is unknown what has happened. It does not wrap
 	// ErrFrame, which the other side returns for a request that it refused.
 	ErrAnswer = errors.New("peer: answer can't be read")
@@ -67,6 +67,18 @@ func (e *FrameError) Unwrap() []error {
 	}
 	return []error{ErrFrame, e.Err}
 }
+
+// OvertakenError is a replica's answer to a try of a request that another one has overtaken: see Replica.Knows. errors.Is finds ErrOvertaken in it:
+// this try does nothing.
+type OvertakenError struct {
+	Held uint64 // the number of the other try: a try with a larger one may ask again
+}
+
+// Error implements error.
+func (e *OvertakenError) Error() string { return ErrOvertaken.Error() }
+
+// Unwrap makes errors.Is find ErrOvertaken.
+func (e *OvertakenError) Unwrap() error { return ErrOvertaken }
 
 // EpochError is a replica's answer to a request that was routed by a map other than its own. errors.Is finds ErrNotMine in it: nothing has
 // happened.

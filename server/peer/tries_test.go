@@ -2,6 +2,7 @@ package peer_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -62,7 +63,10 @@ func TestTriesInFrames(t *testing.T) {
 			}
 		}
 	}
-	if err := (peer.Errors{}).Decode(peer.Errors{}.Append(nil, peer.ErrOvertaken)); !errors.Is(err, peer.ErrOvertaken) || !errors.Is(err, peer.ErrUnavailable) {
+	taken := &peer.OvertakenError{Held: 1<<64 - 1}
+	err := peer.Errors{}.Decode(peer.Errors{}.Append(nil, fmt.Errorf("%w: s", taken)))
+	var got *peer.OvertakenError
+	if !errors.Is(err, peer.ErrOvertaken) || !errors.Is(err, peer.ErrUnavailable) || !errors.As(err, &got) || *got != *taken {
 		t.Errorf("%v", err)
 	}
 }

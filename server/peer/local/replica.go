@@ -131,10 +131,11 @@ func (l *Replica) outcome(err error) error {
 func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
 	var overtaken error
 	if len(o.Request) > 0 {
-		if r := l.tries.request(set, o.Request); l.tries.begin(r, o.Try) {
+		r := l.tries.request(set, o.Request)
+		if held, ok := l.tries.begin(r, o.Try); ok {
 			defer l.tries.end(r)
 		} else {
-			overtaken = l.overtaken(o.Request)
+			overtaken = l.overtaken(o.Request, held)
 		}
 	}
 	if err := errors.Join(l.whole(), l.ready(), overtaken); err != nil {
@@ -152,8 +153,9 @@ func (l *Replica) repeats(ctx context.Context, set, request []byte) bool {
 	return known && err == nil
 }
 
-func (l *Replica) overtaken(request []byte) error {
-	return fmt.Errorf("%w: %v, request %q", peer.ErrOvertaken, l.Member(), request)
+// overtaken returns the error for a try of a request which the try with the number held has overtaken.
+func (l *Replica) overtaken(request []byte, held uint64) error {
+	return fmt.Errorf("%w: %v, request %q", &peer.OvertakenError{Held: held}, l.Member(), request)
 }
 
 // WriteMany implements peer.ManyWrites.
@@ -161,30 +163,37 @@ func (l *Replica) WriteMany(ctx context.Context, set []byte, all []bigset.WriteR
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
 		return nil, l.Member(), err
 	}
-	begun, overtaken := l.beginMany(set, all)
+	begun, late := l.beginMany(set, all)
 	defer l.endMany(begun)
-	if len(overtaken) > 0 {
-		return l.writeSome(ctx, set, all, overtaken), l.Member(), nil
+	if len(late) > 0 {
+		return l.writeSome(ctx, set, all, late), l.Member(), nil
 	}
 	return l.writeAll(ctx, set, all), l.Member(), nil
 }
 
-// beginMany begins the requests of a group that have ids. It returns what endMany ends, and the indexes of those that another try has overtaken.
-func (l *Replica) beginMany(set []byte, all []bigset.WriteRequest) (begun []request, overtaken []int) {
+// overtaken is a request of a group that another try has overtaken.
+type overtaken struct {
+	i    int    // its index
+	held uint64 // the number of the other try
+}
+
+// beginMany begins the requests of a group that have ids. It returns what endMany ends, and those that another try has overtaken.
+func (l *Replica) beginMany(set []byte, all []bigset.WriteRequest) (begun []request, late []overtaken) {
 	for i := range all {
 		if len(all[i].Request) == 0 {
 			continue
 		}
-		if r := l.tries.request(set, all[i].Request); l.tries.begin(r, all[i].Try) {
-			if begun == nil {
-				begun = make([]request, 0, len(all)-i)
-			}
-			begun = append(begun, r)
-		} else {
-			overtaken = append(overtaken, i)
+		r := l.tries.request(set, all[i].Request)
+		if held, ok := l.tries.begin(r, all[i].Try); !ok {
+			late = append(late, overtaken{i, held})
+			continue
 		}
+		if begun == nil {
+			begun = make([]request, 0, len(all)-i)
+		}
+		begun = append(begun, r)
 	}
-	return begun, overtaken
+	return begun, late
 }
 
 func (l *Replica) endMany(begun []request) {
@@ -202,15 +211,16 @@ func (l *Replica) writeAll(ctx context.Context, set []byte, all []bigset.WriteRe
 }
 
 // writeSome does the requests of a group but those that another try has overtaken, which are answered like those of Write.
-func (l *Replica) writeSome(ctx context.Context, set []byte, all []bigset.WriteRequest, overtaken []int) []bigset.WriteOutcome {
+func (l *Replica) writeSome(ctx context.Context, set []byte, all []bigset.WriteRequest, late []overtaken) []bigset.WriteOutcome {
 	out := make([]bigset.WriteOutcome, len(all))
 	var some []bigset.WriteRequest
 	var at []int
 	for i := range all {
-		if len(overtaken) > 0 && overtaken[0] == i {
-			overtaken = overtaken[1:]
+		if len(late) > 0 && late[0].i == i {
+			held := late[0].held
+			late = late[1:]
 			if !l.repeats(ctx, set, all[i].Request) {
-				out[i].Err = l.overtaken(all[i].Request)
+				out[i].Err = l.overtaken(all[i].Request, held)
 				continue
 			}
 		}
@@ -226,12 +236,17 @@ func (l *Replica) writeSome(ctx context.Context, set []byte, all []bigset.WriteR
 
 // Knows implements peer.Replica.
 func (l *Replica) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
+	held := try
 	if try != 0 && len(request) > 0 {
-		if err := l.tries.ask(ctx, l.tries.request(set, request), try); err != nil {
+		var err error
+		if held, err = l.tries.ask(ctx, l.tries.request(set, request), try); err != nil {
 			return false, l.Member(), err
 		}
 	}
 	known, err := l.replica.KnowsRequest(ctx, set, request)
+	if !known && err == nil && held != try {
+		err = l.overtaken(request, held)
+	}
 	return known, l.Member(), err
 }
 

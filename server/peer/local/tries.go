@@ -12,6 +12,11 @@ import (
 // A request that was sent again is done again if no replica knows it. By then its first try may still be on the way here, in a slow network or at
 // a process that was stopped. If it were done after this replica has said that it does not know the request, the request would be two events. So a
 // question makes its try the only one that may do the request here.
+//
+// Two tries may ask at the same time, and reach the replicas in different orders. So their numbers are an order: a question is refused here if one
+// with a larger number came before. A try does the request only after all replicas have answered its question. Of two such tries the one with the
+// smaller number was first at every replica. If its write began there before the question of the other one came, that question waits for it and
+// finds the request known. If not, the write is refused.
 
 // triesMax is how many questions are remembered: as many as a store keeps records of requests. They take some 5 MiB.
 const triesMax = 1 << 16
@@ -24,8 +29,8 @@ type tries struct {
 	mu    sync.Mutex
 	under map[request]int           // how many writes of a request are under way
 	ended map[request]chan struct{} // closed when none is any more; for those that somebody waits for
-	last  map[request]uint64        // the try that has asked last
-	asked []question                // a ring: the latest
+	last  map[request]uint64        // the largest try that has asked
+	asked []question                // a ring: the latest that were not refused
 	next  int                       // the place of the next question in a full ring
 }
 
@@ -46,17 +51,17 @@ func (t *tries) request(set, id []byte) request {
 	return request{maphash.Bytes(t.seeds[0], set), maphash.Bytes(t.seeds[1], id)}
 }
 
-// begin begins a write of a request, until end is called. It reports false if another try has asked for the request since.
-func (t *tries) begin(r request, try uint64) bool {
+// begin begins a write of a request, until end is called. If another try has asked for the request, it begins nothing, and returns the number of that.
+func (t *tries) begin(r request, try uint64) (held uint64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if try != 0 && len(t.last) > 0 {
-		if last, ok := t.last[r]; ok && last != try {
-			return false
+		if last, asked := t.last[r]; asked && last != try {
+			return last, false
 		}
 	}
 	t.under[r]++
-	return true
+	return 0, true
 }
 
 // end ends a write that begin has begun.
@@ -73,22 +78,27 @@ func (t *tries) end(r request) {
 	}
 }
 
-// ask makes a try the only one that may begin a request, and waits for the writes of it that have begun.
-func (t *tries) ask(ctx context.Context, r request, try uint64) error {
-	for ended := t.took(r, try); ended != nil; ended = t.running(r) {
+// ask makes a try the only one that may begin a request, unless a larger one has asked before. It returns the number of the try that now may. In any case
+// it waits for the writes of the request that have begun.
+func (t *tries) ask(ctx context.Context, r request, try uint64) (held uint64, err error) {
+	held = t.took(r, try)
+	for ended := t.running(r); ended != nil; ended = t.running(r) {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: the request is being done: %w", peer.ErrUnavailable, context.Cause(ctx))
+			return held, fmt.Errorf("%w: the request is being done: %w", peer.ErrUnavailable, context.Cause(ctx))
 		}
 	}
-	return nil
+	return held, nil
 }
 
-// took makes a try the only one that may begin a request. It returns what running returns.
-func (t *tries) took(r request, try uint64) <-chan struct{} {
+// took makes a try the only one that may begin a request, unless a larger one has asked before. It returns the number of the try that now may.
+func (t *tries) took(r request, try uint64) (held uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if last := t.last[r]; last > try {
+		return last
+	}
 	q := question{r, try}
 	if len(t.asked) < triesMax {
 		t.asked = append(t.asked, q)
@@ -99,18 +109,13 @@ func (t *tries) took(r request, try uint64) <-chan struct{} {
 		t.asked[t.next], t.next = q, (t.next+1)%triesMax
 	}
 	t.last[r] = try
-	return t.waiting(r)
+	return try
 }
 
 // running returns a channel that is closed when the writes of a request have ended, or nil if none is under way.
 func (t *tries) running(r request) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.waiting(r)
-}
-
-// waiting is running with the lock held.
-func (t *tries) waiting(r request) <-chan struct{} {
 	if t.under[r] == 0 {
 		return nil
 	}

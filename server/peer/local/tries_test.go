@@ -49,6 +49,16 @@ func (l trying) knows(try uint64, want bool) {
 	}
 }
 
+// late says that a question is refused, because a larger one came before.
+func (l trying) late(try, held uint64) {
+	l.t.Helper()
+	known, _, err := l.Knows(l.t.Context(), []byte("s"), []byte("r1"), try)
+	var other *peer.OvertakenError
+	if known || !errors.Is(err, peer.ErrOvertaken) || !errors.As(err, &other) || other.Held != held {
+		l.t.Fatalf("try %d: known %v, %v", try, known, err)
+	}
+}
+
 func (l trying) write(set, id string, try uint64) (bigset.Result, error) {
 	r, _, err := l.Write(l.t.Context(), []byte(set), opsOf("x"), requestOf(id, try))
 	return r, err
@@ -61,8 +71,9 @@ func (l trying) refused(try uint64) {
 	}
 }
 
-// TestTries: after a try of a request was told that the request has not happened, no other try does it, and a later question takes the place of an earlier
-// one. What has happened any try repeats. A try without a number is done: its node runs an older version.
+// TestTries: after a try of a request was told that the request has not happened, no other try does it, and a question with a larger number takes the place
+// of a former one. A question with a smaller number is refused, and changes nothing. What has happened any try repeats. A try without a number is done: its
+// node runs an older version.
 func TestTries(t *testing.T) {
 	t.Parallel()
 	l := newTrying(t)
@@ -71,6 +82,11 @@ func TestTries(t *testing.T) {
 	l.refused(1)
 	l.knows(3, false)
 	l.refused(2)
+	l.late(2, 3)
+	l.late(1, 3)
+	l.refused(2)
+	l.refused(4) // it has not asked
+	l.knows(3, false)
 	l.knows(0, false) // which takes no place
 	l.refused(2)
 	for _, other := range [][2]string{{"s", "r2"}, {"sr", "1"}, {"other", "r1"}} {
@@ -159,16 +175,16 @@ func TestTryUnderWay(t *testing.T) {
 		o := requestOf("r1", 1)
 		o.Durability, o.Applied = bigset.Sync, func(bigset.Result, *bigset.Group) {
 			r := l.tries.request([]byte("s"), []byte("r1"))
-			if err := l.tries.ask(given, r, 2); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, context.Canceled) { // Knows would call the store, which Applied must not
+			if _, err := l.tries.ask(given, r, 2); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, context.Canceled) { // Knows would call the store, which Applied must not
 				t.Errorf("a question that was given up: %v", err)
 			}
-			for try := range uint64(2) {
+			for range 2 {
 				go func() {
-					known, _, err := l.Knows(t.Context(), []byte("s"), []byte("r1"), 3+try)
+					known, _, err := l.Knows(t.Context(), []byte("s"), []byte("r1"), 3)
 					answered <- answer{known, err}
 				}()
 			}
-			if l.tries.begin(r, 1) {
+			if _, ok := l.tries.begin(r, 1); ok {
 				t.Error("the try begins again")
 				l.tries.end(r)
 			}
@@ -207,7 +223,7 @@ func TestTriesForgotten(t *testing.T) {
 	l := newTrying(t)
 	id := func(i int) request { return l.tries.request([]byte("s"), fmt.Append(nil, i)) }
 	overtaken := func(i int) bool {
-		if l.tries.begin(id(i), 1) {
+		if _, ok := l.tries.begin(id(i), 1); ok {
 			l.tries.end(id(i))
 			return false
 		}
@@ -243,10 +259,11 @@ func TestTriesAllocate(t *testing.T) {
 	l.knows(2, false)
 	if n := testing.AllocsPerRun(100, func() {
 		r := l.tries.request(set, id)
-		if l.tries.begin(r, 1) {
+		if _, ok := l.tries.begin(r, 1); ok {
 			t.Error("an overtaken try begins")
 		}
-		if r = l.tries.request(id, set); l.tries.begin(r, 1) {
+		r = l.tries.request(id, set)
+		if _, ok := l.tries.begin(r, 1); ok {
 			l.tries.end(r)
 		}
 	}); n > 0 {
