@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"bigset"
@@ -364,7 +363,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (door.Dropped, error) {
 		if seen != nil {
 			s, err := b.m.co.State(ctx, d.Set, q)
 			if errors.Is(err, coord.ErrNoQuorum) {
-				s, err = b.state(ctx, l, d.Set)
+				s, err = b.state(ctx, d.Set)
 			}
 			if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 				return out, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
@@ -380,130 +379,11 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (door.Dropped, error) {
 	})
 }
 
-// state asks the nearest replica that answers and may serve reads for the state of a set. The state is empty if the replica has never heard
-// of the set.
-func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
-	var errs []error
-	for _, i := range l.readers(l.holders(keyscheme.SetSlot(set))) {
-		s, by, err := l.replicas[i].State(ctx, set)
-		switch {
-		case err != nil && !errors.Is(err, bigset.ErrNotFound):
-			errs = append(errs, err)
-		case by.State != peer.Normal: // most of the set may be missing
-			errs = append(errs, fmt.Errorf("%w: %v", peer.ErrJoining, by))
-		default:
-			return s, nil
-		}
+// state returns the state of a set as one replica knows it. The state is empty if the replica has never heard of the set.
+func (b *Backend) state(ctx context.Context, set []byte) (bigset.State, error) {
+	s, err := b.m.co.State(ctx, set, coord.Quorum{R: 1})
+	if errors.Is(err, bigset.ErrNotFound) {
+		return bigset.State{}, nil
 	}
-	return bigset.State{}, errors.Join(errs...)
-}
-
-// live asks the nearest replica that answers how many dots of a set are live, and how many events it has seen.
-func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uint64, err error) {
-	s, err := b.state(ctx, l, set)
-	if err != nil || s.Seen.Empty() {
-		return 0, 0, err
-	}
-	return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
-}
-
-// Names implements door.Backend. Each range is listed by one member that holds it. Sets that only other members know, for some seconds, are
-// not in the list.
-func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[bigset.SetInfo, error] {
-	return func(yield func(bigset.SetInfo, error) bool) {
-		l, err := b.ready()
-		if err != nil {
-			yield(bigset.SetInfo{}, err)
-			return
-		}
-		from := bigset.SetDigest{Name: after}
-		if len(after) > 0 {
-			from.Slot = keyscheme.SetSlot(after)
-		}
-		for _, r := range l.ranges() {
-			if r.last < from.Slot {
-				continue
-			}
-			stopped, err := b.namesOf(ctx, l, r, all, from, func(n bigset.SetInfo) bool { return yield(n, nil) })
-			if stopped {
-				return
-			}
-			if err != nil {
-				yield(bigset.SetInfo{}, failure(err))
-				return
-			}
-		}
-	}
-}
-
-// namesOf lists the sets of a range, by the nearest member that answers. If after has a name, the list begins after that set.
-func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after bigset.SetDigest, yield func(bigset.SetInfo) bool) (stopped bool, err error) {
-	var errs []error
-	begun := len(after.Name) > 0
-	for _, i := range l.readers(r.owners) {
-		rep := l.replicas[i]
-		if rep.Member().State != peer.Normal {
-			continue
-		}
-		failed := false
-		var some []bigset.SetInfo
-		for d, err := range rep.Digests(ctx, max(r.first, after.Slot), r.last) {
-			if err != nil {
-				errs, failed = append(errs, err), true
-				break
-			}
-			if begun && compareSets(&d, &after) <= 0 { // already listed by another member
-				continue
-			}
-			n := bigset.SetInfo{Name: slices.Clone(d.Name)}
-			after, begun = bigset.SetDigest{Slot: d.Slot, Name: n.Name}, true
-			if some = append(some, n); len(some) < namesAtOnce {
-				continue
-			}
-			if stopped, err := b.listed(ctx, l, some, all, yield); stopped || err != nil {
-				return stopped, err
-			}
-			some = some[:0]
-		}
-		if stopped, err := b.listed(ctx, l, some, all, yield); stopped || err != nil || !failed {
-			return stopped, err
-		}
-	}
-	return false, &coord.QuorumError{Of: 1, Err: errors.Join(errs...)}
-}
-
-// namesAtOnce is how many sets of a list are asked about at once.
-const namesAtOnce = 16
-
-// listed asks about some sets at once and yields those that have elements, or all.
-func (b *Backend) listed(ctx context.Context, l *live, some []bigset.SetInfo, all bool, yield func(bigset.SetInfo) bool) (stopped bool, err error) {
-	errs := make([]error, len(some))
-	asked := tasks{run: b.m.run}
-	for i := range some {
-		asked.Go(func() { some[i].Live, some[i].Seen, errs[i] = b.live(ctx, l, some[i].Name) })
-	}
-	asked.Wait()
-	for i, n := range some {
-		if errs[i] != nil {
-			return false, errs[i]
-		}
-		if (all || n.Live > 0) && !yield(n) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// compareSets orders sets as a store lists them: by slot, then by the length of the name, then by the name.
-func compareSets(a, b *bigset.SetDigest) int {
-	switch {
-	case a.Slot != b.Slot:
-		if a.Slot < b.Slot {
-			return -1
-		}
-		return 1
-	case len(a.Name) != len(b.Name):
-		return len(a.Name) - len(b.Name)
-	}
-	return slices.Compare(a.Name, b.Name)
+	return s, err
 }

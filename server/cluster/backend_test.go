@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -169,7 +170,17 @@ func TestBackendRetryUnknown(t *testing.T) {
 }
 
 // joiner is a replica that has begun to join, without the others having heard, and has lost a set.
-type joiner struct{ replica }
+type joiner struct {
+	replica
+	empty bool // it lists no set
+}
+
+func (r *joiner) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	if r.empty {
+		return func(func(bigset.SetDigest, error) bool) {}
+	}
+	return r.replica.Digests(ctx, first, last)
+}
 
 func (r *joiner) State(context.Context, []byte) (bigset.State, peer.Member, error) {
 	by := r.Member()
@@ -199,7 +210,7 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 	}{{1, false, nil}, {2, false, nil}, {3, false, door.ErrUnavailable}, {2, true, nil}} {
 		all := slices.Clone(l.replicas)
 		for i := range tt.joining {
-			all[i] = &joiner{all[i]}
+			all[i] = &joiner{all[i], tt.birth}
 		}
 		apart, err := newOwnership(m.membership.conf.ids(), m.membership.conf.Settings)
 		must(t, err)
@@ -287,27 +298,39 @@ func TestBackendNames(t *testing.T) {
 	}
 }
 
-// gatherer is a replica whose questions for states wait for each other: the first ones are answered when as many are asked as are asked at once.
+// gathering is what gatherers have in common: the first questions for states are answered when as many are asked as one list may ask at once.
+type gathering struct {
+	mu    sync.Mutex
+	asked map[string]context.Context // by sets; it ends when the question is answered, by whichever replica
+	all   chan struct{}              // closed when as many are asked
+	once  sync.Once
+}
+
+// gatherer is a replica whose questions for states wait for each other.
 type gatherer struct {
 	replica
-	t     *testing.T
-	asked chan struct{} // has room for as many as are asked at once
-	all   chan struct{} // closed when it is full
-	once  *sync.Once
+	t  *testing.T
+	of *gathering
 }
 
 func (g *gatherer) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
-	select {
-	case g.asked <- struct{}{}:
-		defer func() { <-g.asked }()
-	default:
+	g.of.mu.Lock()
+	g.of.asked[string(set)] = ctx
+	n := 0
+	for _, asked := range g.of.asked {
+		if asked.Err() == nil {
+			n++
+		}
+	}
+	g.of.mu.Unlock()
+	if n > namesAtOnce {
 		g.t.Error("more questions at once than one list may ask")
 	}
-	if len(g.asked) == cap(g.asked) {
-		g.once.Do(func() { close(g.all) })
+	if n == namesAtOnce {
+		g.of.once.Do(func() { close(g.of.all) })
 	}
 	select {
-	case <-g.all:
+	case <-g.of.all:
 	case <-ctx.Done():
 		return bigset.State{}, peer.Member{}, ctx.Err()
 	}
@@ -345,9 +368,9 @@ func TestNamesAtOnce(t *testing.T) {
 	apart, err := newOwnership(m.membership.conf.ids(), m.membership.conf.Settings)
 	must(t, err)
 	replicas := slices.Clone(l.replicas)
-	asked, all, once := make(chan struct{}, namesAtOnce), make(chan struct{}), &sync.Once{}
+	of := &gathering{asked: map[string]context.Context{}, all: make(chan struct{})}
 	for i := range 2 {
-		replicas[i] = &gatherer{replicas[i], t, asked, all, once}
+		replicas[i] = &gatherer{replicas[i], t, of}
 	}
 	odd := newLive(l.view, apart, replicas, l.near, time.Now)
 	for i := range odd.owners { // the third owns nothing

@@ -72,13 +72,14 @@ func (b *Backend) listSets(ctx context.Context, l *live, ranges []run, failed ma
 		if !slices.ContainsFunc(l.readers(r.owners), func(i int) bool { return errors.Is(failed[i], peer.ErrFrame) }) {
 			return &coord.QuorumError{Of: 1, Err: errors.Join(slices.Collect(maps.Values(failed))...)}
 		}
-		if _, err := b.namesOf(ctx, l, r, false, bigset.SetDigest{}, func(n bigset.SetInfo) bool {
+		list := &listing{b: b, yield: func(n bigset.SetInfo) bool {
 			sum.Sets++
 			if b.m.conf.CountApart(n.Name) {
 				sum.Apart++
 			}
 			return true
-		}); err != nil {
+		}}
+		if err := list.list(ctx, l, r); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,7 @@ type Config struct {
 	// CopyChunkBytes is about how much of a set a copy requests at a time; 0 means the default of package transfer.
 	CopyChunkBytes int
 	// Patience is how long a copy into this member waits for an answer of its source, or for the next part of one; the default is 2 minutes.
+	// A list of sets waits as long for the next set; its default is 5 seconds.
 	Patience time.Duration
 	// ExchangeInterval is the time between two exchanges of what members should both have; 0 means the default of package coord, a negative
 	// value means never.

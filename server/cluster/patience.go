@@ -22,7 +22,7 @@ const patience = 2 * time.Minute
 // before it finds one, and the clocks of all its sets.
 const searchTimes = 15
 
-// patient is a replica elsewhere, as a fill asks it. What it does not answer in time fails with context.DeadlineExceeded.
+// patient is a replica as a fill or a list asks it. What it does not answer in time fails with context.DeadlineExceeded.
 type patient struct {
 	replica
 	run  coord.Runner
