@@ -360,12 +360,7 @@ func TestBuiltAgain(t *testing.T) {
 			},
 		} {
 			all.Go(func() { errs[i] = do() })
-			for n := 0; n <= i; time.Sleep(time.Millisecond) {
-				var err error
-				if n, err = p.store.Queued(name); err != nil {
-					return err
-				}
-			}
+			p.queued(t, string(name), i+1)
 		}
 		return nil
 	}), "hold")

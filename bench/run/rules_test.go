@@ -464,7 +464,7 @@ type slow struct{ system.Set }
 
 // First takes long.
 func (s slow) First(q system.Query) (bool, error) {
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
 	return s.Set.First(q)
 }
 
@@ -487,10 +487,10 @@ phases:
 		if main.Ops != 1000 || look.Workload != "probed/look" || look.Ops != 10 {
 			t.Fatalf("got %d operations, and %d of %s", main.Ops, look.Ops, look.Workload)
 		}
-		if look.OpsPerSecond > 20 || *look.P50 < 50_000 {
+		if look.OpsPerSecond > 5 || *look.P50 < 200_000 {
 			t.Fatalf("the probe: %.1f a second, p50 %.0f µs", look.OpsPerSecond, *look.P50)
 		}
-		if main.OpsPerSecond >= 5000 && *main.P999 <= 45_000 {
+		if main.OpsPerSecond >= 1000 && *main.P999 <= 150_000 { // with the probes' time it would be 500
 			break
 		} else if tries == 10 { // this machine may be slow for a moment, too
 			t.Fatalf("%.0f a second; p999 %.0f µs", main.OpsPerSecond, *main.P999)

@@ -92,6 +92,13 @@ type net3 struct {
 	before  func(i, j int, v wire.Verb)
 }
 
+// fillFails says what Fill of a member returns from now on.
+func (w *net3) fillFails(i int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fills[i] = err
+}
+
 func newNet(t testing.TB, n int) *net3 {
 	w := &net3{t: t, members: make([]*Membership, n), fills: make([]error, n), cut: map[[2]int]bool{}, epochs: map[uint64]string{}, clock: time.Unix(1, 0)}
 	for i := range n {
@@ -142,7 +149,11 @@ func (w *net3) start(i int, change ...func(*MembershipConfig)) (*Membership, err
 				w.epochs[r.Epoch] = string(r.encode())
 			}
 		},
-		Fill: func(context.Context, View) error { return w.fills[i] }}
+		Fill: func(context.Context, View) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.fills[i]
+		}}
 	for j, id := range w.ids {
 		c.Peers = append(c.Peers, Peer{ID: id})
 		if j != i {
@@ -270,7 +281,8 @@ func TestBirthFromData(t *testing.T) {
 	t.Parallel()
 	w := newNet(t, 3)
 	w.disks[1].data = true
-	w.fills[0], w.fills[2] = errors.New("not yet"), errors.New("not yet")
+	w.fillFails(0, errors.New("not yet"))
+	w.fillFails(2, errors.New("not yet"))
 	w.startAll()
 	w.rounds(3)
 	for i, m := range w.members {
@@ -282,12 +294,12 @@ func TestBirthFromData(t *testing.T) {
 			t.Errorf("member %d: seal %q", i, v.Record.Seal)
 		}
 	}
-	w.fills[0] = nil
+	w.fillFails(0, nil)
 	w.rounds(3)
 	if v := w.members[0].View(); !v.Sets || v.Record.Epoch != 1 || v.Record.Origin != "b" {
 		t.Fatalf("with one of two filled: %+v", v)
 	}
-	w.fills[2] = nil
+	w.fillFails(2, nil)
 	if waits := w.rounds(4); waits != "" {
 		t.Fatal(waits)
 	}
@@ -369,7 +381,7 @@ func TestRejoin(t *testing.T) {
 	}
 	w.stop(1)
 	w.disks[1] = newDisk("b2")
-	w.fills[1] = errors.New("not yet")
+	w.fillFails(1, errors.New("not yet"))
 	w.tick(3 * time.Second)
 	if _, err := w.start(1); err != nil {
 		t.Fatal(err)
@@ -399,7 +411,7 @@ func TestRejoin(t *testing.T) {
 	if _, err := w.start(1); err != nil {
 		t.Fatal(err)
 	}
-	w.fills[1] = nil
+	w.fillFails(1, nil)
 	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 2 {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
 	}
@@ -411,7 +423,7 @@ func TestRejoin(t *testing.T) {
 	if v := w.members[1].View(); v.Serves {
 		t.Fatal("a disk that may lack marks serves under the epoch in which it acknowledged them")
 	}
-	w.fills[1] = errors.New("not yet")
+	w.fillFails(1, errors.New("not yet"))
 	w.rounds(3)
 	if v := w.members[1].View(); v.Record.Epoch != 3 || !v.Serves || !v.Sets || v.Filters || v.Record.Members[1].Disk != 2 || v.Record.Members[1].Sets != 2 {
 		t.Fatalf("after a power cut: %+v %s", v, v.Record.encode())
@@ -421,7 +433,7 @@ func TestRejoin(t *testing.T) {
 	if _, err := w.start(1); err != nil {
 		t.Fatal(err)
 	}
-	w.fills[1] = nil
+	w.fillFails(1, nil)
 	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 || w.disks[1].filters {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
 	}
@@ -450,7 +462,7 @@ func TestEpochUnsaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.fills[1] = errors.New("not yet")
+	w.fillFails(1, errors.New("not yet"))
 	for range 3 {
 		m.Round(context.Background())
 		if v := m.View(); v.Serves && v.Record.Epoch == 1 || v.Sets {
@@ -473,7 +485,7 @@ func TestFilledElsewhere(t *testing.T) {
 	}
 	w.stop(1)
 	w.disks[1].identity = []byte("b2") // the same folder, copied
-	w.fills[1] = errors.New("not yet")
+	w.fillFails(1, errors.New("not yet"))
 	w.tick(time.Minute)
 	if _, err := w.start(1); err != nil {
 		t.Fatal(err)
@@ -798,7 +810,8 @@ func TestBadState(t *testing.T) {
 		t.Fatal(waits)
 	}
 	w.stop(2)
-	w.disks[2], w.fills[2] = newDisk("c2"), errors.New("not yet")
+	w.disks[2] = newDisk("c2")
+	w.fillFails(2, errors.New("not yet"))
 	w.tick(time.Minute)
 	c, err := w.start(2)
 	if err != nil {
@@ -816,7 +829,7 @@ func TestBadState(t *testing.T) {
 	if got := c.Waits(); !strings.Contains(got, "b: ") || !strings.Contains(got, "; its copy of what it may lack") {
 		t.Errorf("c waits for %q", got)
 	}
-	w.fills[2] = nil
+	w.fillFails(2, nil)
 	for range 2 {
 		for c.filling() {
 			time.Sleep(100 * time.Microsecond)

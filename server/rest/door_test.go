@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -511,10 +510,10 @@ func drains(t *testing.T) time.Duration {
 func TestHandshakeFailed(t *testing.T) {
 	pair := httptest.NewTLSServer(nil)
 	defer pair.Close()
-	var log bytes.Buffer // the test reads it when the server has ended
+	logged := make(logLines, 16)
 	t.Run("", func(t *testing.T) {
 		o := Options{}
-		o.TLS, o.Log = pair.TLS, slog.New(slog.NewTextHandler(&log, nil))
+		o.TLS, o.Log = pair.TLS, slog.New(slog.NewTextHandler(logged, nil))
 		s := start(t, o)
 		connections := func(n int64) {
 			for s.Counts().Connections != n {
@@ -544,9 +543,17 @@ func TestHandshakeFailed(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !strings.Contains(log.String(), `request="TLS handshake"`) || !strings.Contains(log.String(), "127.0.0.1") {
-		t.Errorf("%s", log.String())
+	if first := <-logged; !strings.Contains(first, `request="TLS handshake"`) || !strings.Contains(first, "127.0.0.1") {
+		t.Errorf("%s", first)
 	}
+}
+
+// logLines is a log that passes each line on.
+type logLines chan string
+
+func (l logLines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
 }
 
 // TestTLS: the port speaks TLS if it has a certificate, HTTP 1.1 only, and a client without it gets no answer from a handler.
