@@ -32,8 +32,9 @@ type scanOptions struct {
 // errCursorGone is the error for an unknown cursor. Redis accepts any number.
 const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
 
-// scanCursor reads a cursor as redis does: an empty one is 0, and it may have a sign.
+// scanCursor reads a cursor as redis does: it ends before a zero byte, an empty one is 0, and it may have a sign.
 func scanCursor(arg []byte) (uint64, error) {
+	arg, _, _ = bytes.Cut(arg, []byte{0})
 	if len(arg) == 0 {
 		return 0, nil
 	}
