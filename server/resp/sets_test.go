@@ -20,6 +20,7 @@ import (
 	"bigset/server/alone"
 	"bigset/server/door"
 	"bigset/server/setname"
+	"bigset/server/tokens"
 )
 
 // fill adds elements that a format gives numbers.
@@ -684,7 +685,8 @@ func TestUnknownOfRetry(t *testing.T) {
 			first, again string
 		}{
 			{door.ErrUnavailable, "-TRYAGAIN", "-UNKNOWN"}, {context.DeadlineExceeded, "-TRYAGAIN", "-UNKNOWN"},
-			{bigset.ErrDiskFull, "-MISCONF", "-UNKNOWN"}, {bigset.ErrClosed, "-ERR internal error", "-UNKNOWN"}, {bigset.ErrBehind, "-ERR", "-ERR"},
+			{bigset.ErrDiskFull, "-MISCONF", "-UNKNOWN"}, {bigset.ErrClosed, "-ERR internal error", "-UNKNOWN"}, {bigset.ErrBehind, "-ERR", "-UNKNOWN"},
+			{tokens.ErrDenied, "-NOPERM", "-UNKNOWN"}, {errKind, "-WRONGTYPE", "-UNKNOWN"}, {bigset.ErrLimit, "-ERR", "-ERR"},
 		} {
 			b.err = tt.err
 			try(tt.first, tt.again, args...)
