@@ -37,7 +37,11 @@ type conn struct {
 	name     []byte
 	lib, ver []byte // of the client's library
 	acked    int    // replicas that have the last change
+	scans    scanner
 }
+
+// Closed implements door.ClosedHandler.
+func (c *conn) Closed() { c.s.cursors.end(&c.scans) }
 
 // Execute implements door.Handler. It executes the complete requests. If a group is deferred, or other connections have their turn, it returns
 // and is called again.

@@ -148,7 +148,7 @@ func (c *conn) answerEmpty(cmd string, key []byte, err error) {
 func (c *conn) answerScan(g *gathered, next *position, n int, before uint64) {
 	number := uint64(0)
 	if next != nil {
-		number = c.s.cursors.keep(*next, before)
+		number = c.s.cursors.keep(*next, before, &c.scans)
 	}
 	c.header(typeArray, 2)
 	c.text(strconv.FormatUint(number, 10))
