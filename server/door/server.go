@@ -41,6 +41,13 @@ type RoomHandler interface {
 	NoRoom(c *Conn, buf []byte)
 }
 
+// ClosedHandler is a Handler that keeps something for its connection.
+type ClosedHandler interface {
+	Handler
+	// Closed is called once after the connection has ended. It must not wait.
+	Closed()
+}
+
 // Server serves the connections of any number of listeners by one protocol. Its methods may be called by any number of goroutines.
 type Server struct {
 	open     func(*Conn) Handler
@@ -284,6 +291,9 @@ func (s *Server) stopped(p *part, c *Conn) {
 	defer p.served.Done()
 	c.reserve(0)
 	c.nc.Close()
+	if h, ok := c.handler.(ClosedHandler); ok {
+		h.Closed()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(p.conns, c)

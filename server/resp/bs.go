@@ -415,6 +415,9 @@ func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]
 	if err == nil {
 		w, err = c.s.sets.Write(ctx, r)
 	}
+	if r.Retry && (refusesTry(err) || errors.Is(err, bigset.ErrBehind)) {
+		err = &door.UnknownError{Err: err}
+	}
 	if err != nil {
 		c.failed(cmd, args[1], door.Retried(r.Retry, err))
 		return w, false

@@ -37,7 +37,11 @@ type conn struct {
 	name     []byte
 	lib, ver []byte // of the client's library
 	acked    int    // replicas that have the last change
+	scans    scanner
 }
+
+// Closed implements door.ClosedHandler.
+func (c *conn) Closed() { c.s.cursors.end(&c.scans) }
 
 // Execute implements door.Handler. It executes the complete requests. If a group is deferred, or other connections have their turn, it returns
 // and is called again.
@@ -156,7 +160,7 @@ func (c *conn) execute(ctx context.Context) (done bool) {
 	case !arity:
 		c.failArity(cmd.name)
 	case denied != nil:
-		if errors.Is(denied, tokens.ErrUnlearned) && maybeRetry(c.args, true) {
+		if maybeRetry(c.args, true) {
 			denied = &door.UnknownError{Err: denied}
 		}
 		c.failed(cmd.name, nil, denied)
@@ -289,14 +293,14 @@ func answerOf(err error) (text string, fault bool) {
 	switch {
 	case errors.As(err, &r):
 		return string(r), false
+	case errors.Is(err, door.ErrUnknown):
+		return "UNKNOWN " + door.Text(err), !refusesTry(err)
 	case errors.Is(err, errKind):
 		return errWrongType, false
 	case errors.Is(err, tokens.ErrNoToken):
 		return errNoAuth, false
 	case errors.Is(err, tokens.ErrDenied):
 		return errNoPermission, false
-	case errors.Is(err, door.ErrUnknown):
-		return "UNKNOWN " + door.Text(err), true
 	case errors.Is(err, tokens.ErrUnlearned):
 		return "TRYAGAIN " + door.Text(err), false
 	case errors.Is(err, door.ErrUnavailable):
@@ -315,6 +319,11 @@ func answerOf(err error) (text string, fault bool) {
 		}
 	}
 	return "ERR internal error, which the log of the node has: " + door.Text(err), true
+}
+
+// refusesTry reports whether an error is about the client of a change, or about what its key is now. A try before may have done the change.
+func refusesTry(err error) bool {
+	return errors.Is(err, errKind) || errors.Is(err, tokens.ErrNoToken) || errors.Is(err, tokens.ErrDenied)
 }
 
 // The methods below append replies.

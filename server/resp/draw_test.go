@@ -113,7 +113,7 @@ func TestDrawsOfHexadecimals(t *testing.T) {
 	}
 }
 
-// TestDrawsOfPrefixes: in a set whose elements are prefixes of each other a draw ends after a bounded number of levels.
+// TestDrawsOfPrefixes: in a set whose elements are prefixes of each other a draw reads few of them.
 func TestDrawsOfPrefixes(t *testing.T) {
 	t.Parallel()
 	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
@@ -137,6 +137,57 @@ func TestDrawsOfPrefixes(t *testing.T) {
 		if most := (randomLevels + 1) * (randomRun + 20); elements > most { // a level takes a page, an end and some branches
 			t.Errorf("a draw read %d elements, at most %d are expected", elements, most)
 		}
+	}
+}
+
+// TestDrawsOfEachPrefix: of a set whose first elements are prefixes of all others each of these is drawn, too.
+func TestDrawsOfEachPrefix(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{})
+	p := dial()
+	add := []string{"SADD", "k", "user", "user:"}
+	for i := 100; i < 1000; i++ {
+		add = append(add, fmt.Sprint("user:", i))
+	}
+	p.do(t, add...)
+	missing := map[string]bool{`$"user"`: true, `$"user:"`: true}
+	for draws := 0; len(missing) > 0; draws++ {
+		if draws == 30*randomOnly { // each fails to come so often once in 10^13 runs
+			t.Fatalf("not among %d draws: %v", draws, missing)
+		}
+		delete(missing, p.do(t, "SRANDMEMBER", "k"))
+	}
+}
+
+// noEnds is a backend that finds nothing when it reads from the end of a set, for a number of reads.
+type noEnds struct {
+	*alone.Backend
+	left int
+}
+
+func (b *noEnds) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
+	if r.Reverse && b.left > 0 {
+		b.left--
+		return func(yield func(door.Part, error) bool) { yield(door.Part{Done: true}, nil) }
+	}
+	return b.Backend.Read(ctx, r)
+}
+
+// TestDrawOfElementsThatGo: a draw ends after a bounded number of levels, also if what it has read is gone again and again.
+func TestDrawOfElementsThatGo(t *testing.T) {
+	t.Parallel()
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	const reads = 2 * randomLevels
+	b := &noEnds{alone.New(store), reads}
+	dial, _ := serve(t, b, Options{})
+	p := dial()
+	fill(t, p, "k", "%05d", 2*randomRun)
+	if got := p.do(t, "SRANDMEMBER", "k"); got[0] != '$' || b.left != reads-randomLevels {
+		t.Errorf("%s after %d reads from the end", got, reads-b.left)
 	}
 }
 

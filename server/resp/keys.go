@@ -193,20 +193,27 @@ func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 		if err := c.s.filters.Drop(ctx, key); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 			return false, err
 		}
-		gone, c.acked = true, 0
+		gone = true
 	}
-	is, err := c.isSet(ctx, key)
-	if err == nil && is {
-		dropped, e := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)})
-		if err = e; errors.Is(err, bigset.ErrNotFound) {
-			err = nil
+	is, err := c.removeSet(ctx, key, nil)
+	if gone {
+		c.acked = 0
+		if err != nil {
+			err = partly(err, "the filter of the key was removed before it")
 		}
-		if !gone {
-			c.acked = dropped.Acked
-		}
-	}
-	if err != nil && gone {
-		err = partly(err, "the filter of the key was removed before it")
 	}
 	return gone || is, err
+}
+
+// removeSet removes the elements of a key that a context saw, or all without one. It reports whether the key had elements.
+func (c *conn) removeSet(ctx context.Context, key []byte, seen door.Token) (is bool, err error) {
+	if is, err = c.isSet(ctx, key); err != nil || !is {
+		return false, err
+	}
+	dropped, err := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key), Context: seen})
+	if isUnheard(err) {
+		err = nil
+	}
+	c.acked = dropped.Acked
+	return true, err
 }

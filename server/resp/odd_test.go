@@ -40,7 +40,7 @@ CONFIG|CONFIG GET|CONFIG FOO|CONFIG GET nosuch|CONFIG GET save|CONFIG GET sav[e]
 	for _, pattern := range []string{"\u212aeys", "KE[\xff-\xffY]S", "[^\u212aP]eys", "k\xffys"} { // the first letter is the sign of kelvin, whose small letter is k
 		list = append(list, []string{"COMMAND", "LIST", "FILTERBY", "PATTERN", pattern}, []string{"CONFIG", "GET", pattern})
 	}
-	for _, cursor := range []string{"+0", "-0", "+", "-", "+-0", "--0", "-18446744073709551616", "18446744073709551616", "0x0", "00"} {
+	for _, cursor := range []string{"+0", "-0", "+", "-", "+-0", "--0", "-18446744073709551616", "18446744073709551616", "0x0", "00", "\x00", "0\x00", "0\x00x", "x\x000", "+\x000", "0 \x00"} {
 		list = append(list, []string{"SCAN", cursor}, []string{"SSCAN", "a", cursor})
 	}
 	for _, db := range []string{"2147483647", "2147483648", "-2147483648", "-2147483649", "4294967296"} {

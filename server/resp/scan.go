@@ -32,8 +32,9 @@ type scanOptions struct {
 // errCursorGone is the error for an unknown cursor. Redis accepts any number.
 const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
 
-// scanCursor reads a cursor as redis does: an empty one is 0, and it may have a sign.
+// scanCursor reads a cursor as redis does: it ends before a zero byte, an empty one is 0, and it may have a sign.
 func scanCursor(arg []byte) (uint64, error) {
+	arg, _, _ = bytes.Cut(arg, []byte{0})
 	if len(arg) == 0 {
 		return 0, nil
 	}
@@ -147,7 +148,7 @@ func (c *conn) answerEmpty(cmd string, key []byte, err error) {
 func (c *conn) answerScan(g *gathered, next *position, n int, before uint64) {
 	number := uint64(0)
 	if next != nil {
-		number = c.s.cursors.keep(*next, before)
+		number = c.s.cursors.keep(*next, before, &c.scans)
 	}
 	c.header(typeArray, 2)
 	c.text(strconv.FormatUint(number, 10))

@@ -129,15 +129,15 @@ func (c *conn) randomOne(ctx context.Context, key []byte) {
 
 const (
 	randomRun  = 128  // of this many elements or fewer, each is drawn with the same probability
-	randomOnly = 1024 // once in this many draws it is the element that is a prefix of all others of a branch
-	// randomLevels bounds the levels of a draw. Only a set whose elements are prefixes of each other has more; the draw then is of the first
-	// elements of the branch.
+	randomOnly = 1024 // once in this many draws from a branch it is a certain one of the first elements that are prefixes of all others
+	// randomLevels bounds the levels of a draw. Other clients that remove what it has just read make it begin levels again; the draw then is
+	// of the first elements of the branch.
 	randomLevels = 100
 )
 
 // random draws an element. It descends the tree of the elements' bytes: at each level it draws one of the bytes with which elements
 // continue, each with the same probability, until only a few elements are left. If the branches of a level differ in size, elements of the
-// smaller ones are drawn more often.
+// smaller ones are drawn more often. Elements that are prefixes of all others of a branch are drawn seldom.
 func (c *conn) random(ctx context.Context, name []byte, collect collector) (e []byte, ok bool, err error) {
 	var prefix []byte
 	for level := 0; ; level++ {
@@ -158,19 +158,16 @@ func (c *conn) random(ctx context.Context, name []byte, collect collector) (e []
 		if len(ends) == 0 || bytes.Compare(ends[0], some[1]) <= 0 {
 			continue
 		}
-		first, last := some[0], ends[0]
+		last := ends[0]
+		prefixes := 0
+		for prefixes < len(some) && bytes.HasPrefix(last, some[prefixes]) {
+			prefixes++
+		}
+		if i := rand.IntN(randomOnly); i < prefixes {
+			return some[i], true, nil
+		}
+		first := some[min(prefixes, len(some)-1)]
 		at := common(first, last)
-		if at == len(first) {
-			if rand.IntN(randomOnly) == 0 {
-				return first, true, nil
-			}
-			first = some[1]
-			at = common(first, last)
-		}
-		if at == len(first) { // some[1] is a prefix of all that follow
-			first = some[2]
-			at = common(first, last)
-		}
 		if at == len(last) { // elements were removed between the two reads
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"bigset/server/alone"
 	"bigset/server/door"
 	"bigset/server/setname"
+	"bigset/server/tokens"
 )
 
 // fill adds elements that a format gives numbers.
@@ -228,14 +229,15 @@ func TestCursorsOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestCursorsAreBounded: those not used for longest go, by number and by bytes.
+// TestCursorsAreBounded: those not used for longest go, by number and by bytes, but not the one that was just given.
 func TestCursorsAreBounded(t *testing.T) {
 	t.Parallel()
 	var c cursors
-	first := c.keep(position{key: []byte("k")}, 0)
+	var of scanner
+	first := c.keep(position{key: []byte("k")}, 0, &of)
 	var second uint64
 	for i := range cursorsMax {
-		if n := c.keep(position{key: []byte("k")}, 0); i == 0 {
+		if n := c.keep(position{key: []byte("k")}, 0, &of); i == 0 {
 			second = n
 		}
 		c.use(first)
@@ -247,10 +249,64 @@ func TestCursorsAreBounded(t *testing.T) {
 		t.Error("the one used least is kept")
 	}
 	for range 1000 {
-		c.keep(position{after: make([]byte, 60_000)}, 0)
+		c.keep(position{after: make([]byte, 60_000)}, 0, &of)
 	}
 	if c.bytes > cursorBytesMax || c.len() < 200 || c.len() > 300 {
 		t.Errorf("%d with %d bytes are kept", c.len(), c.bytes)
+	}
+	var ofMany cursors
+	for range 300 {
+		ofMany.keep(position{after: make([]byte, 60_000)}, 0, &scanner{})
+	}
+	if _, ok := ofMany.use(ofMany.keep(position{after: make([]byte, 65_000)}, 0, &scanner{})); !ok || ofMany.bytes > cursorBytesMax {
+		t.Errorf("with %d bytes, the only one of a connection is kept: %v", ofMany.bytes, ok)
+	}
+}
+
+// TestCursorsOfEach: a connection that needs many cursors ends no scans of others, also after it has ended. A cursor is valid when it was given.
+func TestCursorsOfEach(t *testing.T) {
+	t.Parallel()
+	dial, s := start(t, Options{})
+	p := dial()
+	long := strings.Repeat("k", 60_000)
+	fill(t, p, "few", "%03d", 20)
+	fill(t, p, long, strings.Repeat("e", 60_000)+"%03d", 2)
+	cursor, _ := step(t, p.do(t, "SSCAN", "few", "0", "COUNT", "10"))
+	end := func(other *peer) {
+		t.Helper()
+		other.Close()
+		for s.Counts().Connections > 1 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 2 { // the second finds the cursors of the first
+		other := dial()
+		for range cursorBytesMax/120_000 + 10 {
+			last, _ := step(t, other.do(t, "SSCAN", long, "0", "COUNT", "1"))
+			if rest, list := step(t, other.do(t, "SSCAN", long, last, "COUNT", "1")); rest != "0" || len(list) != 1 {
+				t.Fatalf("a step after %s: %s %d", last, rest, len(list))
+			}
+		}
+		end(other)
+	}
+	other := dial()
+	left, _ := step(t, other.do(t, "SSCAN", "few", "0", "COUNT", "10"))
+	end(other)
+	for _, c := range []string{cursor, left} {
+		if rest, list := step(t, p.do(t, "SSCAN", "few", c)); rest != "0" || len(list) != 10 {
+			t.Errorf("a scan of a few elements goes on with %s %q", rest, list)
+		}
+	}
+	s.cursors.mu.Lock()
+	defer s.cursors.mu.Unlock()
+	sum := 0
+	for i, scans := range s.cursors.all {
+		if sum += scans.bytes; scans.at != i || scans.order.Len() == 0 || scans.bytes > s.cursors.all[0].bytes {
+			t.Errorf("the connection at %d of %d: %d bytes of %d cursors at %d", i, len(s.cursors.all), scans.bytes, scans.order.Len(), scans.at)
+		}
+	}
+	if sum != s.cursors.bytes || sum > cursorBytesMax || len(s.cursors.all) != 2 {
+		t.Errorf("%d bytes of %d, of %d connections", sum, s.cursors.bytes, len(s.cursors.all))
 	}
 }
 
@@ -684,7 +740,8 @@ func TestUnknownOfRetry(t *testing.T) {
 			first, again string
 		}{
 			{door.ErrUnavailable, "-TRYAGAIN", "-UNKNOWN"}, {context.DeadlineExceeded, "-TRYAGAIN", "-UNKNOWN"},
-			{bigset.ErrDiskFull, "-MISCONF", "-UNKNOWN"}, {bigset.ErrClosed, "-ERR internal error", "-UNKNOWN"}, {bigset.ErrBehind, "-ERR", "-ERR"},
+			{bigset.ErrDiskFull, "-MISCONF", "-UNKNOWN"}, {bigset.ErrClosed, "-ERR internal error", "-UNKNOWN"}, {bigset.ErrBehind, "-ERR", "-UNKNOWN"},
+			{tokens.ErrDenied, "-NOPERM", "-UNKNOWN"}, {errKind, "-WRONGTYPE", "-UNKNOWN"}, {bigset.ErrLimit, "-ERR", "-ERR"},
 		} {
 			b.err = tt.err
 			try(tt.first, tt.again, args...)

@@ -26,7 +26,8 @@ func (c *conn) sdiffstore(ctx context.Context, args [][]byte) {
 
 // store replaces a set by the elements that an operation yields, in one batch. It adds all of these, even elements that are present,
 // because another node may be removing them at this moment; it removes the other elements of the set. A change that is too large for a
-// batch is refused before anything is written. The sets are read in parts, each of a moment of its own.
+// batch is refused before anything is written. The sets are read in parts, each of a moment of its own: other clients may change the
+// destination until then. Without elements only what the destination had at the start is removed.
 func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, keys [][]byte) {
 	c.MayWait()
 	err := c.s.forSet(ctx, to)
@@ -41,18 +42,35 @@ func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, k
 	defer g.release()
 	g.most = min(g.most, bigset.BatchBytesMax)
 	g.refuse = func() error { return tooMuch(cmd) }
-	ops, err := c.adds(g, op(c, ctx, c.inParts(keys)))
-	n := len(ops)
-	if err == nil && n == 0 {
-		_, err = c.remove(ctx, to) // whatever its size
-	} else if err == nil {
-		err = c.replace(ctx, g, to, ops)
-	}
+	n, err := c.storeElements(ctx, g, to, op(c, ctx, c.inParts(keys)))
 	if err != nil {
 		c.failed(cmd, to, err)
 		return
 	}
 	c.int(int64(n))
+}
+
+// storeElements replaces a set by elements, and returns their number.
+func (c *conn) storeElements(ctx context.Context, g *gathered, to []byte, elements iter.Seq2[[]byte, error]) (n int, err error) {
+	seen, err := c.s.sets.Context(ctx, nameOf(to), 0)
+	if err != nil && !isUnheard(err) {
+		return 0, err
+	}
+	if len(seen) > chunkBytes && !c.Take(contextCopies*len(seen)) {
+		return 0, refusal(errNoRoom)
+	}
+	ops, err := c.adds(g, elements)
+	if err == nil {
+		err = c.s.forSet(ctx, to) // it may have become a filter
+	}
+	switch {
+	case err != nil:
+	case len(ops) > 0:
+		err = c.replace(ctx, g, to, ops)
+	case len(seen) > 0:
+		_, err = c.removeSet(ctx, to, seen) // whatever its size
+	}
+	return len(ops), err
 }
 
 // tooMuch is the error of a STORE that does not fit into a batch.

@@ -382,3 +382,35 @@ func TestKeysAfterRemoval(t *testing.T) {
 		}
 	}
 }
+
+// TestRetryOfRefused: a change that is sent again, and now is not permitted or finds a filter, may have been done by the first try.
+func TestRetryOfRefused(t *testing.T) {
+	t.Parallel()
+	g, add := guard(t)
+	dial, s := start(t, Options{Tokens: g})
+	reads, writes := add("reader", tokens.Read, ""), add("writer", tokens.Write, "")
+	for _, c := range []struct{ secret, key, first, again string }{
+		{writes, "k", "*[", "*["},
+		{"", "k", "-NOAUTH", "-UNKNOWN"},
+		{reads, "k", "-NOPERM", "-UNKNOWN"},
+		{writes, "f", "-WRONGTYPE", "-UNKNOWN"},
+	} {
+		p := dial()
+		if c.secret != "" {
+			p.do(t, "AUTH", c.secret)
+		}
+		p.do(t, "BF.ADD", "f", "x")
+		for _, args := range [][]string{{"BS.ADD", c.key, "REQUEST", "id", "ELEMENTS", "e"}, {"BS.ADD", c.key, "REQUEST", "id", "RETRY", "ELEMENTS", "e"}} {
+			want := c.first
+			if args[4] == "RETRY" {
+				want = c.again
+			}
+			if got := p.do(t, args...); !strings.HasPrefix(got, want) {
+				t.Errorf("%q: %s, want %s", args, got, want)
+			}
+		}
+	}
+	if n := s.Metrics().Failures; n > 0 {
+		t.Errorf("%d count as faults of the node", n)
+	}
+}

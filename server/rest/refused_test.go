@@ -269,3 +269,36 @@ func TestRemovedMeanwhile(t *testing.T) {
 		t.Errorf("%.300q %v", answer, err)
 	}
 }
+
+// held is a backend whose writes wait.
+type held struct {
+	*broken
+	began, goes chan struct{}
+}
+
+func (b *held) Write(context.Context, door.Write) (door.Result, error) {
+	b.began <- struct{}{}
+	<-b.goes
+	return door.Result{}, nil
+}
+
+// TestHealthOfFullNode: a node that executes as many requests as it may is healthy, and describes itself.
+func TestHealthOfFullNode(t *testing.T) {
+	b := &held{&broken{}, make(chan struct{}), make(chan struct{})}
+	s := serve(t, b, bloomdtest.NewMemory(), Options{RequestsMax: 1})
+	done := make(chan int)
+	go func() {
+		defer close(done)
+		status, _, _ := s.ask(call{method: "POST", path: friends, body: `{"add":"a"}`})
+		done <- status
+	}()
+	<-b.began
+	for _, path := range []string{"/ping", "/healthz", "/readyz", "/openapi.json", "/console"} {
+		s.want("GET", path, "", 200)
+	}
+	s.want("GET", friends, "", 503, "1 requests are being executed")
+	close(b.goes)
+	if status := <-done; status != 204 {
+		t.Errorf("the change that was held: %d", status)
+	}
+}

@@ -214,8 +214,12 @@ func (q *request) tooLong() error {
 // timeoutMost is the largest timeout that is accepted, in milliseconds. A timeout above Options.ExecuteTime means that time.
 const timeoutMost = 3_600_000
 
-// execute gives the request a place among those being executed, and a time, and runs it.
+// execute gives the request a place among those being executed, and a time, and runs it. What needs no token waits for nothing, and needs no
+// place: a node that is full is healthy.
 func (q *request) execute() error {
+	if q.route.verb == 0 {
+		return q.route.run(q)
+	}
 	places := q.s.requests
 	if q.route.stream {
 		places = q.s.streams
