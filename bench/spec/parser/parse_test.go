@@ -106,6 +106,7 @@ func TestParse(t *testing.T) {
 		{"of", w.Assertions[1].Of, spec.Ref{Figure: "p99_us", Row: "all/write", System: spec.Bigset, Strategy: "rewriter"}},
 		{"to", w.Assertions[1].To, spec.Ref{Figure: "p99_us", Row: "all/write", System: spec.Bigset}},
 		{"at most", w.Assertions[1].AtMost, true},
+		{"at least", w.Assertions[0].AtMost, false},
 		{"limit in percents", w.Assertions[2].Limit, 0.5},
 		{"replicas", w.Phases[6].Roles[0].Replicas, 3},
 		{"reopen", w.Phases[8].Reopen, spec.StepKill},
