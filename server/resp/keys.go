@@ -150,7 +150,8 @@ func (c *conn) ttl(ctx context.Context, args [][]byte) {
 // del removes keys one after another. An error says how many were removed before it.
 func (c *conn) del(ctx context.Context, args [][]byte) {
 	c.MayWait()
-	n, least := int64(0), math.MaxInt
+	n := int64(0)
+	all := acks{least: math.MaxInt}
 	for _, key := range args[1:] {
 		gone, err := c.remove(ctx, key)
 		if err != nil {
@@ -162,11 +163,11 @@ func (c *conn) del(ctx context.Context, args [][]byte) {
 		}
 		if gone {
 			n++
-			least = min(least, c.acked)
+			all.join(&c.acked)
 		}
 	}
 	if n > 0 {
-		c.acked = least
+		c.acked = all
 	}
 	c.int(n)
 }
@@ -193,16 +194,17 @@ func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 		if err := c.s.filters.Drop(ctx, key); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 			return false, err
 		}
-		gone, c.acked = true, 0
+		gone = true
+		c.acked.none()
 	}
 	is, err := c.isSet(ctx, key)
 	if err == nil && is {
-		dropped, e := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)})
+		dropped, e := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key), Later: true})
 		if err = e; errors.Is(err, bigset.ErrNotFound) {
 			err = nil
 		}
 		if !gone {
-			c.acked = dropped.Acked
+			c.acked.changed(dropped.Acked, dropped.Later)
 		}
 	}
 	if err != nil && gone {
