@@ -97,8 +97,8 @@ type Metrics struct {
 	Errors, Failures uint64
 	Elements         uint64 // elements in requests to add, remove or look up
 	Cursors          int    // kept positions of SSCAN and SCAN
-	// Questions are SISMEMBER and SMISMEMBER, Changes SADD and SREM, and Others all other requests about sets and keys but BS.CHANGES, which
-	// may wait. Those that were done together took the same time.
+	// Questions are SISMEMBER and SMISMEMBER, Changes SADD and SREM, and Others all other requests about sets and keys but BS.CHANGES and
+	// WAIT, which may wait. Those that were done together took the same time.
 	Questions, Changes, Others door.Latency
 }
 
