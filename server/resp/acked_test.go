@@ -149,7 +149,7 @@ func (a *third) Wait(ctx context.Context, n int) int {
 func TestWaitWaits(t *testing.T) {
 	t.Parallel()
 	_, inner := start(t, Options{})
-	b := counting{inner.sets, map[string]*third{"has": newThird(), "fails": newThird(), "never": newThird(), "a": newThird(), "b": newThird()}}
+	b := counting{inner.sets, map[string]*third{"has": newThird(), "fails": newThird(), "never": newThird(), "a": newThird(), "b": newThird(), "c": newThird()}}
 	dial, s := serve(t, b, Options{})
 	p := dial()
 	send := func(p *peer, args ...string) {
@@ -200,11 +200,13 @@ func TestWaitWaits(t *testing.T) {
 	}
 
 	// The part that the fewest have counts, of any number of parts.
-	p.do(t, "SADD", "a", "x")
-	p.do(t, "SADD", "b", "x")
-	p.do(t, "DEL", "a", "b")
+	for _, key := range []string{"a", "b", "c"} {
+		p.do(t, "SADD", key, "x")
+	}
+	p.do(t, "DEL", "a", "b", "c")
 	want(p, ":1", "WAIT", "2", "1")
 	b.third["a"].answers(true)
+	b.third["c"].answers(true)
 	want(p, ":1", "WAIT", "2", "1")
 	send(p, "WAIT", "2", "0")
 	waiting(t, s, 1)
@@ -217,12 +219,20 @@ func TestWaitWaits(t *testing.T) {
 	for i := range partsKept + 2 {
 		key := fmt.Sprint("k", i)
 		b.third[key] = newThird()
-		b.third[key].answers(true)
+		if i < partsKept {
+			b.third[key].answers(true)
+		}
 		p.do(t, "SADD", key, "x")
 		del = append(del, key)
 	}
-	want(p, fmt.Sprint(":", partsKept+2), del...)
+	want(p, fmt.Sprint(":", partsKept), del[:1+partsKept]...)
 	want(p, ":2", "WAIT", "2", "0")
+	p.do(t, "SADD", "k0", "x")
+	for _, key := range del[2:] {
+		p.do(t, "SADD", key, "x")
+	}
+	want(p, fmt.Sprint(":", partsKept+2), del...)
+	want(p, ":1", "WAIT", "2", "0")
 }
 
 // waiting waits until a number of requests wait.

@@ -14,7 +14,7 @@ type acks struct {
 	open  []door.Acks // the other parts
 }
 
-// partsKept is of how many parts, at most, the numbers still rise. It bounds the memory of a connection.
+// partsKept bounds open, which is memory of a connection: the number of a part beyond that does not rise.
 const partsKept = 128
 
 // none says that nobody is known to have the change.
@@ -33,17 +33,10 @@ func (a *acks) changed(acked int, later door.Acks) {
 	if acked == 0 {
 		return
 	}
-	a.begin(math.MaxInt)
-	a.add(acked, later)
-}
-
-// add adds a part.
-func (a *acks) add(acked int, later door.Acks) {
-	if later == nil || len(a.open) == partsKept {
-		a.least = min(a.least, acked)
-		return
+	a.begin(acked)
+	if later != nil {
+		a.least, a.open = math.MaxInt, append(a.open, later)
 	}
-	a.open = append(a.open, later)
 }
 
 // join adds the parts of another change.
