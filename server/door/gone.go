@@ -19,8 +19,9 @@ type waiting struct {
 
 // UntilGone returns a context that ends within some seconds after the client has closed the connection or its sending half, and as soon as the
 // server shuts down. It is for requests that wait long for something other than the client, after a call of MayWait. The caller must call stop
-// before Execute returns. Outside Linux nobody sees that the client has gone.
+// before Execute returns. Outside Linux nobody sees that the client has gone. The answers so far are written first: the client need not wait for them.
 func (c *Conn) UntilGone() (gone context.Context, stop func()) {
+	c.write()
 	gone, cancel := context.WithCancel(context.Background())
 	w := &c.s.waiting
 	w.mu.Lock()

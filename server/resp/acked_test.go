@@ -208,7 +208,14 @@ func TestWaitWaits(t *testing.T) {
 	b.third["a"].answers(true)
 	b.third["c"].answers(true)
 	want(p, ":1", "WAIT", "2", "1")
-	send(p, "WAIT", "2", "0")
+	if _, err := p.Write(append(request("PING"), request("WAIT", "2", "0")...)); err != nil {
+		t.Fatal(err)
+	}
+	p.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if got := p.read(t); got != "+PONG" { // what was asked before is answered before
+		t.Error(got)
+	}
+	p.SetReadDeadline(time.Time{})
 	waiting(t, s, 1)
 	b.third["b"].answers(true)
 	if got := p.read(t); got != ":2" {
