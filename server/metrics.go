@@ -152,7 +152,7 @@ func respMetrics(m resp.Metrics) []engine.Metric {
 	}
 	list = append(list, latency("resp_question_seconds", "seconds that SISMEMBER and SMISMEMBER took; those that were done together took the same time", m.Questions)...)
 	list = append(list, latency("resp_change_seconds", "seconds that SADD and SREM took; those that were done together took the same time", m.Changes)...)
-	list = append(list, latency("resp_other_seconds", "seconds that other requests about sets and keys took by the protocol of redis, without BS.CHANGES", m.Others)...)
+	list = append(list, latency("resp_other_seconds", "seconds that other requests about sets and keys took by the protocol of redis, without BS.CHANGES and WAIT", m.Others)...)
 	for _, name := range slices.Sorted(maps.Keys(m.Commands)) {
 		if n := m.Commands[name]; n > 0 {
 			c := counter("resp_commands", "requests by the protocol of redis, by command", n)

@@ -370,11 +370,13 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (door.Dropped, error) {
 			}
 			out.Left = d.Leaves(&s, seen)
 		}
-		r, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q})
+		r, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q, Later: d.Later})
 		if err != nil {
 			return door.Dropped{}, err
 		}
-		out.Acked = r.Acked
+		if out.Acked = r.Acked; r.Later != nil {
+			out.Later = r.Later
+		}
 		return out, nil
 	})
 }

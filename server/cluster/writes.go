@@ -131,12 +131,15 @@ func (x *writing) open(l *live) (w coord.Write, err error) {
 	if x.ops, err = x.w.Opened(x.tokens); err != nil {
 		return w, err
 	}
-	return coord.Write{Set: x.w.Set, Ops: x.ops, Policy: x.w.Policy, Request: x.w.Request, Retry: x.retry, Quorum: q}, nil
+	return coord.Write{Set: x.w.Set, Ops: x.ops, Policy: x.w.Policy, Request: x.w.Request, Retry: x.retry, Quorum: q, Later: x.w.Later}, nil
 }
 
 // written returns the result for the client.
 func (x *writing) written(r coord.Result) (door.Result, error) {
 	out := door.Result{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
+	if r.Later != nil {
+		out.Later = r.Later
+	}
 	if x.w.Changes {
 		out.Changed = door.ChangesOf(&r.Result)
 	}

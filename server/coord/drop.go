@@ -17,6 +17,7 @@ type Drop struct {
 	// Seen is what the client had seen: exactly that is deleted. Nil means what R replicas have seen together.
 	Seen   *clock.Clock
 	Quorum Quorum
+	Later  bool // asks for Result.Later
 }
 
 // Drop deletes a whole set: what the client, or R replicas, had seen of it. Adds concurrent with it stay live. A drop has no dot of its
@@ -38,6 +39,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 		}
 	}
 	o := &setOperation{operation: c.newOperation(d.Set, q, l.lists), at: l}
+	o.later = d.Later
 	return o.await(ctx, func(context.Context) {
 		if !o.begin() {
 			return

@@ -18,6 +18,7 @@ type operation struct {
 	// count counts another replica's acknowledgement in the result; nil means countOne. It is called with mu held.
 	count func(node string)
 	left  bool // its task has ended; under the coordinator's lock
+	later bool // its caller wants Result.Later
 
 	mu        sync.Mutex
 	result    Result
@@ -80,6 +81,9 @@ func (o *operation) outcome(waited error) (Result, error) {
 	case o.over:
 		return o.result, o.err
 	case o.reached():
+		if o.later && o.answered < o.sent {
+			o.result.Later = &Acks{run: o.c.run, acked: o.result.Acked, open: o.sent - o.answered}
+		}
 		return o.result, nil
 	case !o.began:
 		return o.result, &QuorumError{Set: o.name, Of: o.q.W, Err: errors.Join(waited, o.err)}
@@ -136,8 +140,11 @@ func (o *operation) ack(node string, err error) {
 	} else {
 		o.counts(node)
 	}
-	done := o.reached() || o.answered == o.sent
+	done, later := o.reached() || o.answered == o.sent, o.result.Later
 	o.mu.Unlock()
+	if later != nil {
+		later.answered(err == nil)
+	}
 	if done {
 		o.settle()
 	}

@@ -63,7 +63,7 @@ func (b *batch) add(w *WriteCall) {
 		return
 	}
 	x := &call{w: w.Write, to: reports{ctx: w.Context, done: w.Done}}
-	x.op = operation{c: b.c, name: x.w.Set, q: q, lists: l.lists, reports: &x.to}
+	x.op = operation{c: b.c, name: x.w.Set, q: q, lists: l.lists, reports: &x.to, later: x.w.Later}
 	x.operation, x.at = &x.op, l
 	b.all = append(b.all, x)
 }

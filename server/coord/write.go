@@ -29,6 +29,7 @@ type Write struct {
 	// that does the request looks for it, unless that finds that a retry has asked for it: then the write goes on as with Retry.
 	Retry  bool
 	Quorum Quorum
+	Later  bool // asks for Result.Later
 }
 
 // Result is the outcome of a write.
@@ -37,6 +38,7 @@ type Result struct {
 	By      peer.Member // the replica that did it
 	Acked   int         // replicas that have it
 	Durable int         // how many of these have it on disk
+	Later   *Acks       // counts on, if requested; nil if no other replica can acknowledge it, or it has failed
 }
 
 // Write does operations at one replica of the set, and sends the result to the others to apply. It answers when W of them have it and DW of
@@ -53,6 +55,7 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 	}
 	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, perhaps after the caller has returned
 	o := &setOperation{operation: c.newOperation(w.Set, q, l.lists), at: l}
+	o.later = w.Later
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
 }
 

@@ -114,8 +114,8 @@ type Write struct {
 	Request []byte
 	// Retry says that the request may have been done before. It needs a Request.
 	Retry bool
-	// Contexts asks for the contexts of added elements, and Changes for Result.Changed.
-	Contexts, Changes bool
+	// Contexts asks for the contexts of added elements, Changes for Result.Changed, and Later for Result.Later.
+	Contexts, Changes, Later bool
 }
 
 // Result is the result of a write.
@@ -123,7 +123,14 @@ type Result struct {
 	Contexts       []Token // of each operation, if requested; empty for an operation that was not an event
 	Removed        int     // removes that found something
 	Changed        []bool  // for each operation, if requested: bigset.Result.Changed
-	Acked, Durable int     // replicas that have the write, and those that have it on disk
+	Acked, Durable int     // replicas that have the write, and those that have it on disk; 0 if it was no event
+	Later          Acks    // counts on, if requested; nil if no other replica can acknowledge the write
+}
+
+// Acks counts the replicas that acknowledge a change after it was answered.
+type Acks interface {
+	// Wait returns how many have acknowledged it, as soon as they are n, no other one can, or ctx has ended.
+	Wait(ctx context.Context, n int) (acked int)
 }
 
 // Subset asks about elements of a set.
@@ -212,6 +219,7 @@ type Drop struct {
 	Set     []byte
 	Context Token // wide: remove only what it saw; empty drops everything
 	Quorum  Quorum
+	Later   bool // asks for Dropped.Later
 }
 
 // Dropped is the result of a drop.
@@ -219,7 +227,8 @@ type Dropped struct {
 	// Left is how many of the dots that were live at the start are left; without a context, none are. It is known before anything is removed,
 	// so errors mean the same as for other changes.
 	Left  uint64
-	Acked int // replicas that have the drop
+	Acked int  // replicas that have the drop
+	Later Acks // as Result.Later
 }
 
 // Leaves returns how many live dots of a set are left by a drop whose context saw seen; nil means that it saw everything.

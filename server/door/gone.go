@@ -14,16 +14,22 @@ type waiting struct {
 	mu       sync.Mutex
 	conns    map[*Conn]context.CancelFunc // to be called when the client has gone
 	watching bool                         // a goroutine looks at them
+	ended    bool                         // the server shuts down
 }
 
-// UntilGone returns a context that ends within some seconds after the client has closed the connection or its sending half. It is for requests
-// that wait long for something other than the client, after a call of MayWait. The caller must call stop before Execute returns. Outside Linux
-// the context ends only then.
+// UntilGone returns a context that ends within some seconds after the client has closed the connection or its sending half, and as soon as the
+// server shuts down. It is for requests that wait long for something other than the client, after a call of MayWait. The caller must call stop
+// before Execute returns. Outside Linux nobody sees that the client has gone. The answers so far are written first: the client need not wait for them.
 func (c *Conn) UntilGone() (gone context.Context, stop func()) {
+	c.write()
 	gone, cancel := context.WithCancel(context.Background())
 	w := &c.s.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ended {
+		cancel()
+		return gone, cancel
+	}
 	if w.conns == nil {
 		w.conns = map[*Conn]context.CancelFunc{}
 	}
@@ -35,6 +41,17 @@ func (c *Conn) UntilGone() (gone context.Context, stop func()) {
 	return gone, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		delete(w.conns, c)
+		cancel()
+	}
+}
+
+// end ends the contexts of all, also of those that begin to wait later.
+func (w *waiting) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	for c, cancel := range w.conns {
 		delete(w.conns, c)
 		cancel()
 	}

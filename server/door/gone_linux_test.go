@@ -39,6 +39,12 @@ func TestUntilGone(t *testing.T) {
 		t.Error("a client that stays counts as gone")
 	}
 	stop()
+	stays.s.waiting.end()
+	late, stop := stays.UntilGone()
+	defer stop()
+	if late.Err() == nil {
+		t.Error("a request that comes after the server has shut down waits")
+	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		stays.s.waiting.mu.Lock()
 		watching, left := stays.s.waiting.watching, len(stays.s.waiting.conns)

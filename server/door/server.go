@@ -340,6 +340,7 @@ func (s *Server) cutAll() {
 }
 
 func (s *Server) drain() {
+	s.waiting.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -88,7 +88,7 @@ func (c *conn) create(ctx context.Context, key []byte, o door.FilterCreate) (cre
 	case is:
 		return false, errKind
 	}
-	c.acked = 0 // nothing says how many have it
+	c.acked.none() // nothing says how many have it
 	return c.s.filters.Create(ctx, key, o)
 }
 
@@ -162,7 +162,7 @@ const keysAtOnce = 16 << 10
 func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) error {
 	done, err := c.callInParts(ctx, set, f, keys, yes)
 	if set {
-		c.acked = 0 // nothing says how many have it
+		c.acked.none() // nothing says how many have it
 	}
 	if set && err != nil && done > 0 {
 		err = partly(err, fmt.Sprintf("%d keys were added before it", done))

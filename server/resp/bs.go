@@ -397,7 +397,7 @@ const contextCopies = 3
 // act writes the changes of BS.ADD or BS.REM.
 func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Result, ok bool) {
 	c.MayWait()
-	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
+	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd, Later: true}
 	err := writeArgs(&r, kind, args[2:])
 	size := len(r.Context)
 	for i := range r.Ops {
@@ -422,7 +422,7 @@ func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]
 		c.failed(cmd, args[1], door.Retried(r.Retry, err))
 		return w, false
 	}
-	c.acked = w.Acked
+	c.acked.changed(w.Acked, w.Later)
 	return w, true
 }
 

@@ -21,9 +21,9 @@ type command struct {
 	run               func(c *conn, ctx context.Context, args [][]byte)
 }
 
-// timed reports whether the time of a request is counted by itself: it is about sets or keys, and neither belongs to a group nor waits for changes.
+// timed reports whether the time of a request is counted by itself: it is about sets or keys, and neither belongs to a group nor waits for something else.
 func (cmd *command) timed() bool {
-	return !cmd.groups && (cmd.about == aboutSets || cmd.about == aboutKeys || cmd.about == aboutOwn && cmd.name != "bs.changes")
+	return !cmd.groups && (cmd.about == aboutSets || cmd.about == aboutKeys || cmd.about == aboutOwn) && cmd.name != "bs.changes" && cmd.name != "wait"
 }
 
 // Flags of commands.
@@ -34,6 +34,7 @@ var (
 	writesD  = []string{"write", "denyoom", "fast"}
 	removes  = []string{"write"}
 	talks    = []string{"noscript", "loading", "stale", "fast"}
+	waits    = []string{"noscript"}
 	moves    = []string{"readonly", "movablekeys"}
 )
 
@@ -97,7 +98,7 @@ func keyCommands() []command {
 		{"pexpiretime", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
 		{"scan", -2, reads, 0, 0, 0, aboutKeys, "Goes through the keys", asksToken, false, (*conn).scan},
 		{"keys", 2, reads, 0, 0, 0, aboutKeys, "Returns the keys that match a pattern", asksToken, false, (*conn).keys},
-		{"wait", 3, talks, 0, 0, 0, aboutKeys, "Says how many other replicas have the last change of this connection", asksToken, false, (*conn).wait},
+		{"wait", 3, waits, 0, 0, 0, aboutKeys, "Waits until other replicas have the last change of this connection: WAIT replicas milliseconds", asksToken, false, (*conn).wait},
 	}
 }
 

@@ -36,7 +36,7 @@ type conn struct {
 	since    time.Time
 	name     []byte
 	lib, ver []byte // of the client's library
-	acked    int    // replicas that have the last change
+	acked    acks   // of the last change
 	scans    scanner
 }
 
@@ -265,7 +265,7 @@ func (c *conn) fail(text string) {
 func (c *conn) failed(command string, key []byte, err error) {
 	text, fault := answerOf(err)
 	if errors.Is(err, door.ErrUnknown) {
-		c.acked = 0 // an earlier change says nothing of this one
+		c.acked.none() // an earlier change says nothing of this one
 	}
 	if fault {
 		c.s.counters.failures.Add(1)

@@ -37,7 +37,8 @@ func (c *conn) attack(context.Context, [][]byte) {
 }
 
 func (c *conn) reset(context.Context, [][]byte) {
-	c.proto, c.name, c.acked, c.grant = 2, nil, 0, c.s.opt.Tokens.Anonymous()
+	c.proto, c.name, c.grant = 2, nil, c.s.opt.Tokens.Anonymous()
+	c.acked.none()
 	c.Out = appendSimple(c.Out, "RESET")
 }
 
@@ -296,20 +297,4 @@ func (c *conn) time(context.Context, [][]byte) {
 	c.header(typeArray, 2)
 	c.text(strconv.FormatInt(now.Unix(), 10))
 	c.text(strconv.Itoa(now.Nanosecond() / 1000))
-}
-
-// wait answers with how many other replicas have acknowledged the last change of the connection. The change itself has waited for them.
-func (c *conn) wait(_ context.Context, args [][]byte) {
-	_, ok := number(args[1])
-	timeout, okTime := number(args[2])
-	switch {
-	case !ok:
-		c.fail(errInteger)
-	case !okTime:
-		c.fail("ERR timeout is not an integer or out of range")
-	case timeout < 0:
-		c.fail("ERR timeout is negative")
-	default:
-		c.int(int64(max(0, c.acked-1)))
-	}
 }

@@ -181,7 +181,7 @@ func (s *Server) doGroups(ctx context.Context, list []door.Handler, part func())
 		all += h.(*conn).group.len()
 	}
 	var yes []bool
-	acked := 0
+	var done door.Result
 	err := s.forSet(ctx, first.key)
 	switch {
 	case err != nil:
@@ -202,7 +202,8 @@ func (s *Server) doGroups(ctx context.Context, list []door.Handler, part func())
 				ops = append(ops, h.(*conn).group.ops...)
 			}
 		}
-		yes, acked, err = s.change(ctx, first.key, ops)
+		done, err = s.change(ctx, first.key, ops)
+		yes = done.Changed
 	}
 	for _, h := range list {
 		c := h.(*conn)
@@ -210,20 +211,20 @@ func (s *Server) doGroups(ctx context.Context, list []door.Handler, part func())
 			continue
 		}
 		if !c.group.asks {
-			c.acked = acked
+			c.acked.changed(done.Acked, done.Later)
 		}
 		n := c.group.len()
 		c.group.yes, yes = yes[:n:n], yes[n:]
 	}
 }
 
-// change changes a set, and returns for each operation whether it changed anything.
-func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (changed []bool, acked int, err error) {
-	written, err := s.sets.Write(ctx, door.Write{Set: nameOf(key), Ops: ops, Changes: true})
+// change changes a set. The result says for each operation whether it changed anything.
+func (s *Server) change(ctx context.Context, key []byte, ops []door.Op) (door.Result, error) {
+	written, err := s.sets.Write(ctx, door.Write{Set: nameOf(key), Ops: ops, Changes: true, Later: true})
 	if err == nil && len(written.Changed) != len(ops) {
 		err = fmt.Errorf("resp: %d answers to %d operations", len(written.Changed), len(ops))
 	}
-	return written.Changed, written.Acked, err
+	return written, err
 }
 
 // answerGroup answers the requests of the finished group.

@@ -150,7 +150,8 @@ func (c *conn) ttl(ctx context.Context, args [][]byte) {
 // del removes keys one after another. An error says how many were removed before it.
 func (c *conn) del(ctx context.Context, args [][]byte) {
 	c.MayWait()
-	n, least := int64(0), math.MaxInt
+	n := int64(0)
+	all := acks{least: math.MaxInt}
 	for _, key := range args[1:] {
 		gone, err := c.remove(ctx, key)
 		if err != nil {
@@ -162,11 +163,11 @@ func (c *conn) del(ctx context.Context, args [][]byte) {
 		}
 		if gone {
 			n++
-			least = min(least, c.acked)
+			all.join(&c.acked)
 		}
 	}
 	if n > 0 {
-		c.acked = least
+		c.acked = all
 	}
 	c.int(n)
 }
@@ -197,7 +198,7 @@ func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
 	}
 	is, err := c.removeSet(ctx, key, nil)
 	if gone {
-		c.acked = 0
+		c.acked.none()
 		if err != nil {
 			err = partly(err, "the filter of the key was removed before it")
 		}
@@ -210,10 +211,10 @@ func (c *conn) removeSet(ctx context.Context, key []byte, seen door.Token) (is b
 	if is, err = c.isSet(ctx, key); err != nil || !is {
 		return false, err
 	}
-	dropped, err := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key), Context: seen})
+	dropped, err := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key), Context: seen, Later: true})
 	if isUnheard(err) {
 		err = nil
 	}
-	c.acked = dropped.Acked
+	c.acked.changed(dropped.Acked, dropped.Later)
 	return true, err
 }

@@ -47,6 +47,7 @@ type Server struct {
 	started  time.Time
 	ids      atomic.Int64 // of connections
 	spy      func()       // for tests: called before each part of long work
+	waitsMax int64        // requests of WAIT that may wait at one time
 }
 
 // New returns a server, which does nothing before Serve is called. The Name of the options defaults to "resp".
@@ -66,7 +67,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if o.RequestBytesMax < RequestBytesLeast {
 		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
 	}
-	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now()}
+	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now(), waitsMax: waitsMax}
 	s.reads = newSharedReads()
 	s.commands, s.names = table()
 	s.modules = refusedModules()
@@ -96,8 +97,8 @@ type Metrics struct {
 	Errors, Failures uint64
 	Elements         uint64 // elements in requests to add, remove or look up
 	Cursors          int    // kept positions of SSCAN and SCAN
-	// Questions are SISMEMBER and SMISMEMBER, Changes SADD and SREM, and Others all other requests about sets and keys but BS.CHANGES, which
-	// may wait. Those that were done together took the same time.
+	// Questions are SISMEMBER and SMISMEMBER, Changes SADD and SREM, and Others all other requests about sets and keys but BS.CHANGES and
+	// WAIT, which may wait. Those that were done together took the same time.
 	Questions, Changes, Others door.Latency
 }
 
@@ -107,6 +108,7 @@ type counters struct {
 	unknown, errors, failures, elements atomic.Uint64
 	questions, changes, others          door.Timing
 	waiting                             atomic.Int64 // BS.CHANGES that are executed, nearly all of which wait
+	waits                               atomic.Int64 // WAIT that wait
 }
 
 // Metrics returns what the server has counted so far.

@@ -120,9 +120,9 @@ func (c *conn) replace(ctx context.Context, g *gathered, to []byte, ops []door.O
 			return err
 		}
 	}
-	written, err := c.s.sets.Write(ctx, door.Write{Set: nameOf(to), Ops: ops})
+	written, err := c.s.sets.Write(ctx, door.Write{Set: nameOf(to), Ops: ops, Later: true})
 	if err == nil {
-		c.acked = written.Acked
+		c.acked.changed(written.Acked, written.Later)
 	}
 	return err
 }
