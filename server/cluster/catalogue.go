@@ -105,6 +105,7 @@ type catalogue struct {
 	sum     uint64          // of all entries: equal sums mean equal catalogues
 	listed  bool            // whether it contains everything acknowledged
 	unheard map[string]bool // names whose entries another member may not have on its disk, as far as this member knows
+	alike   alike           // when all members last had the same
 }
 
 const (
@@ -121,6 +122,14 @@ func pageKey(page byte) string { return fmt.Sprintf("%s/%02x", keyFilters, page)
 // effect.
 type listedBy struct {
 	Identity Hex `json:"identity"`
+	alike
+}
+
+// alike is when all members had the same entries on disk: under which epoch, and their sum. An epoch names the disks of all members, and
+// entries stay on a disk, or greater ones replace them. So under the same epoch, each entry with that sum is still known to all.
+type alike struct {
+	Epoch uint64 `json:"epoch,omitempty"` // 0 if it is not known
+	Sum   uint64 `json:"sum,string,omitempty"`
 }
 
 // openCatalogue reads the catalogue from disk.
@@ -150,7 +159,9 @@ func openCatalogue(d Disk) (*catalogue, error) {
 	if err := json.Unmarshal(value, &by); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
-	c.listed = bytes.Equal(by.Identity, d.Identity())
+	if c.listed = bytes.Equal(by.Identity, d.Identity()); c.listed {
+		c.alike = by.alike
+	}
 	return c, nil
 }
 
@@ -259,11 +270,30 @@ func (c *catalogue) heard(e *FilterEntry) {
 	}
 }
 
-// heardAll records that all members have all entries on disk, unless there are others here than when their sum was read.
-func (c *catalogue) heardAll(sum uint64) {
+// heardAll records that all members have all entries on disk, unless there are others here than when their sum was read. This is kept for the
+// next start. If the disk does not take it, it is not tried again until it changes.
+func (c *catalogue) heardAll(ctx context.Context, now alike) error {
+	c.mu.Lock()
+	same := c.sum == now.Sum
+	if same && len(c.unheard) > 0 {
+		c.unheard = map[string]bool{}
+	}
+	news := same && c.listed && c.alike != now
+	if news {
+		c.alike = now
+	}
+	c.mu.Unlock()
+	if !news {
+		return nil
+	}
+	return c.keep(ctx, now)
+}
+
+// resume makes known what was heard before the start, if the epoch is the same.
+func (c *catalogue) resume(epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sum == sum && len(c.unheard) > 0 {
+	if epoch > 0 && c.alike == (alike{epoch, c.sum}) {
 		c.unheard = map[string]bool{}
 	}
 }
@@ -277,17 +307,22 @@ func (c *catalogue) everywhere(name []byte) (e *FilterEntry, known bool) {
 
 // whole records on disk that the catalogue has everything acknowledged.
 func (c *catalogue) whole(ctx context.Context) error {
-	b, err := json.Marshal(listedBy{c.disk.Identity()})
-	if err == nil {
-		err = c.disk.Save(ctx, keyFilters, b)
-	}
-	if err != nil {
+	if err := c.keep(ctx, alike{}); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listed = true
 	return nil
+}
+
+// keep saves that the catalogue is whole, and when all members had the same.
+func (c *catalogue) keep(ctx context.Context, a alike) error {
+	b, err := json.Marshal(listedBy{c.disk.Identity(), a})
+	if err != nil {
+		return err
+	}
+	return c.disk.Save(ctx, keyFilters, b)
 }
 
 // state returns whether the catalogue is whole, and its sum.

@@ -51,7 +51,8 @@ type decision struct {
 
 // decided is the outcome of a decision.
 type decided struct {
-	Created bool `json:"created"`
+	Created bool         `json:"created"`
+	Entry   *FilterEntry `json:"entry,omitempty"` // that all members have on disk; former versions do not send it
 }
 
 // order asks all members to close or flush a filter, or to flush all filters.
@@ -109,7 +110,9 @@ func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error)
 	if !f.m.reached(ctx, f.m.links[first]) {
 		return r, f.takesAll(d.Do, first)
 	}
-	err = ask(ctx, f.m.links[first], verbDecide, d, &r)
+	if err = ask(ctx, f.m.links[first], verbDecide, d, &r); err == nil && r.Entry != nil {
+		f.list.heard(r.Entry)
+	}
 	return r, f.undecided(d.Do, first, err)
 }
 
@@ -156,12 +159,16 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	was := f.list.get(d.Entry.Name)
 	next, refused := f.next(&d, was, all)
 	if next == nil {
-		if was != nil && differ { // all members must know what the answer says
-			if err := f.announce(ctx, was); err != nil {
-				return r, err
-			}
+		if was == nil {
+			return r, refused
 		}
-		return r, refused
+		// All members must know what the answer says. They do if nothing was learned since they were asked.
+		if _, sum := f.list.state(); !differ && sum == all.Sum {
+			f.list.heard(was)
+		} else if err := f.announce(ctx, was); err != nil {
+			return r, err
+		}
+		return decided{Entry: was}, refused
 	}
 	if err := next.check(); err != nil {
 		return r, err
@@ -172,7 +179,7 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	if err := f.announce(ctx, next); err != nil {
 		return r, err
 	}
-	return decided{Created: d.Do == doCreate}, nil
+	return decided{d.Do == doCreate, next}, nil
 }
 
 // begin waits until no other decision is in progress, or ctx has ended: nothing has happened then. The caller calls end after its decision.

@@ -102,6 +102,8 @@ func newFilters(m *Member) (*Filters, error) {
 	if f.list, err = openCatalogue(m.disk); err != nil {
 		return nil, err
 	}
+	v := m.membership.View()
+	f.list.resume(v.Epoch())
 	for _, name := range f.list.activeNames() {
 		f.serve(f.list.get([]byte(name)), false)
 	}
@@ -191,7 +193,7 @@ func (f *Filters) options(given *door.FilterCreate) (bigset.FilterOptions, error
 // has decided, the filter is created all the same, as soon as the others learn of it.
 func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCreate) (created bool, err error) {
 	if _, err := f.find(name); err == nil {
-		if e, known := f.list.everywhere(name); known && e.State == FilterActive {
+		if e, known := f.known(name); known && e.State == FilterActive {
 			return false, nil
 		}
 	}
@@ -207,6 +209,13 @@ func (f *Filters) Create(ctx context.Context, name []byte, given door.FilterCrea
 	return d.Created, err
 }
 
+// known returns the entry of a name, or nil, and whether all members have it on disk, as far as this member has heard. A member that does not
+// serve may be of a former epoch, whose disks are not those of today.
+func (f *Filters) known(name []byte) (*FilterEntry, bool) {
+	e, known := f.list.everywhere(name)
+	return e, known && f.serves() == nil
+}
+
 // Drop implements door.Filters. When it returns without an error, or with ErrNoFilter, all members have dropped the filter on disk.
 func (f *Filters) Drop(ctx context.Context, name []byte) error { return f.change(ctx, doDrop, name) }
 
@@ -218,7 +227,7 @@ func (f *Filters) change(ctx context.Context, do string, name []byte) error {
 	if err := f.unlisted(); err != nil {
 		return err
 	}
-	was, known := f.list.everywhere(name)
+	was, known := f.known(name)
 	if was == nil || was.State != FilterActive && known { // otherwise another member may still serve it: the first tells all again
 		return bigset.ErrNoFilter
 	}

@@ -108,7 +108,8 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		if s.Committed == nil || !s.Committed.of(v.Record) {
 			return nil // this member is of another generation or has not heard the current record
 		}
-		same = same && s.Filtered == sum
+		e := v.Record.Members[v.Record.entry(id)]
+		same = same && s.Filtered == sum && s.Committed.Epoch == v.Record.Epoch && string(s.Identity) == string(e.Incarnation)
 		if s.Listed && (s.Filtered != sum || !listed) {
 			from = append(from, id)
 		}
@@ -116,7 +117,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	learned, bad := f.learnAll(ctx, states, from)
 	if listed {
 		if same {
-			f.list.heardAll(sum)
+			return errors.Join(bad, f.list.heardAll(ctx, alike{v.Record.Epoch, sum}))
 		}
 		return bad
 	}
