@@ -25,6 +25,7 @@ type Replica struct {
 	filters atomic.Uint32 // of filters
 	seats   atomic.Pointer[func(keyscheme.Slot) (bloomslice.Seat, bool)]
 	tries   tries
+	room    room
 }
 
 var (
@@ -45,7 +46,7 @@ func New(node string, store *engine.Store, state peer.MemberState) (*Replica, er
 		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
 	}
 	replica.KeepRecent()
-	l := &Replica{store: store, replica: replica, node: node, tries: newTries()}
+	l := &Replica{store: store, replica: replica, node: node, tries: newTries(), room: room{left: roomBytes}}
 	l.SetState(state)
 	return l, l.Member().Check()
 }
@@ -129,6 +130,13 @@ func (l *Replica) outcome(err error) error {
 
 // Write implements peer.Replica.
 func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	taken, err := l.takeRoom(ctx, set, len(ops))
+	if err != nil {
+		return bigset.Result{}, l.Member(), err
+	}
+	if taken > 0 {
+		defer l.room.give(taken)
+	}
 	var overtaken error
 	if len(o.Request) > 0 {
 		r := l.tries.request(set, o.Request)
@@ -162,6 +170,17 @@ func (l *Replica) overtaken(request []byte, held uint64) error {
 func (l *Replica) WriteMany(ctx context.Context, set []byte, all []bigset.WriteRequest) ([]bigset.WriteOutcome, peer.Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
 		return nil, l.Member(), err
+	}
+	ops := 0
+	for i := range all {
+		ops += len(all[i].Ops)
+	}
+	taken, err := l.takeRoom(ctx, set, ops)
+	if err != nil {
+		return nil, l.Member(), err
+	}
+	if taken > 0 {
+		defer l.room.give(taken)
 	}
 	begun, late := l.beginMany(set, all)
 	defer l.endMany(begun)
@@ -255,6 +274,13 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
+	taken, err := l.takeRoom(ctx, d.Set, len(d.Items))
+	if err != nil {
+		return l.Member(), err
+	}
+	if taken > 0 {
+		defer l.room.give(taken)
+	}
 	return l.Member(), l.outcome(l.replica.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: durability}))
 }
 
@@ -262,6 +288,17 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 func (l *Replica) ApplyMany(ctx context.Context, all []bigset.Delta, durability bigset.Durability) ([]error, peer.Member, error) {
 	if err := errors.Join(peer.CheckDeltas(all), l.ready()); err != nil {
 		return nil, l.Member(), err
+	}
+	items := 0
+	for i := range all {
+		items += len(all[i].Items)
+	}
+	taken, err := l.takeRoom(ctx, all[0].Set, items)
+	if err != nil {
+		return nil, l.Member(), err
+	}
+	if taken > 0 {
+		defer l.room.give(taken)
 	}
 	each := l.replica.ApplyDeltas(ctx, all[0].Set, all, bigset.ApplyOptions{Durability: durability})
 	for i := range each {
