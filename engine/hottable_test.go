@@ -72,7 +72,7 @@ func TestHotTable(t *testing.T) {
 					is[n] = append(is[n][:len(is[n]):len(is[n])], clock.Dot{Actor: actor, Counter: counter})
 				}
 				for _, d := range is[n][len(late):] {
-					table.put(hs, hotPut{[]byte(n.element), d, replaces}, func(d clock.Dot) bool { return killed[d] }, batch)
+					table.put(hs, addKey{[]byte(n.element), d, replaces}, func(d clock.Dot) bool { return killed[d] }, batch)
 					if dots, ok := has(n); ok && len(dots) == 0 && len(late) > 0 {
 						t.Fatalf("%q of %s has no dots in the middle of a batch that replaces %v", n.element, n.set, late)
 					}
@@ -131,8 +131,8 @@ func TestHotPutsOfOthers(t *testing.T) {
 	alive := func(clock.Dot) bool { return false }
 	earlier, later := table.puts.Add(1), table.puts.Add(1)
 	began := earlier
-	table.put(hs, hotPut{element: element, dot: clock.Dot{Actor: "this", Counter: 1}}, alive, later)
-	table.put(hs, hotPut{element: other, dot: clock.Dot{Actor: "this", Counter: 2}}, alive, earlier)
+	table.put(hs, addKey{element: element, dot: clock.Dot{Actor: "this", Counter: 1}}, alive, later)
+	table.put(hs, addKey{element: other, dot: clock.Dot{Actor: "this", Counter: 2}}, alive, earlier)
 	table.keep(hs, element, nil, began, nil)
 	if dots, ok, _ := table.appendDots(nil, hs, element); ok {
 		t.Errorf("it is remembered that the element has %v", dots)
@@ -185,7 +185,7 @@ func TestHotMode(t *testing.T) {
 		table.keep(hs, e, nil, math.MaxUint64, nil)
 		table.mode.Store(table.newMode(1))
 		d := clock.Dot{Actor: "this", Counter: uint64(i + 1)}
-		table.put(hs, hotPut{element: e, dot: d}, func(clock.Dot) bool { return false }, 1)
+		table.put(hs, addKey{element: e, dot: d}, func(clock.Dot) bool { return false }, 1)
 		table.mode.Store(table.newMode(hotShardsMax))
 		if dots, ok, _ := table.appendDots(nil, hs, e); !ok || !slices.Equal(dots, []clock.Dot{d}) {
 			t.Fatalf("%s is remembered as %v", e, dots)
