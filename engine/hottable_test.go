@@ -113,6 +113,27 @@ func TestHotTable(t *testing.T) {
 	})
 }
 
+// TestHotRoom: an entry whose dots no longer fit gets another place, and what is next to its former one stays.
+func TestHotRoom(t *testing.T) {
+	t.Parallel()
+	var table hotDots
+	table.init(hotShardBytes)
+	hs, want := &hotSet{1, "this", table.mode.Load()}, map[string][]clock.Dot{}
+	for i, e := range []string{"first", "second"} {
+		want[e] = []clock.Dot{{Actor: "this", Counter: uint64(i + 1)}}
+		table.keep(hs, []byte(e), want[e], math.MaxUint64, nil)
+	}
+	for _, d := range []clock.Dot{{Actor: "this", Counter: 3}, {Actor: "zebra", Counter: 4}} {
+		want["first"] = append(want["first"], d)
+		table.put(hs, addKey{element: []byte("first"), dot: d}, func(clock.Dot) bool { return false }, 1)
+		for e, dots := range want {
+			if got, ok, _ := table.appendDots(nil, hs, []byte(e)); !ok || !slices.Equal(got, dots) {
+				t.Errorf("after %v the %s element has %v, %v, want %v", d, e, got, ok, dots)
+			}
+		}
+	}
+}
+
 // TestHotPutsOfOthers: two batches of different sets that put at the same time do not let a look-up that began before the later one remember what it found.
 func TestHotPutsOfOthers(t *testing.T) {
 	t.Parallel()
