@@ -47,7 +47,7 @@ type builder struct {
 
 	sole           bool                      // the group has one request
 	overlay        bool                      // an operation may need what an earlier one of the group did
-	adds           []hotPut                  // its resolved keys, which finish writes
+	adds           []addKey                  // its resolved keys, which finish writes
 	written        int                       // how many of them are written
 	minted         map[string][]clock.Dot    // element -> its keys in this batch that may be live
 	unresolvedDots map[clock.Dot]struct{}    // the dots of its unresolved keys in this batch
@@ -103,7 +103,7 @@ func (b *builder) release() {
 	}
 	b.killed.reset()
 	clear(b.adds)
-	if cap(b.adds) > hotPutsKept {
+	if cap(b.adds) > addKeysKept {
 		b.adds = nil
 	}
 	*b = builder{recent: reusable(b.recent), removed: reusable(b.removed), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed,
@@ -177,10 +177,20 @@ func (b *builder) dead(d clock.Dot) bool {
 	return b.st.dead.Contains(d) || b.killed.contains(d) || b.cleared != nil && b.cleared.Contains(d)
 }
 
+// addKey is the key of an add, which is resolved.
+type addKey struct {
+	element []byte
+	dot     clock.Dot
+	only    bool // the batch kills all dots of the element that it has found; later operations may add others
+}
+
+// addKeysKept is for how many of them a builder keeps the room for its next batch.
+const addKeysKept = 1 << 14
+
 // put puts the key of an add into the batch. An element key is written once and never again.
-func (b *builder) put(p hotPut) {
-	b.adds = append(b.adds, p)
-	b.mint(p.element, p.dot)
+func (b *builder) put(k addKey) {
+	b.adds = append(b.adds, k)
+	b.mint(k.element, k.dot)
 	if b.s.deletes { // a point delete of the key may follow
 		b.writeAdds()
 	}
@@ -216,8 +226,8 @@ func (b *builder) writeAdds() {
 	adds := b.adds[b.written:]
 	b.written = len(b.adds)
 	if len(adds) < orderedMin {
-		for _, p := range adds {
-			b.writeKey(p.element, p.dot, keyscheme.OpAdd, nil)
+		for _, k := range adds {
+			b.writeKey(k.element, k.dot, keyscheme.OpAdd, nil)
 		}
 		return
 	}

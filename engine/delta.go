@@ -96,7 +96,7 @@ func (b *builder) apply(d *bigset.Delta) error {
 		case it.Kind == keyscheme.OpRemove:
 			b.addDead(dot)
 		case fresh:
-			b.put(hotPut{element: it.Element, dot: dot})
+			b.put(addKey{element: it.Element, dot: dot})
 		}
 	}
 	if !d.Clear.Empty() {

@@ -62,7 +62,7 @@ func (b *builder) applyFacts(f *facts) error {
 	for i := range f.Keys { // a dot that has just died is seen by now, and gets no key
 		for _, d := range f.Keys[i].Dots {
 			if b.learn(d) {
-				b.put(hotPut{element: f.Keys[i].Name, dot: d})
+				b.put(addKey{element: f.Keys[i].Name, dot: d})
 				f.result.Keys++
 			}
 		}

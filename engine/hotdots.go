@@ -102,8 +102,6 @@ const (
 	hotBytesDefault = 64 << 20
 	// hotDotsMax is how many live dots an element may have that is remembered.
 	hotDotsMax = 16
-	// hotPutsKept is for how many keys of adds a builder keeps the room for its next batch.
-	hotPutsKept = 1 << 14
 	// hotShardsMax is how many shards there are, unless they would have fewer than hotShardBytes.
 	hotShardsMax  = 64
 	hotShardBytes = 64 << 10
@@ -267,28 +265,28 @@ func (t *hotDots) keep(hs *hotSet, element []byte, live []clock.Dot, puts uint64
 //
 // The deaths of the batch are not published yet. So a dot that is dead itself removes no others: the entry would be empty until the put of a later dot, and
 // a look-up would miss the element.
-func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uint64) (asked, found int) {
-	s, h := t.place(hs, p.element)
+func (t *hotDots) put(hs *hotSet, k addKey, dead func(clock.Dot) bool, batch uint64) (asked, found int) {
+	s, h := t.place(hs, k.element)
 	if s == nil {
 		return 0, 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*s.putsOf(h) = max(*s.putsOf(h), batch)
-	e := s.find(h, hs.number, p.element)
+	e := s.find(h, hs.number, k.element)
 	if e != nil {
 		found = 1
 	}
-	if e == nil && !p.only || dead(p.dot) {
+	if e == nil && !k.only || dead(k.dot) {
 		return 1, found
 	}
 	var room [hotDotsMax + 1]clock.Dot
 	dots := room[:0]
-	if !p.only {
+	if !k.only {
 		dots = slices.DeleteFunc(e.appendDots(dots, hs.actor), dead)
 	}
-	if at, found := slices.BinarySearchFunc(dots, p.dot, clock.Dot.Compare); !found {
-		dots = slices.Insert(dots, at, p.dot)
+	if at, found := slices.BinarySearchFunc(dots, k.dot, clock.Dot.Compare); !found {
+		dots = slices.Insert(dots, at, k.dot)
 	}
 	if e != nil {
 		if hotDotsBytes(dots, hs.actor) <= e.room() {
@@ -298,7 +296,7 @@ func (t *hotDots) put(hs *hotSet, p hotPut, dead func(clock.Dot) bool, batch uin
 		e.leave()
 	}
 	if len(dots) <= hotDotsMax {
-		t.insert(s, h, hs, p.element, dots)
+		t.insert(s, h, hs, k.element, dots)
 	}
 	return 1, found
 }
@@ -463,13 +461,6 @@ func (s *Store) fromHot(st *set, elements [][]byte, found []bigset.Context) (lef
 	return left
 }
 
-// hotPut is the key of an add in a batch.
-type hotPut struct {
-	element []byte
-	dot     clock.Dot
-	only    bool // the batch kills all dots of the element that it has found; later operations may add others
-}
-
 // putHot changes the entries by the adds of a batch that is committed and not published yet. An iterator shows these already, too.
 func (b *builder) putHot() {
 	hs := b.st.hot.Load()
@@ -481,8 +472,8 @@ func (b *builder) putHot() {
 	}
 	batch := b.s.hot.puts.Add(1)
 	asked, found := 0, 0
-	for _, p := range b.adds {
-		a, f := b.s.hot.put(hs, p, b.dead, batch)
+	for _, k := range b.adds {
+		a, f := b.s.hot.put(hs, k, b.dead, batch)
 		asked, found = asked+a, found+f
 	}
 	if !b.looksUp {

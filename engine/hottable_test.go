@@ -72,7 +72,7 @@ func TestHotTable(t *testing.T) {
 					is[n] = append(is[n][:len(is[n]):len(is[n])], clock.Dot{Actor: actor, Counter: counter})
 				}
 				for _, d := range is[n][len(late):] {
-					table.put(hs, hotPut{[]byte(n.element), d, replaces}, func(d clock.Dot) bool { return killed[d] }, batch)
+					table.put(hs, addKey{[]byte(n.element), d, replaces}, func(d clock.Dot) bool { return killed[d] }, batch)
 					if dots, ok := has(n); ok && len(dots) == 0 && len(late) > 0 {
 						t.Fatalf("%q of %s has no dots in the middle of a batch that replaces %v", n.element, n.set, late)
 					}
@@ -113,6 +113,27 @@ func TestHotTable(t *testing.T) {
 	})
 }
 
+// TestHotRoom: an entry whose dots no longer fit gets another place, and what is next to its former one stays.
+func TestHotRoom(t *testing.T) {
+	t.Parallel()
+	var table hotDots
+	table.init(hotShardBytes)
+	hs, want := &hotSet{1, "this", table.mode.Load()}, map[string][]clock.Dot{}
+	for i, e := range []string{"first", "second"} {
+		want[e] = []clock.Dot{{Actor: "this", Counter: uint64(i + 1)}}
+		table.keep(hs, []byte(e), want[e], math.MaxUint64, nil)
+	}
+	for _, d := range []clock.Dot{{Actor: "this", Counter: 3}, {Actor: "zebra", Counter: 4}} {
+		want["first"] = append(want["first"], d)
+		table.put(hs, addKey{element: []byte("first"), dot: d}, func(clock.Dot) bool { return false }, 1)
+		for e, dots := range want {
+			if got, ok, _ := table.appendDots(nil, hs, []byte(e)); !ok || !slices.Equal(got, dots) {
+				t.Errorf("after %v the %s element has %v, %v, want %v", d, e, got, ok, dots)
+			}
+		}
+	}
+}
+
 // TestHotPutsOfOthers: two batches of different sets that put at the same time do not let a look-up that began before the later one remember what it found.
 func TestHotPutsOfOthers(t *testing.T) {
 	t.Parallel()
@@ -131,8 +152,8 @@ func TestHotPutsOfOthers(t *testing.T) {
 	alive := func(clock.Dot) bool { return false }
 	earlier, later := table.puts.Add(1), table.puts.Add(1)
 	began := earlier
-	table.put(hs, hotPut{element: element, dot: clock.Dot{Actor: "this", Counter: 1}}, alive, later)
-	table.put(hs, hotPut{element: other, dot: clock.Dot{Actor: "this", Counter: 2}}, alive, earlier)
+	table.put(hs, addKey{element: element, dot: clock.Dot{Actor: "this", Counter: 1}}, alive, later)
+	table.put(hs, addKey{element: other, dot: clock.Dot{Actor: "this", Counter: 2}}, alive, earlier)
 	table.keep(hs, element, nil, began, nil)
 	if dots, ok, _ := table.appendDots(nil, hs, element); ok {
 		t.Errorf("it is remembered that the element has %v", dots)
@@ -185,7 +206,7 @@ func TestHotMode(t *testing.T) {
 		table.keep(hs, e, nil, math.MaxUint64, nil)
 		table.mode.Store(table.newMode(1))
 		d := clock.Dot{Actor: "this", Counter: uint64(i + 1)}
-		table.put(hs, hotPut{element: e, dot: d}, func(clock.Dot) bool { return false }, 1)
+		table.put(hs, addKey{element: e, dot: d}, func(clock.Dot) bool { return false }, 1)
 		table.mode.Store(table.newMode(hotShardsMax))
 		if dots, ok, _ := table.appendDots(nil, hs, e); !ok || !slices.Equal(dots, []clock.Dot{d}) {
 			t.Fatalf("%s is remembered as %v", e, dots)

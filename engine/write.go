@@ -311,7 +311,7 @@ func (b *builder) coordinate(r *request) error {
 			if wide != nil {
 				b.putUnresolved(op.Element, dot, op.Kind, wide)
 			} else {
-				b.put(hotPut{op.Element, dot, r.replaces(i)})
+				b.put(addKey{op.Element, dot, r.replaces(i)})
 			}
 			continue
 		}
