@@ -64,18 +64,37 @@ func (c *cluster) write(t *step) {
 		w.Request = fmt.Append(nil, "request ", t.n)
 		c.requests[string(w.Request)] = &requested{lives: c.lives()}
 	}
-	for try := 0; ; try++ {
+	send := func(try int) error {
 		began := c.facts.loss
 		p := c.coordinator(t, try)
 		r, err := c.writeBy(p, w)
 		err = p.answers(err)
 		c.answered(t, p, r, err, w.Quorum, began)
+		return err
+	}
+	for try := 0; ; try++ {
+		beside := c.turns.NewSignal()
+		if try == 1 && t.args["id"] == idTwice {
+			c.count("retries at once")
+			c.turns.Go(func() {
+				c.turns.Sleep(time.Duration(t.n%2) * time.Millisecond)
+				_ = send(try + 1)
+				beside.Set()
+			})
+		} else {
+			beside.Set()
+		}
+		err := send(try)
+		_ = beside.Wait(context.Background())
 		if w.Retry = true; try == 2 || w.Request == nil || !errors.Is(err, coord.ErrUnknown) {
 			return
 		}
 		c.count("retried")
 	}
 }
+
+// idTwice is the argument id of a write whose first retry is sent by two coordinators at once.
+const idTwice = 2
 
 // requested is a request with an id: the first event that it has become, and the lives of all members when it was sent first.
 type requested struct {

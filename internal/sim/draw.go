@@ -52,7 +52,7 @@ func (d *draws) draw() {
 }
 
 // resent draws a write whose first try arrives at a replica that was asked about it for the second one, and has not heard yet what that has become. It comes
-// late, after its caller has given up, and the answers to the question of the next coordinator come later.
+// late, after its caller has given up, and the answers to the question of the next coordinator come later. That one may have company: see idTwice.
 func (d *draws) resent() {
 	via := d.coordinator()
 	add := func(kind string, args map[string]int) *step {
@@ -68,7 +68,7 @@ func (d *draws) resent() {
 		add("delay", map[string]int{"via": via, "at": at, "seconds": resentSeconds})
 		add("late", map[string]int{"via": next, "at": at, "seconds": 2})
 	}
-	t := add("write", map[string]int{"via": via, "w": d.answers(false), "dw": d.answers(false), "id": 1})
+	t := add("write", map[string]int{"via": via, "w": d.answers(false), "dw": d.answers(false), "id": 1 + d.IntN(2)})
 	t.ops = []stepOp{{verb: "add", element: d.element()}}
 }
 

@@ -64,7 +64,7 @@ var lanes = []string{"client0", "client1", "client2", "nemesis"}
 
 // stepKinds lists the arguments of each kind of step.
 var stepKinds = map[string][]string{
-	"write":  {"via", "w", "dw", "id"}, // and operations
+	"write":  {"via", "w", "dw", "id"}, // and operations; with id 1 the request has an id, and with 2 its first retry is sent by two coordinators
 	"read":   {"via", "r", "batch"},
 	"lookup": {"via", "r"}, // and elements
 	"drop":   {"via", "w", "dw"},

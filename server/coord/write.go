@@ -330,9 +330,10 @@ func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Repl
 	var without []string // nodes that do not know it, and have lost nothing
 	var errs []error
 	answers, settled := 0, o.c.run.NewSignal()
+	number := o.try // the next question has another one
 	for _, rep := range o.at.write {
 		o.c.run.Go(func() {
-			known, by, err := rep.Knows(ctx, o.name, request, o.try)
+			known, by, err := rep.Knows(ctx, o.name, request, number)
 			o.doubt(err)
 			mu.Lock()
 			defer mu.Unlock()

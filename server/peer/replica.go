@@ -38,8 +38,8 @@ type Replica interface {
 	// Knows reports whether this replica has a client's request, by its id: whether Write would repeat its first answer. Replicas forget
 	// requests after some minutes. try, if it is not 0, is the WriteOptions.Try of the caller, who may do the request if no replica knows it:
 	// Knows waits for the writes of the request that are under way here, and from then on Write refuses all other tries with ErrOvertaken,
-	// as long as this replica does not know the request and until a try with a larger number asks. Knows itself refuses a try with a smaller
-	// number, unless this replica knows the request. A write without a number is not refused.
+	// as long as this replica does not know the request and until a try with a larger number asks. Knows itself refuses a try whose number
+	// is not larger, unless this replica knows the request. A write without a number is not refused.
 	//
 	//	Knows(q, 2) = false;  Write(q, Try 1): ErrOvertaken;  Knows(q, 3) = false;  Write(q, Try 2), Knows(q, 2): ErrOvertaken;  Write(q, Try 3): A7
 	Knows(ctx context.Context, set, request []byte, try uint64) (bool, Member, error)

@@ -255,7 +255,7 @@ func (l *Replica) writeSome(ctx context.Context, set []byte, all []bigset.WriteR
 
 // Knows implements peer.Replica.
 func (l *Replica) Knows(ctx context.Context, set, request []byte, try uint64) (bool, peer.Member, error) {
-	held := try
+	held := uint64(0)
 	if try != 0 && len(request) > 0 {
 		var err error
 		if held, err = l.tries.ask(ctx, l.tries.request(set, request), try); err != nil {
@@ -263,7 +263,7 @@ func (l *Replica) Knows(ctx context.Context, set, request []byte, try uint64) (b
 		}
 	}
 	known, err := l.replica.KnowsRequest(ctx, set, request)
-	if !known && err == nil && held != try {
+	if !known && err == nil && held > 0 {
 		err = l.overtaken(request, held)
 	}
 	return known, l.Member(), err

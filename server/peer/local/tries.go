@@ -14,7 +14,7 @@ import (
 // question makes its try the only one that may do the request here.
 //
 // Two tries may ask at the same time, and reach the replicas in different orders. So their numbers are an order: a question is refused here if one
-// with a larger number came before. A try does the request only after all replicas have answered its question. Of two such tries the one with the
+// with the same number or a larger one came before. A try does the request only after all replicas have answered its question. Of two such tries the one with the
 // smaller number was first at every replica. If its write began there before the question of the other one came, that question waits for it and
 // finds the request known. If not, the write is refused.
 
@@ -78,8 +78,8 @@ func (t *tries) end(r request) {
 	}
 }
 
-// ask makes a try the only one that may begin a request, unless a larger one has asked before. It returns the number of the try that now may. In any case
-// it waits for the writes of the request that have begun.
+// ask makes a try the only one that may begin a request, unless one with the same number or a larger one has asked before: then it returns that number.
+// In any case it waits for the writes of the request that have begun.
 func (t *tries) ask(ctx context.Context, r request, try uint64) (held uint64, err error) {
 	held = t.took(r, try)
 	for ended := t.running(r); ended != nil; ended = t.running(r) {
@@ -92,11 +92,11 @@ func (t *tries) ask(ctx context.Context, r request, try uint64) (held uint64, er
 	return held, nil
 }
 
-// took makes a try the only one that may begin a request, unless a larger one has asked before. It returns the number of the try that now may.
+// took makes a try the only one that may begin a request, unless one with the same number or a larger one has asked before: then it returns that number.
 func (t *tries) took(r request, try uint64) (held uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last := t.last[r]; last > try {
+	if last := t.last[r]; last >= try {
 		return last
 	}
 	q := question{r, try}
@@ -109,7 +109,7 @@ func (t *tries) took(r request, try uint64) (held uint64) {
 		t.asked[t.next], t.next = q, (t.next+1)%triesMax
 	}
 	t.last[r] = try
-	return try
+	return 0
 }
 
 // running returns a channel that is closed when the writes of a request have ended, or nil if none is under way.

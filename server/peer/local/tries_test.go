@@ -85,8 +85,8 @@ func TestTries(t *testing.T) {
 	l.late(2, 3)
 	l.late(1, 3)
 	l.refused(2)
-	l.refused(4) // it has not asked
-	l.knows(3, false)
+	l.refused(4)      // it has not asked
+	l.late(3, 3)      // another try may have the same number
 	l.knows(0, false) // which takes no place
 	l.refused(2)
 	for _, other := range [][2]string{{"s", "r2"}, {"sr", "1"}, {"other", "r1"}} {
@@ -178,21 +178,21 @@ func TestTryUnderWay(t *testing.T) {
 			if _, err := l.tries.ask(given, r, 2); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, context.Canceled) { // Knows would call the store, which Applied must not
 				t.Errorf("a question that was given up: %v", err)
 			}
-			for range 2 {
+			for i := range 2 {
 				go func() {
-					known, _, err := l.Knows(t.Context(), []byte("s"), []byte("r1"), 3)
+					known, _, err := l.Knows(t.Context(), []byte("s"), []byte("r1"), uint64(3+i))
 					answered <- answer{known, err}
 				}()
+				for asked := 0; asked < 2+i; { // the one before, too, so that the order is known
+					runtime.Gosched()
+					l.tries.mu.Lock()
+					asked = len(l.tries.asked)
+					l.tries.mu.Unlock()
+				}
 			}
 			if _, ok := l.tries.begin(r, 1); ok {
 				t.Error("the try begins again")
 				l.tries.end(r)
-			}
-			for asked := 0; asked < 3; {
-				runtime.Gosched()
-				l.tries.mu.Lock()
-				asked = len(l.tries.asked)
-				l.tries.mu.Unlock()
 			}
 			select {
 			case a := <-answered:
