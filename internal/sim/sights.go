@@ -118,6 +118,7 @@ var sights = []sight{
 	{"remove-before-add", mechanism, []string{"remove delivered before what it removes"}, [4]float64{1800, 2400, 0, 0}},
 	{"repair-left", mechanism, nil, [4]float64{0, 0, 310, 0}},
 	{"replica-not-ready", mechanism, []string{"replica not ready"}, [4]float64{3100, 1600, 0, 0}},
+	{"retries-at-once", mechanism, []string{"retries at once"}, [4]float64{0, 0, 220, 190}},
 	{"retry", mechanism, []string{"retried"}, [4]float64{0, 0, 3000, 4800}},
 	{"rewrite", mechanism, nil, [4]float64{0, 320, 130, 250}},
 	{"slice-digests", mechanism, []string{"slice digests"}, [4]float64{0, 0, 0, 17000}},
