@@ -229,12 +229,14 @@ func TestUnreadRefusals(t *testing.T) {
 					_, err := nc.Write(request(bytes.Repeat(one, many), 2, envelope{verb: verbEcho}, "x"))
 					wrote <- err
 				}()
-				v.s.mu.Lock()
-				var c *serverConn
-				for c = range v.s.conns {
-				}
-				v.s.mu.Unlock()
 				ctx, waits := inTime(t), false
+				var c *serverConn
+				for ; c == nil && ctx.Err() == nil; time.Sleep(time.Millisecond) { // it comes after the Hello
+					v.s.mu.Lock()
+					for c = range v.s.conns {
+					}
+					v.s.mu.Unlock()
+				}
 				for ; !waits && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 					c.out.mu.Lock()
 					waiting := c.out.lanes[PriorityQuorum].len()
