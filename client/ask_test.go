@@ -293,6 +293,22 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestClearLost: a filter that is open after a lost answer may have been cleared, and created again by others.
+func TestClearLost(t *testing.T) {
+	t.Parallel()
+	lost, open := at(wire.ErrLost, "x"), at(bigset.ErrFilterOpen, "y")
+	for _, tt := range []struct {
+		errs []error
+		want error
+	}{{[]error{open}, bigset.ErrFilterOpen}, {[]error{lost, open}, client.ErrUnknown}, {[]error{lost, bigset.ErrNoFilter}, nil}} {
+		node := &scripted{tt.errs, nil, nil, nil}
+		err := client.Over(node, node).Hasty(func() {}).Filter([]byte("f")).Clear(t.Context())
+		if !errors.Is(err, tt.want) || tt.want == bigset.ErrFilterOpen && errors.Is(err, client.ErrUnknown) {
+			t.Errorf("after %v: %v, want %v", tt.errs, err, tt.want)
+		}
+	}
+}
+
 // TestTime wants calls without a deadline to end: a write and a look-up after the client's time, also where each try is lost.
 func TestTime(t *testing.T) {
 	t.Parallel()

@@ -135,7 +135,7 @@ func hopeless(err error) bool {
 // verdicts are the errors that follow from the request alone, whatever has happened before. Every node returns them, and also for the first
 // of several tries.
 var verdicts = []error{
-	api.ErrBody, ErrQuorum, bigset.ErrFilterOpen, bloomslice.ErrOptions, bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContextRequired, keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion,
+	api.ErrBody, ErrQuorum, bloomslice.ErrOptions, bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContextRequired, keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion,
 	keyscheme.ErrTokenForm, keyscheme.ErrTokenSet, keyscheme.ErrTokenElement,
 }
 

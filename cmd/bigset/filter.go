@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +29,36 @@ type filterCommand struct {
 	*app
 	addr         string
 	certificates string
+	answerTime   answerTimes // a test's; zero is the usual one
+}
+
+// answerTimes are how long a server may take: to accept a connection and for its first answer, and for anything later, such as the drop of a filter.
+type answerTimes struct{ begin, each time.Duration }
+
+var answerTime = answerTimes{10 * time.Second, time.Minute}
+
+// timed is a connection whose other side may take some time for each read and each write.
+type timed struct {
+	net.Conn
+	most time.Duration
+}
+
+func (t *timed) Read(b []byte) (int, error) {
+	return t.end("answered nothing", t.SetReadDeadline, t.Conn.Read, b)
+}
+
+func (t *timed) Write(b []byte) (int, error) {
+	return t.end("took nothing", t.SetWriteDeadline, t.Conn.Write, b)
+}
+
+func (t *timed) end(what string, by func(time.Time) error, do func([]byte) (int, error), b []byte) (n int, err error) {
+	if err = by(time.Now().Add(t.most)); err == nil {
+		n, err = do(b)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("it %s for %v, although it accepts connections: %w", what, t.most, err)
+	}
+	return n, err
 }
 
 func (a *app) filter() *cobra.Command {
@@ -116,10 +150,13 @@ func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error 
 	if fs.certificates != "" {
 		return fs.ask(f)
 	}
-	c, err := bloomd.Dial(ctx, fs.addr)
+	most := cmp.Or(fs.answerTime, answerTime)
+	nc, err := (&net.Dialer{Timeout: most.begin}).DialContext(ctx, "tcp", fs.addr)
 	if err != nil {
 		return &serverError{fs.addr, err}
 	}
+	to := &timed{nc, most.begin}
+	c := bloomd.NewClient(to)
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	defer c.Close()
 	switch answer, err := c.Do(nil); { // an empty line is an error in bloomd's protocol, which distinguishes it
@@ -130,6 +167,7 @@ func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error 
 	case string(answer) == wire.ForeignLine:
 		return fs.ask(f)
 	}
+	to.most = most.each
 	if err = f(serverHolder{c, fs.addr}); err != nil && ctx.Err() != nil && !errors.Is(err, client.ErrUnknown) {
 		return ctx.Err()
 	}

@@ -16,6 +16,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"bigset/client"
 )
 
 // unpackBloomd unpacks a data folder that a real bloomd has written: of the filters small (capacity 10001, prob 0.01), odd:%*é (10001,
@@ -318,5 +321,39 @@ func serve(t *testing.T, answers string) (addr string, asked func() []string) {
 		l.Close()
 		<-done
 		return lines
+	}
+}
+
+// TestFilterSilent: a server that accepts a connection and does not answer ends a command with a sentence: at once as a server that can't be
+// reached, and after a change was sent as an outcome that is unknown.
+func TestFilterSilent(t *testing.T) {
+	t.Parallel()
+	for _, answers := range []int{0, 1} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		go func() {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer nc.Close()
+			r := bufio.NewReader(nc)
+			for range answers {
+				_, _ = r.ReadString('\n')
+				_, _ = nc.Write([]byte("Client Error: Command not supported\n"))
+			}
+			_, _ = io.Copy(io.Discard, r)
+		}()
+		fs := &filterCommand{app: &app{}, addr: ln.Addr().String(), answerTime: answerTimes{time.Minute, 10 * time.Millisecond}}
+		if answers == 0 {
+			fs.answerTime.begin = 10 * time.Millisecond
+		}
+		err = fs.dial(t.Context(), func(r running) error { return r.drop(t.Context(), []byte("f")) })
+		if err == nil || !strings.Contains(err.Error(), "it answered nothing for 10ms") || errors.Is(err, client.ErrUnknown) != (answers > 0) || answers == 0 && !errors.Is(err, errServer) {
+			t.Errorf("after %d answers: %v", answers, err)
+		}
 	}
 }

@@ -512,8 +512,14 @@ func (t nodeTarget) add(ctx context.Context, set []byte, elements [][]byte) erro
 	for i, e := range elements {
 		w.Ops[i] = client.Op{Kind: client.OpAdd, Element: e}
 	}
-	_, err := t.c.Write(ctx, w)
+	r, err := t.c.Write(ctx, w)
+	if err == nil && r.Durable == 0 {
+		err = errNotDurable
+	}
 	return err
 }
 
-func (nodeTarget) flush(context.Context) error { return nil } // a node acknowledges what is on disk
+// errNotDurable is the error for an import to a node that acknowledges changes before they are on disk.
+var errNotDurable = errors.New("the node acknowledges changes before any disk has them, and an import reports what is on disk: import again with --dw 1, or more")
+
+func (nodeTarget) flush(context.Context) error { return nil } // every batch is on disk

@@ -30,11 +30,17 @@ func serveSets(t *testing.T) string {
 // serveSetsBy is serveSets with something in between.
 func serveSetsBy(t *testing.T, between func(wire.Handler) wire.Handler) string {
 	t.Helper()
+	return serveStore(t, func(s *engine.Store) wire.Handler { return between(api.Handler(alone.New(s))) })
+}
+
+// serveStore serves a new store.
+func serveStore(t *testing.T, handler func(*engine.Store) wire.Handler) string {
+	t.Helper()
 	s, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: api.Errors{}}, Handler: between(api.Handler(alone.New(s))), Log: slog.New(slog.DiscardHandler)})
+	srv := wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: api.Errors{}}, Handler: handler(s), Log: slog.New(slog.DiscardHandler)})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -206,6 +212,19 @@ func TestAwayQuorums(t *testing.T) {
 		if r.code != exitOK && r.code != exitAbsent || got != tt.want {
 			t.Errorf("%s: status %d, %s; the node was asked for %+v, want %+v", tt.line, r.code, r.errs, got, tt.want)
 		}
+	}
+}
+
+// TestAwayImportDurable: an import to a node that acknowledges changes before they are on disk reports nothing as durable, and says what to do.
+func TestAwayImportDurable(t *testing.T) {
+	t.Parallel()
+	addr := serveStore(t, func(s *engine.Store) wire.Handler { return api.Handler(alone.NewUnsynced(s)) })
+	r := call(t, "a\nb\n", "set", "--addr", addr, "import", "s", "--ack")
+	if r.code != exitError || r.out != "" || !strings.Contains(r.errs, "0 elements imported and durable") || !strings.Contains(r.errs, "--dw 1") {
+		t.Errorf("status %d, %q, %q", r.code, r.out, r.errs)
+	}
+	if r := call(t, "a\nb\n", "set", "--addr", addr, "import", "s", "--ack", "--dw", "1"); r.code != exitOK || r.out != "b\nimported 2 elements\n" {
+		t.Errorf("status %d, %q, %q", r.code, r.out, r.errs)
 	}
 }
 

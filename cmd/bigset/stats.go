@@ -21,7 +21,7 @@ import (
 
 func (a *app) stats() *cobra.Command {
 	var l setList
-	var metrics bool
+	var metrics, summed bool
 	cmd := &cobra.Command{
 		Use:   "stats [SET]",
 		Short: "Print figures of the store, or of sets",
@@ -44,6 +44,9 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 			if set != nil && (l.wanted || metrics) || l.wanted && metrics {
 				return usage(cmd, "SET, --sets and --metrics exclude each other")
 			}
+			if summed && set == nil {
+				return usage(cmd, "--sum is for a SET")
+			}
 			order, ok := setOrders[l.by]
 			if !ok {
 				return usage(cmd, "--by %q: it is dead, size or live", l.by)
@@ -52,7 +55,7 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 			return a.withStore(atRest, func(s *engine.Store) error {
 				switch {
 				case set != nil:
-					return a.setStats(cmd.Context(), s, set)
+					return a.setStats(cmd.Context(), s, set, summed)
 				case l.wanted:
 					return a.listStats(cmd.Context(), s, l)
 				case metrics:
@@ -68,6 +71,7 @@ the store, in bytes, counts and seconds. --metrics prints the same as lines that
 	f.StringVar(&l.by, "by", "dead", "with --sets: the order: most dead keys (dead), bytes in tables (size), or live dots (live) first")
 	f.IntVar(&l.limit, "limit", 20, "with --sets: the most sets to print, 0 is all")
 	f.BoolVar(&metrics, "metrics", false, "print figures of the store in Prometheus' text format")
+	f.BoolVar(&summed, "sum", false, "with SET: also read the whole set, and print a sum of its elements and their live dots, which is the same for replicas that agree")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"dead", "size", "live"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"text/tabwriter"
 
+	"bigset"
 	"bigset/bench"
 	"bigset/engine"
 	"bigset/server/door"
@@ -29,24 +31,56 @@ type setFigures struct {
 	KeysDead       uint64   `json:"keys_dead"`
 	KeysByLevel    []uint64 `json:"keys_by_level,omitempty"`
 	BytesTables    uint64   `json:"bytes_tables"`
+	LiveSum        string   `json:"live_sum,omitempty"` // in hexadecimal
 }
 
 func figuresOf(st engine.SetStats) setFigures {
 	return setFigures{notation{}.jsonSet(st.Name), st.Live, st.Seen, st.Dead, st.Unresolved, st.Actors, st.Gaps,
-		st.BytesClock, st.BytesTombstone, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables}
+		st.BytesClock, st.BytesTombstone, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables, ""}
 }
 
-func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
+// liveSum sums up the live keys of a set: its elements, each with the dots by which it is present.
+func liveSum(ctx context.Context, s *engine.Store, set []byte) (string, error) {
+	st, err := s.Replica().State(ctx, set)
+	if err != nil {
+		return "", err
+	}
+	var all bigset.ElementDigest
+	for r := (bigset.ElementRange{Within: st.Seen, Mean: bigset.ElementsMeanMax}); ; {
+		d, err := s.Replica().ElementDigests(ctx, set, r)
+		if err != nil {
+			return "", err
+		}
+		for i := range d.Parts {
+			all.Join(&d.Parts[i])
+		}
+		if d.Done {
+			return hex.EncodeToString(all.Sum[:]), nil
+		}
+		r.After = all.Bound
+	}
+}
+
+func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte, summed bool) error {
 	st, err := s.SetStats(ctx, set)
 	if err != nil {
 		return err
 	}
+	figures := figuresOf(st)
+	if summed {
+		if figures.LiveSum, err = liveSum(ctx, s, set); err != nil {
+			return err
+		}
+	}
 	if a.json {
-		return a.object(figuresOf(st))
+		return a.object(figures)
 	}
 	rows := append(figureRows(set, door.Stats{Live: st.Live, Seen: st.Seen, Dead: st.Dead, Actors: uint64(st.Actors), Gaps: uint64(st.Gaps),
 		ClockBytes: uint64(st.BytesClock), TombstoneBytes: uint64(st.BytesTombstone)}),
 		row{"both in memory", size(uint64(st.BytesHeap))})
+	if summed {
+		rows = append(rows, row{"sum", figures.LiveSum})
+	}
 	if st.Unresolved > 0 {
 		rows = append(rows, row{"open keys", bench.Thousands(uint64(st.Unresolved))})
 	}

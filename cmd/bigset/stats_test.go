@@ -62,3 +62,36 @@ func TestStatsLimit(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// TestStatsSum: a set of the same elements has the same sum as long as it has them by the same adds.
+func TestStatsSum(t *testing.T) {
+	dir := newDir(t)
+	sum := func(set string) string {
+		t.Helper()
+		text := call(t, "", "--dir", dir, "stats", set, "--sum", "--json").want(t, exitOK)
+		var figures struct {
+			Live uint64 `json:"live_dots"`
+			Sum  string `json:"live_sum"`
+		}
+		if err := json.Unmarshal([]byte(text), &figures); err != nil || figures.Live != 2 || len(figures.Sum) != 32 {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return figures.Sum
+	}
+	call(t, "", "--dir", dir, "set", "add", "s", "a", "b").want(t, exitOK)
+	was := sum("s")
+	call(t, "", "--dir", dir, "set", "add", "other", "a", "c").want(t, exitOK)
+	call(t, "", "--dir", dir, "compact").want(t, exitOK)
+	if now := sum("s"); now != was || now == sum("other") {
+		t.Errorf("without a change: %s, then %s", was, now)
+	}
+	call(t, "", "--dir", dir, "set", "rm", "s", "a").want(t, exitOK)
+	call(t, "", "--dir", dir, "set", "add", "s", "a").want(t, exitOK)
+	if now := sum("s"); now == was {
+		t.Error("another add of an element has the same sum")
+	}
+	if text := call(t, "", "--dir", dir, "stats", "s").want(t, exitOK); strings.Contains(text, "sum") {
+		t.Errorf("without --sum: %s", text)
+	}
+	call(t, "", "--dir", dir, "stats", "--sum").want(t, exitError)
+}

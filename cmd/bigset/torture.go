@@ -91,7 +91,7 @@ func (a *app) tortured(o *torture.Options, r *torture.Report) error {
 	if a.json {
 		return a.object(map[string]any{"seed": o.Seed, "seconds": r.Elapsed.Seconds(), "faults": r.Faults, "epoch": r.Epoch,
 			"operations": h.Operations, "ok": h.OK, "unknown": h.Unknown, "failed": h.Failed, "elements": h.Items, "answers": h.Answers, "repeats": h.Repeats, "settled": h.Settled,
-			"named": h.Named, "violations": 0})
+			"named": h.Named, "after_drop": h.AfterDrop, "violations": 0})
 	}
 	var faults []string
 	for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
@@ -102,6 +102,7 @@ func (a *app) tortured(o *torture.Options, r *torture.Report) error {
 		bench.Thousands(uint64(h.Failed)), bench.Thousands(uint64(h.Unknown)), bench.Thousands(uint64(h.Items)), bench.Thousands(uint64(h.Answers)))
 	fmt.Fprintf(a.out, "%s changes sent again: %s of unknown outcome became known; the add of an element was compared %s times\n", bench.Thousands(uint64(h.Repeats)),
 		bench.Thousands(uint64(h.Settled)), bench.Thousands(uint64(h.Named)))
+	fmt.Fprintf(a.out, "%s answers about keys that were marked after a drop of their filter\n", bench.Thousands(uint64(h.AfterDrop)))
 	_, err := fmt.Fprintln(a.out, "lost 0, stale 0, resurrected 0, duplicated 0, doubled 0, denied 0, diverged 0")
 	return err
 }

@@ -39,9 +39,9 @@ func TestTortureFive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.History.OK < 100 || r.History.Items < 50 || r.History.Settled == 0 || r.History.Named < 100 || len(r.Faults) < 5 {
-		t.Errorf("%d operations, %d elements acknowledged, %d changes sent again, which settled %d, %d adds compared, faults %v", r.History.OK, r.History.Items,
-			r.History.Repeats, r.History.Settled, r.History.Named, r.Faults)
+	if r.History.OK < 100 || r.History.Items < 50 || r.History.Settled == 0 || r.History.Named < 100 || r.History.AfterDrop == 0 || len(r.Faults) < 5 {
+		t.Errorf("%d operations, %d elements acknowledged, %d changes sent again, which settled %d, %d adds compared, %d answers judged after a drop, faults %v", r.History.OK, r.History.Items,
+			r.History.Repeats, r.History.Settled, r.History.Named, r.History.AfterDrop, r.Faults)
 	}
 	t.Logf("%d operations, %d elements acknowledged, %d changes sent again, which settled %d, faults %v", r.History.OK, r.History.Items, r.History.Repeats, r.History.Settled, r.Faults)
 }

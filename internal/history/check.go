@@ -459,6 +459,7 @@ func (c *checker) judge(g *group, it *item) {
 		c.report.add(g, it, *lost)
 	}
 	if g.filter {
+		c.report.countAfterDrop(k, g, it)
 		return
 	}
 	if it.twice != nil {

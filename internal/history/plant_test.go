@@ -241,6 +241,19 @@ func TestPlanted(t *testing.T) {
 			s.mark(5, 6, OK, "k")
 			s.check(7, 8, "k", false)
 		}, ""},
+		{"marked after a drop of which nothing was known until it was repeated", func(s *stage) {
+			drop := s.run(1, 2, Unknown, func(c *Client) *Op { return c.DropFilter("s") })
+			s.again(3, 4, Unknown, drop, "")
+			s.again(5, 6, OK, drop, "")
+			s.mark(7, 8, OK, "k")
+			s.check(9, 10, "k", false)
+		}, "denied k"},
+		{"marked before the repetition of a drop was answered", func(s *stage) {
+			drop := s.run(1, 2, Unknown, func(c *Client) *Op { return c.DropFilter("s") })
+			s.mark(3, 4, OK, "k")
+			s.again(3, 6, OK, drop, "")
+			s.check(9, 10, "k", false)
+		}, ""},
 		{"marked after a drop", func(s *stage) {
 			s.run(3, 4, OK, func(c *Client) *Op { return c.DropFilter("s") })
 			s.mark(5, 6, OK, "k")

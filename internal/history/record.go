@@ -131,7 +131,7 @@ func (c *Client) Remove(set string, context *Op, elements ...string) *Op {
 	return op
 }
 
-// Again begins to send an add or a remove again, with the id of its request. All tries of a request together must have one effect. The tries
+// Again begins to send an add, a remove or a drop of a filter again, with the id of its request. All tries of a request together must have one effect. The tries
 // may be those of other clients, one after the other; the first one has ended.
 func (c *Client) Again(request *Op) *Op {
 	if request.first != nil {

@@ -24,6 +24,7 @@ type Report struct {
 	Answers    int // elements and keys in answers
 	Repeats    int // operations that repeated a request
 	Settled    int // requests whose outcome a repeat made known
+	AfterDrop  int // answers about keys of a filter that were marked after a drop of it was over, and that no later drop can explain
 	Named      int // elements of which an answer said by which adds it had them
 }
 
@@ -54,6 +55,22 @@ func (r *Report) countItem(k *known, g *group, it *item) {
 	later := func(o *Op) bool { return o.begin > k.acks[0] }
 	if (len(g.reads) == 0 || !later(g.reads[len(g.reads)-1])) && !slices.ContainsFunc(it.absent, later) && !slices.ContainsFunc(it.present, later) {
 		r.NeverRead++
+	}
+}
+
+// countAfterDrop counts the answers about a key that a drop of its filter, now over, no longer explains.
+func (r *Report) countAfterDrop(k *known, g *group, it *item) {
+	first := forever
+	for _, o := range g.dropped {
+		first = min(first, o.over())
+	}
+	if first == forever {
+		return
+	}
+	for _, o := range slices.Concat(it.present, it.absent) {
+		if a := k.missed(g, o.begin, o.end); a != nil && a.begin > first {
+			r.AfterDrop++
+		}
 	}
 }
 

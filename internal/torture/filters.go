@@ -8,9 +8,12 @@ import (
 	"net"
 	"time"
 
+	"bigset"
 	"bigset/internal/history"
+	"bigset/server/api"
 	"bigset/server/bloomd"
 	"bigset/server/door"
+	"bigset/server/wire"
 )
 
 // The filters that clients share. The last one is dropped and created again and again.
@@ -30,7 +33,15 @@ type bloomdClient struct {
 	nc   net.Conn
 	c    *bloomd.Client
 	mine [filters][]string // keys that it has marked
+
+	order     func(ctx context.Context, filter string) error // drops a filter at its node
+	unsettled *history.Op                                    // a drop of the last filter of which nothing is known
+	unknownAt time.Time                                      // when its last try ended
 }
+
+// settleTime is how long after a try of a drop the node may still do it: a node ends what takes longer than its caller waits, and no fault stops
+// one as long. A try that begins later, and is answered, settles what the tries before it have done.
+const settleTime = 2 * operationTime
 
 // work marks and checks keys until the run has ended.
 func (c *bloomdClient) work(ctx context.Context) {
@@ -48,7 +59,7 @@ func (c *bloomdClient) work(ctx context.Context) {
 		var err error
 		switch n := c.rng.IntN(20); {
 		case n == 0 && i == filters-1:
-			err = c.drop(i)
+			err = c.drop(ctx, i)
 		case n < 10:
 			err = c.check(i, c.some(i))
 		default:
@@ -150,6 +161,13 @@ func (c *bloomdClient) check(i int, keys []string) error {
 			op.Answered(k, words[j])
 		}
 	}
+	if errors.Is(err, bloomd.ErrNoFilter) { // an answer, by which it has none of them: only a drop explains that
+		for _, k := range keys {
+			op.Answered(k, false)
+		}
+		op.End(history.OK, err)
+		return err
+	}
 	op.End(outcomeOf(err), err)
 	return err
 }
@@ -161,14 +179,43 @@ func (c *bloomdClient) create(i int) error {
 	})
 }
 
-func (c *bloomdClient) drop(i int) error {
-	op := c.h.DropFilter(filterName(i))
-	err := c.do(func() error { return c.c.Drop([]byte(filterName(i))) })
-	op.End(outcomeOf(err), err)
-	if err == nil {
-		c.mine[i] = nil
-		return c.create(i)
+// drop drops a filter and creates it again, or settles the drop before. It uses the port for nodes and clients, which says whether a drop that
+// failed has done nothing: bloomd's protocol can't, and a drop that may happen at any time explains whatever is denied later.
+func (c *bloomdClient) drop(ctx context.Context, i int) error {
+	op := c.unsettled
+	switch {
+	case op == nil:
+		op = c.h.DropFilter(filterName(i))
+	case time.Since(c.unknownAt) < settleTime:
+		return nil
+	default:
+		op = c.h.Again(op)
 	}
+	err := c.order(ctx, filterName(i))
+	known := outcome(err)
+	switch {
+	case !errors.Is(err, bigset.ErrNoFilter):
+	case c.unsettled == nil:
+		known = history.Fail
+	default: // an earlier try has dropped it, or another client, and none of ours is under way
+		known = history.OK
+	}
+	op.End(known, err)
+	if known == history.Unknown {
+		c.unsettled, c.unknownAt = op, time.Now()
+	}
+	if known != history.OK {
+		return err
+	}
+	c.unsettled, c.mine[i] = nil, nil
+	return c.create(i)
+}
+
+// dropHere drops a filter at the client's node.
+func (c *bloomdClient) dropHere(ctx context.Context, filter string) error {
+	ctx, cancel := context.WithTimeout(ctx, operationTime)
+	defer cancel()
+	_, err := c.node.link.Do(ctx, wire.Call{Verb: api.VerbChangeFilter, Body: api.AppendFilterChange(nil, &api.FilterChange{Do: api.DropFilter, Name: []byte(filter)})})
 	return err
 }
 

@@ -90,6 +90,7 @@ func (r *run) compare(ctx context.Context) error {
 type held struct {
 	list []string // elements, in order
 	live uint64   // adds that keep them in the set
+	sum  string   // of the elements and these adds
 }
 
 // held returns what the store of a stopped node has of each set, also of an empty one.
@@ -111,7 +112,18 @@ func (r *run) held(n *node) (map[string]held, error) {
 		if err != nil {
 			return nil, fmt.Errorf("set %q: %w", s.Set, err)
 		}
-		all[s.Set] = held{strings.Fields(string(out)), s.Live}
+		h := held{list: strings.Fields(string(out)), live: s.Live}
+		if out, err = r.o.Command("--dir", n.dir, "stats", s.Set, "--sum", "--json").Output(); err != nil {
+			return nil, fmt.Errorf("figures of set %q: %w", s.Set, err)
+		}
+		var figures struct {
+			Sum string `json:"live_sum"`
+		}
+		if err := json.Unmarshal(out, &figures); err != nil || figures.Sum == "" {
+			return nil, fmt.Errorf("figures of set %q without a sum: %w", s.Set, err)
+		}
+		h.sum = figures.Sum
+		all[s.Set] = h
 	}
 	return all, nil
 }
@@ -142,6 +154,8 @@ func sameElements(all []*node, names []string, owners func(set string) []string,
 			case first.live != other.live:
 				return fmt.Errorf("torture: %w: of %s, node %s has %d adds, and node %s %d, of the same %d elements", errDiffer, name,
 					own[0], first.live, id, other.live, len(first.list))
+			case len(first.list) > 0 && first.sum != other.sum:
+				return fmt.Errorf("torture: %w: of %s, node %s has other adds than node %s, of the same %d elements", errDiffer, name, own[0], id, len(first.list))
 			}
 		}
 		for _, n := range all {

@@ -1,15 +1,22 @@
 package torture
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"bigset"
 	"bigset/bloomslice"
+	"bigset/internal/history"
+	"bigset/server/bloomd"
 	"bigset/server/cluster"
+	"bigset/server/door"
 )
 
 // TestAgree: stores that differ are repaired and compared again, up to a bound, and any other error ends it.
@@ -65,7 +72,7 @@ func fiveNodes() (all []*node, owners func(string) []string) {
 // is a node that has something of a set that it does not own. Nodes that own different sets have different elements, rightly.
 func TestSameElements(t *testing.T) {
 	t.Parallel()
-	one, two := held{[]string{"e1", "e2"}, 2}, held{[]string{"e7"}, 1}
+	one, two := held{[]string{"e1", "e2"}, 2, "s1"}, held{[]string{"e7"}, 1, "s2"}
 	for _, c := range []struct {
 		node, set string
 		held      held
@@ -73,11 +80,12 @@ func TestSameElements(t *testing.T) {
 		want      string
 	}{
 		{},
-		{"d", "set0", held{[]string{"e1"}, 1}, nil, "of set0, node d alone has [], and node a alone has [e2]"},
-		{"a", "set0", held{[]string{"e1"}, 1}, nil, "of set0, node d alone has [e2], and node a alone has []"},
-		{"c", "set0", held{[]string{"e1", "e2", "e3"}, 3}, nil, "of set0, node d alone has [], and node c alone has [e3]"},
+		{"d", "set0", held{[]string{"e1"}, 1, "x"}, nil, "of set0, node d alone has [], and node a alone has [e2]"},
+		{"a", "set0", held{[]string{"e1"}, 1, "x"}, nil, "of set0, node d alone has [e2], and node a alone has []"},
+		{"c", "set0", held{[]string{"e1", "e2", "e3"}, 3, "x"}, nil, "of set0, node d alone has [], and node c alone has [e3]"},
 		{"e", "set1", held{}, nil, "of set1, node b alone has [e7], and node e alone has []"},
-		{"c", "set1", held{[]string{"e7"}, 2}, nil, "of set1, node b has 1 adds, and node c 2, of the same 1 elements"},
+		{"c", "set1", held{[]string{"e7"}, 2, "x"}, nil, "of set1, node b has 1 adds, and node c 2, of the same 1 elements"},
+		{"c", "set1", held{[]string{"e7"}, 1, "x"}, nil, "of set1, node b has other adds than node c, of the same 1 elements"},
 		{"b", "set0", one, nil, "node b has set0, which nodes [d a c] own"},
 		{"b", "set0", held{}, nil, "node b has set0, which nodes [d a c] own"},
 		{"a", "set1", two, nil, "node a has set1, which nodes [b e c] own"},
@@ -204,5 +212,85 @@ func TestOwners(t *testing.T) {
 	}
 	if got := fmt.Sprint(o.set("set0"), o.slice("seen", 4)); got != "[e d b] [e c a]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestFilterVanished: a member that says that a filter does not exist denies all keys that were acknowledged, unless a drop explains it.
+func TestFilterVanished(t *testing.T) {
+	t.Parallel()
+	for _, dropped := range []bool{false, true} {
+		us, them := net.Pipe()
+		go func() {
+			for in := bufio.NewScanner(them); in.Scan(); {
+				_, _ = them.Write([]byte("Filter does not exist\n"))
+			}
+		}()
+		var at time.Duration
+		r := history.New(func() time.Duration { at++; return at })
+		c := &bloomdClient{h: r.Client("a"), nc: us, c: bloomd.NewClient(us)}
+		c.h.Mark(filterName(0), "k0", "k1").End(history.OK, nil)
+		want := 2
+		if dropped {
+			c.h.DropFilter(filterName(0)).End(history.OK, nil)
+			want = 0
+		}
+		if err := c.check(0, []string{"k0", "k1"}); !errors.Is(err, bloomd.ErrNoFilter) {
+			t.Errorf("got %v", err)
+		}
+		us.Close()
+		them.Close()
+		got := r.Check().Violations
+		if len(got) != want || want > 0 && got[0].Kind != history.Denied {
+			t.Errorf("dropped %v: %v", dropped, got)
+		}
+	}
+}
+
+// TestDropSettled: a drop that members refused has failed, so checks after it are judged. One of which nothing is known is sent again after some
+// time, until it is answered, and then later checks are judged.
+func TestDropSettled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answers []error
+		judged  int
+	}{
+		{[]error{nil}, 1},
+		{[]error{fmt.Errorf("%w: members are away", door.ErrUnavailable)}, 0},
+		{[]error{bigset.ErrNoFilter}, 0},
+		{[]error{&door.UnknownError{}, nil}, 1},
+		{[]error{&door.UnknownError{}, &door.UnknownError{}, bigset.ErrNoFilter}, 1},
+	} {
+		var at time.Duration
+		r, tries := history.New(func() time.Duration { at++; return at }), 0
+		us, them := net.Pipe()
+		go func() {
+			for in := bufio.NewScanner(them); in.Scan(); {
+				_, _ = them.Write([]byte("Done\n"))
+			}
+		}()
+		b := &bloomdClient{h: r.Client("a"), nc: us, c: bloomd.NewClient(us)}
+		b.order = func(context.Context, string) error { tries++; return c.answers[tries-1] }
+		for i := range c.answers {
+			_ = b.drop(t.Context(), 2)
+			last := i == len(c.answers)-1
+			if (b.unsettled == nil) != last {
+				t.Errorf("%v: after %d tries, it is settled: %v", c.answers, tries, !last)
+			}
+			if !last {
+				if _ = b.drop(t.Context(), 2); tries != i+1 {
+					t.Errorf("%v: it is sent again at once", c.answers)
+				}
+				b.unknownAt = b.unknownAt.Add(-settleTime)
+			}
+		}
+		b.h.Mark(filterName(2), "k").End(history.OK, nil)
+		op := b.h.Check(filterName(2))
+		op.Answered("k", false)
+		op.End(history.OK, nil)
+		us.Close()
+		them.Close()
+		if got := r.Check(); len(got.Violations) != 1 || got.Violations[0].Kind != history.Denied || got.OK < 2 || got.AfterDrop != c.judged {
+			t.Errorf("%v: %+v", c.answers, got)
+		}
 	}
 }

@@ -122,6 +122,7 @@ func (r *run) faults(ctx context.Context) error {
 		rng, h := rand.New(rand.NewPCG(r.o.Seed, uint64(i))), r.history.Client(fmt.Sprintf("client %d", i))
 		if i%3 == 2 {
 			c := &bloomdClient{r: r, rng: rng, h: h}
+			c.order = c.dropHere
 			r.bloomd = append(r.bloomd, c)
 			r.clients.Go(func() { c.work(ctx) })
 			continue

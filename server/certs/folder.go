@@ -229,8 +229,8 @@ func (f *Folder) look(before, at time.Time) error {
 	}
 	l, err := f.parse(texts, at)
 	if err != nil {
-		// The permissions of a key may be corrected without another change, so the file is checked again.
-		if errors.Is(err, ErrTooOpen) {
+		// The permissions of a key, and this machine's clock, may be corrected without another change, so the files are checked again.
+		if errors.Is(err, ErrTooOpen) || errors.Is(err, ErrNotYet) {
 			f.stamps = [3]stamp{}
 			return f.once(sha256.Sum256([]byte(err.Error())), err)
 		}

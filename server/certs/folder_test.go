@@ -133,6 +133,34 @@ func TestReloadTooOpen(t *testing.T) {
 	}
 }
 
+// TestReloadNotYet: a new certificate that begins in the future, because this machine's clock is slow, is used when the clock was corrected.
+func TestReloadNotYet(t *testing.T) {
+	t.Parallel()
+	slow, right := newHands(), newHands()
+	k := newKit(t, "prod", right)
+	dir := k.issue(RoleNode, "a", 0)
+	right.forward(skew + time.Minute)
+	var told reports
+	f, err := Load(dir, RoleNode, FolderOptions{Now: slow.now, Report: told.add})
+	k.must(err)
+	was := f.current()
+	_, err = Renew(dir, RenewOptions{CA: k.ca(), NewKey: true, Now: right.now})
+	k.must(err)
+	for range 3 {
+		slow.forward(lookEvery)
+		if f.current() != was {
+			t.Fatal("it is used")
+		}
+	}
+	if got := told.take(); len(got) != 1 || !errors.Is(got[0], ErrNotYet) {
+		t.Errorf("got reports %v", got)
+	}
+	slow.forward(time.Hour)
+	if f.current() == was || !f.Ends().After(was.own.Leaf.NotAfter) {
+		t.Error("it is not used after the clock was corrected")
+	}
+}
+
 // TestSameStamp: a file that changed within the grain of file times is found by its content.
 func TestSameStamp(t *testing.T) {
 	t.Parallel()
@@ -409,6 +437,26 @@ func TestEndsWithCA(t *testing.T) {
 	info, err := Issue(dir, IssueOptions{CA: dir, Role: RoleNode, Name: "a", Now: clock.now})
 	if err != nil || !info.Ends.Equal(birth.Add(time.Hour)) {
 		t.Errorf("it ends on %v, %v", info.Ends, err)
+	}
+}
+
+// TestRenewAfterRotation: the end of an old CA does not shorten the certificates of the new one.
+func TestRenewAfterRotation(t *testing.T) {
+	t.Parallel()
+	clock := newHands()
+	ca, dir := t.TempDir(), t.TempDir()
+	if err := MakeCA(ca, CAOptions{Cluster: "c", Valid: 20 * 24 * time.Hour, Now: clock.now}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Issue(dir, IssueOptions{CA: ca, Role: RoleNode, Name: "a", Now: clock.now}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RotateCA(ca, 0, clock.now); err != nil {
+		t.Fatal(err)
+	}
+	done, err := Renew(dir, RenewOptions{CA: ca, Within: 30 * 24 * time.Hour, Now: clock.now})
+	if err != nil || len(done) != 1 || !done[0].Ends.Equal(birth.Add(ValidOther)) {
+		t.Errorf("got %+v, %v", done, err)
 	}
 }
 

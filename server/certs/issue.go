@@ -121,7 +121,7 @@ func (a *authority) bringTrusted(dir string) error {
 type RenewOptions struct {
 	CA     string        // the CA's folder
 	Within time.Duration // renew certificates that end within this time
-	Valid  time.Duration // default: the validity of the old certificate
+	Valid  time.Duration // default: the validity of the old certificate, or ValidOther if that ended with its CA
 	NewKey bool          // also make a new key
 	Now    func() time.Time
 }
@@ -216,6 +216,16 @@ func (a *authority) readPair(dir string, role Role) (p pair, err error) {
 	return p, fmt.Errorf("%w: %s; make it again with `bigset cert %s --force`", ErrAuthority, path, role)
 }
 
+// cut reports whether a certificate ends with the CA that signed it.
+func (a *authority) cut(c *x509.Certificate) bool {
+	for _, ca := range a.trusted {
+		if c.NotAfter.Equal(ca.NotAfter) && c.CheckSignatureFrom(ca) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 func (a *authority) renew(dir string, p pair, o RenewOptions) (Renewed, error) {
 	at := now(o.Now)
 	r := Renewed{OldEnds: p.cert.NotAfter}
@@ -240,7 +250,7 @@ func (a *authority) renew(dir string, p pair, o RenewOptions) (Renewed, error) {
 			return r, err
 		}
 	}
-	if valid == 0 {
+	if valid == 0 && !a.cut(p.cert) { // otherwise the default, which sign cuts again if it must
 		valid = p.cert.NotAfter.Sub(p.cert.NotBefore) - skew
 	}
 	hosts := append([]string(nil), p.cert.DNSNames...)

@@ -60,7 +60,7 @@ func (u *use) little() bool {
 	return u.requests <= u.most.Requests/littleRequests && u.bytes <= u.most.Bytes/littleBytes
 }
 
-// unread counts the bytes of answers that wait to be written to a connection.
+// unread counts the bytes of messages that wait to be written to a connection.
 type unread struct {
 	mu    sync.Mutex
 	bytes int

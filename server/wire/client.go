@@ -308,18 +308,16 @@ func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error]
 			yield(nil, err)
 			return
 		}
+		ended := false
+		defer func() {
+			if !ended { // also if yield panics
+				c.forget(w)
+			}
+		}()
 		for {
 			r := c.wait(ctx, w)
-			if r.err != nil {
-				yield(nil, r.err)
-				return
-			}
-			more := yield(r.body, nil)
-			switch {
-			case r.last:
-				return
-			case !more:
-				c.forget(w)
+			ended = r.err != nil || r.last
+			if !yield(r.body, r.err) || ended {
 				return
 			}
 			select {

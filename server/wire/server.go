@@ -156,6 +156,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	go func() {
 		defer close(writing)
 		_ = c.w.run(c.ctx.Done())
+		c.cancel()     // ends hold
 		_ = nc.Close() // ends reading
 	}()
 	go c.read()

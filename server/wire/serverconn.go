@@ -22,6 +22,7 @@ type serverConn struct {
 	own     *use // of this connection; nil for nodes
 	row     row  // of a client: its requests that wait for their turn
 	answers unread
+	said    unread // refusals and pongs
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -73,6 +74,9 @@ func (c *serverConn) readSegments() error {
 				return err
 			}
 		}
+		if err := c.hold(); err != nil {
+			return err
+		}
 		h, err := s.next()
 		if err != nil {
 			return err
@@ -98,7 +102,7 @@ func (c *serverConn) readSegments() error {
 				err = s.rest(h)
 			}
 		case kindPing:
-			c.out.push(&message{kind: kindPong, priority: PriorityQuorum}, true)
+			c.say(&message{kind: kindPong})
 			err = s.rest(h)
 		case kindPong:
 			err = s.rest(h)
@@ -109,6 +113,45 @@ func (c *serverConn) readSegments() error {
 			return err
 		}
 	}
+}
+
+// Refusals and pongs are in no budget of requests. So while many of those for a client wait to be written, nothing more is read from it.
+const (
+	saidMax   = 1 << 20 // bytes
+	saidBytes = 200     // about the memory of one, without its text
+)
+
+// say adds a refusal or a pong.
+func (c *serverConn) say(m *message) {
+	n := saidBytes + len(m.body)
+	m.priority, m.gone = PriorityQuorum, func() { c.said.add(-n) }
+	c.said.add(n)
+	if ok, _ := c.out.push(m, true); !ok {
+		m.gone()
+	}
+}
+
+// hold waits until a client has taken most of the refusals and pongs for it. One that takes nothing is cut off after WriteTime.
+func (c *serverConn) hold() error {
+	if c.own == nil {
+		return nil
+	}
+	taken := c.said.full(saidMax)
+	if taken == nil {
+		return nil
+	}
+	if err := c.together(); err != nil {
+		return err
+	}
+	select {
+	case <-taken:
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+	if c.expects { // the client could send nothing
+		return c.expect(true)
+	}
+	return nil
 }
 
 // letGo begins the requests that have arrived, and returns the budget of incomplete ones.
@@ -277,5 +320,5 @@ func (c *serverConn) give(bytes int64) {
 }
 
 func (c *serverConn) refuse(id uint64, why refusal, text string) {
-	c.out.push(&message{kind: kindRefusal, priority: PriorityQuorum, id: id, body: append([]byte{byte(why)}, text...)}, true)
+	c.say(&message{kind: kindRefusal, id: id, body: append([]byte{byte(why)}, text...)})
 }

@@ -2,8 +2,10 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -203,6 +205,85 @@ func TestUnreadAnswers(t *testing.T) {
 	release()
 	in.answers(t, requests)
 	v.free(t)
+}
+
+// TestUnreadRefusals: a client that sends requests that are refused, or pings, and does not read fills the server only up to a bound. All are
+// answered as soon as it reads, and so is the request after them. A client that has gone does not hold its connection up.
+func TestUnreadRefusals(t *testing.T) {
+	t.Parallel()
+	const many = 4 * saidMax / saidBytes
+	for what, one := range map[string][]byte{
+		"refusals": request(nil, 1, envelope{verb: verbEcho, epoch: 1}, ""),
+		"pings":    appendSegment(nil, kindPing, nil),
+	} {
+		for _, gone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, gone %t", what, gone), func(t *testing.T) {
+				t.Parallel()
+				v := serve(t, ServerOptions{})
+				nc, w, ended := v.watch(t, false)
+				in := greeted(t, nc)
+				release := w.hold()
+				defer release()
+				wrote := make(chan error, 1)
+				go func() {
+					_, err := nc.Write(request(bytes.Repeat(one, many), 2, envelope{verb: verbEcho}, "x"))
+					wrote <- err
+				}()
+				ctx, waits := inTime(t), false
+				var c *serverConn
+				for ; c == nil && ctx.Err() == nil; time.Sleep(time.Millisecond) { // it comes after the Hello
+					v.s.mu.Lock()
+					for c = range v.s.conns {
+					}
+					v.s.mu.Unlock()
+				}
+				for ; !waits && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+					c.out.mu.Lock()
+					waiting := c.out.lanes[PriorityQuorum].len()
+					c.out.mu.Unlock()
+					if waiting > saidMax/saidBytes+1 {
+						t.Fatalf("%d answers wait for a client that reads nothing", waiting)
+					}
+					c.said.mu.Lock()
+					waits = c.said.read != nil
+					c.said.mu.Unlock()
+				}
+				if !waits {
+					t.Fatal("the server reads on")
+				}
+				if gone {
+					_ = nc.(*net.TCPConn).SetLinger(0)
+					_ = nc.Close()
+					<-wrote
+					release()
+					select {
+					case <-ended:
+					case <-ctx.Done():
+						t.Fatal("the connection stays")
+					}
+					return
+				}
+				release()
+				said := 0
+				for ; ; said++ {
+					h, err := in.next()
+					if err == nil {
+						err = in.rest(h)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if h.kind == kindAnswer {
+						break
+					}
+				}
+				if err := <-wrote; err != nil || said != many {
+					t.Errorf("%d answers, want %d (%v)", said, many, err)
+				}
+				v.free(t)
+			})
+		}
+	}
 }
 
 // TestUnreadTogether: requests that have arrived together wait for a client that does not read, also if the first of them has ended.

@@ -89,6 +89,27 @@ func TestStreamMemory(t *testing.T) {
 	}
 }
 
+// TestStreamPanics: a loop that panics gives up its call as one that breaks does.
+func TestStreamPanics(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{Credit: 1})
+	func() {
+		defer func() {
+			if recover() != "mine" {
+				t.Error("another panic")
+			}
+		}()
+		for range c.Stream(inTime(t), Call{Verb: verbCount, Body: make([]byte, 50)}) {
+			panic("mine")
+		}
+	}()
+	if n := c.Waiting(); n > 0 {
+		t.Fatalf("%d calls are in progress", n)
+	}
+	v.free(t)
+}
+
 // A slow consumer holds up its stream and nothing else.
 func TestStreamIsPaced(t *testing.T) {
 	t.Parallel()

@@ -194,7 +194,8 @@ type Options struct {
 	PingInterval time.Duration
 	// SilenceMax is how long the other side may be silent after a ping before the connection is closed; default 5 s.
 	SilenceMax time.Duration
-	// WriteTime is how long the other side may accept no byte before the connection is closed; default 10 s.
+	// WriteTime is how long the other side may take to accept what is written at once, 64 KiB and a segment, or a quarter less, before the connection
+	// is closed; default 10 s.
 	WriteTime time.Duration
 	// VersionLeast and VersionMost bound the versions spoken; the default is those of this program. Tests set them.
 	VersionLeast, VersionMost byte

@@ -18,7 +18,7 @@ type writer struct {
 	nc   net.Conn
 	now  *socket // writes without waiting; nil if the connection can't
 	q    *queue
-	time time.Duration // how long the connection may accept no byte
+	time time.Duration // how long a write may take
 
 	mu      sync.Mutex // held by the goroutine that writes
 	buf     []byte     // segments that are not written yet
