@@ -93,12 +93,12 @@ func (c *conn) commandList(args [][]byte) {
 		c.fail(errSyntax)
 		return
 	default:
-		if err := checkPattern(args[4]); err != nil {
+		pattern, err := newGlob(lower(args[4]))
+		if err != nil {
 			c.failed("command", nil, err)
 			return
 		}
-		pattern := lower(args[4])
-		list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !matches(pattern, []byte(name)) })
+		list = slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !pattern.matches([]byte(name)) })
 	}
 	c.header(typeArray, len(list))
 	for _, name := range list {
@@ -215,16 +215,21 @@ func refuseConfig(name, why string) func(*conn, [][]byte) {
 
 var configCommands = []subcommand{
 	{"get", -3, func(c *conn, args [][]byte) {
-		for _, pattern := range args[2:] {
-			if err := checkPattern(pattern); err != nil {
+		settings := c.s.settings()
+		asked := make([]bool, len(settings))
+		for _, arg := range args[2:] {
+			pattern, err := newGlob(lower(arg))
+			if err != nil {
 				c.failed("config", nil, err)
 				return
 			}
+			for i, set := range settings {
+				asked[i] = asked[i] || pattern.matches([]byte(set[0]))
+			}
 		}
 		var found [][2]string
-		for _, set := range c.s.settings() {
-			named := func(pattern []byte) bool { return matches(lower(pattern), []byte(set[0])) }
-			if slices.ContainsFunc(args[2:], named) {
+		for i, set := range settings {
+			if asked[i] {
 				found = append(found, set)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"bigset/server/door"
 )
 
@@ -101,6 +103,55 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func globOf(t testing.TB, pattern string) *glob {
+	t.Helper()
+	g, err := newGlob([]byte(pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// globbed is a definition of a pattern: all ways to divide the text among the stars.
+func globbed(pattern, text []byte) bool {
+	if len(pattern) == 0 {
+		return len(text) == 0
+	}
+	if pattern[0] == '*' {
+		return globbed(pattern[1:], text) || len(text) > 0 && globbed(pattern, text[1:])
+	}
+	if len(text) == 0 {
+		return false
+	}
+	n, ok := matchOne(pattern, text[0])
+	return ok && globbed(pattern[n:], text[1:])
+}
+
+// TestGlobIsItsDefinition: a pattern matches what it should, also with parts longer than those that are compared at each place, and than a word of bits.
+func TestGlobIsItsDefinition(t *testing.T) {
+	t.Parallel()
+	matched := 0
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{"*", "?", "a", "b", "[ab]", "[^a]", "\\a", "a", "b", strings.Repeat("a", 17), strings.Repeat("ab", 40), "[", "\\"})
+		pattern := strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pattern"), "")
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "c", strings.Repeat("a", 16), strings.Repeat("ab", 39)}), 0, 5).Draw(t, "text"), "")
+		g, err := newGlob([]byte(pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := globbed([]byte(pattern), []byte(text))
+		if got := g.matches([]byte(text)); got != want || got != g.matches([]byte(text)) { // and again
+			t.Fatalf("%q, %q: %v, want %v", pattern, text, got, want)
+		}
+		if want {
+			matched++
+		}
+	})
+	if matched == 0 {
+		t.Error("nothing matched")
+	}
+}
+
 func TestGlob(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -111,16 +162,18 @@ func TestGlob(t *testing.T) {
 		{"[a-c]x", "bx", true}, {"[a-c]x", "dx", false}, {"[c-a]", "b", true}, {"[^a]", "b", true}, {"[^a]", "a", false}, {"[\\]]", "]", true}, {"[ab", "b", true}, {"[", "[", false}, {"\\*", "*", true}, {"\\*", "a", false},
 		{"\\", "\\", true}, {"**a**", "bab", true}, {"*a*b*c", "xaxbxc", true}, {"*a*b*c", "xaxcxb", false}, {"h\x00*", "h\x00\xff", true},
 	} {
-		if got := matches([]byte(tt.pattern), []byte(tt.text)); got != tt.want {
+		if got := globOf(t, tt.pattern).matches([]byte(tt.text)); got != tt.want {
 			t.Errorf("%q, %q: %v, want %v", tt.pattern, tt.text, got, tt.want)
 		}
 		if p := prefixOf([]byte(tt.pattern)); tt.want && !strings.HasPrefix(tt.text, string(p)) {
 			t.Errorf("%q: %q does not begin with %q", tt.pattern, tt.text, p)
 		}
 	}
-	pattern, text := []byte(strings.Repeat("*a", 200)+"b"), []byte(strings.Repeat("a", 5000)) // no matter how many stars
-	if matches(pattern, text) {
-		t.Error("matched")
+	text := []byte(strings.Repeat("a", 64<<10)) // no matter how many stars, and how long what is between them
+	for _, pattern := range []string{strings.Repeat("*a", 200) + "b*", "*" + strings.Repeat("a", 1000) + "b*", "*" + strings.Repeat("?[a-b]", 140) + "b*"} {
+		if globOf(t, pattern).matches(text) {
+			t.Errorf("%.10s: matched", pattern)
+		}
 	}
 	dial, _ := start(t, Options{})
 	p := dial()

@@ -25,6 +25,7 @@ const (
 type scanOptions struct {
 	count int
 	match []byte // nil means all
+	glob  *glob  // match
 	kind  string // for SCAN
 	kinds bool   // all kinds
 }
@@ -71,7 +72,7 @@ func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
 			}
 			o.count = int(min(n, scanMost))
 		case is(args[i], "MATCH"):
-			if err := checkPattern(value); err != nil {
+			if o.glob, err = newGlob(value); err != nil {
 				return o, err
 			}
 			o.match = value
@@ -160,6 +161,7 @@ func (c *conn) answerScan(g *gathered, next *position, n int, before uint64) {
 func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scanOptions) (next *position, n int, err error) {
 	r := door.Read{Set: nameOf(p.key), From: p.after, Prefix: prefixOf(o.match), Limit: o.count + 2, Batch: min(o.count+2, door.BatchMax), Bare: true}
 	looked, size, last := 0, 0, []byte{}
+	compared := 0 // bytes, since the last part began
 	defer c.EndParts()
 	for part, err := range c.s.sets.Read(ctx, r) {
 		if errors.Is(err, bigset.ErrNotFound) {
@@ -179,7 +181,11 @@ func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scan
 			looked++
 			size += len(e)
 			last = append(last[:0], e...)
-			if o.match != nil && !matches(o.match, e) {
+			if compared += len(e); compared > namesPartBytes {
+				c.nextPart()
+				compared = len(e)
+			}
+			if o.match != nil && !o.glob.matches(e) {
 				continue
 			}
 			n++
@@ -233,7 +239,7 @@ func (c *conn) scan(ctx context.Context, args [][]byte) {
 		if !c.sees(key) {
 			return true, nil
 		}
-		if o.match != nil && !matches(o.match, key) || !o.kinds && o.kind != lowerKind(kind) {
+		if o.match != nil && !o.glob.matches(key) || !o.kinds && o.kind != lowerKind(kind) {
 			return true, nil
 		}
 		n++
@@ -264,15 +270,20 @@ func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind 
 	return next, err
 }
 
-// namesPart is how many names are a part of a list.
-const namesPart = 256
+// namesPart and namesPartBytes are how many names, or bytes of them, are a part of a list: each byte is compared with a pattern.
+const (
+	namesPart      = 256
+	namesPartBytes = 64 << 10
+)
 
-// inTurns returns a function that calls f, and begins a part of long work after each namesPart names. It returns the error of ctx if that has
-// ended. The caller must call EndParts.
+// inTurns returns a function that calls f, and begins a part of long work after each namesPart names or namesPartBytes. It returns the error of
+// ctx if that has ended. The caller must call EndParts.
 func (c *conn) inTurns(ctx context.Context, f func(key []byte, kind string) (bool, error)) func(key []byte, kind string) (bool, error) {
-	n := 0
+	n, size := 0, 0
 	return func(key []byte, kind string) (bool, error) {
-		if n++; n%namesPart == 0 {
+		n++
+		if size += len(key); n == namesPart || size > namesPartBytes {
+			n, size = 0, 0
 			c.nextPart()
 			if err := ctx.Err(); err != nil {
 				return false, err
@@ -358,7 +369,8 @@ func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, 
 
 // keys answers with all keys that match.
 func (c *conn) keys(ctx context.Context, args [][]byte) {
-	if err := checkPattern(args[1]); err != nil {
+	pattern, err := newGlob(args[1])
+	if err != nil {
 		c.failed("keys", nil, err)
 		return
 	}
@@ -368,8 +380,8 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 	g := c.gather("keys")
 	defer g.release()
 	n := 0
-	_, err := c.eachKey(ctx, position{}, func(key []byte, kind string) (bool, error) {
-		if kind == kindNone || !c.sees(key) || !matches(args[1], key) {
+	_, err = c.eachKey(ctx, position{}, func(key []byte, kind string) (bool, error) {
+		if kind == kindNone || !c.sees(key) || !pattern.matches(key) {
 			return true, nil
 		}
 		n++

@@ -72,6 +72,26 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	want(3, 3, "DBSIZE")
 }
 
+// TestLongNamesInParts: names that are long are compared with a pattern in parts, although they are few.
+func TestLongNamesInParts(t *testing.T) {
+	t.Parallel()
+	dial, s := start(t, Options{})
+	p := dial()
+	for i := range 40 {
+		name := strings.Repeat("a", 8<<10) + fmt.Sprint(i)
+		p.do(t, "SADD", "k", name)
+		p.do(t, "SADD", name, "x")
+	}
+	var parts atomic.Int32
+	s.spy = func() { parts.Add(1) }
+	for _, command := range []string{"SSCAN k 0 COUNT 100 MATCH *b", "SCAN 0 COUNT 100 MATCH *b", "KEYS *b"} {
+		parts.Store(0)
+		if got := p.do(t, strings.Fields(command)...); strings.HasPrefix(got, "-") || parts.Load() < 4 {
+			t.Errorf("%s: %.100s in %d turns", command, got, parts.Load())
+		}
+	}
+}
+
 // huge is a backend whose sets count as large.
 type huge struct{ door.Backend }
 
