@@ -1,6 +1,7 @@
 // Uses the console in a browser and checks that it is readable. Arguments: the browser, a folder for pictures, a node without a cluster, a node of a cluster, and one with tokens, which are in the environment.
 'use strict'
 const assert = require('assert')
+const http = require('http')
 const {chromium} = require('playwright-core')
 const [executablePath, shots, alone, member, guarded] = process.argv.slice(2)
 const {TOKEN_ALL, TOKEN_SOME} = process.env
@@ -10,6 +11,14 @@ const post = async (url, body, method = 'POST') => {
   const a = await fetch(url, {method, headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
   assert(a.ok, `${url}: ${a.status} ${await a.text()}`)
 }
+
+// postRaw is post for a path that fetch would change.
+const postRaw = (at, path, body) => new Promise((resolve, reject) => {
+  const {hostname, port} = new URL(at)
+  const r = http.request({hostname, port, path, method: 'POST', headers: {'Content-Type': 'application/json'}}, a => { a.resume(); a.statusCode < 300 ? resolve() : reject(new Error(`${path}: ${a.statusCode}`)) })
+  r.on('error', reject)
+  r.end(JSON.stringify(body))
+})
 
 // fill makes sets and filters with many elements, with removed ones, and with odd names and elements.
 async function fill(at) {
@@ -22,6 +31,7 @@ async function fill(at) {
   await post(set('a-name-that-is-so-long-that-it-fits-nowhere-'.repeat(6)), {add: 'x'.repeat(2000)})
   await post(set('%FF%00', 'b%2F', 'maps'), {add: 'x'})
   await post(set(''), {add: 'of the empty key'})
+  for (const key of ['.', '..']) await postRaw(at, `/types/sets/buckets/default/datatypes/${key.replaceAll('.', '%2e')}`, {add: 'x'})
   for (let i = 0; i < 60; i++) await post(set(`set-${i}`), {add_all: ['a', 'b']})
   await post(`${at}/filters/seen`, {capacity: 1000000}, 'PUT')
   await post(`${at}/filters/sent`, {capacity: 20000}, 'PUT')
@@ -82,14 +92,20 @@ async function main() {
         await page.goto(at + '/console')
         await has('#ready', /^ready/)
         await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 50)
-        await page.waitForFunction(() => [...document.querySelectorAll('#sets tbody tr')].every(r => r.cells[5].textContent))
+        await page.waitForFunction(() => [...document.querySelectorAll('#sets tbody tr')].every(r => r.cells[5].textContent || !r.querySelector('a')))
+        assert(await page.isHidden('#notice'), 'a notice in the list of sets')
+        for (const key of ['.', '..']) { // no browser can ask for them
+          const cell = page.locator('#sets tbody td:first-child', {hasText: new RegExp(`^${key.replaceAll('.', '\\.')}$`)})
+          await cell.waitFor()
+          assert.equal(await cell.locator('a').count(), 0, `a link to ${key}`)
+        }
         await look('sets')
         await page.click('#more-sets')
         await page.waitForSelector('#more-sets', {state: 'hidden'})
         await has('#sets td', '<img src=x onerror=alert(1)>')
         await has('#sets td', '(empty key)')
         await has('#sets td', 'maps / b/ / 0xff00')
-        await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 66)
+        await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 68)
 
         for (const [prefix, rows] of [['set-1', 11], ['nothing-', 1], ['', 50]]) {
           await page.fill('#search-sets [name=prefix]', prefix)
@@ -104,7 +120,7 @@ async function main() {
         await page.click('#search-sets button')
         await has('#notice', 'not now')
         await page.click('#more-sets')
-        await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 66)
+        await page.waitForFunction(() => document.querySelectorAll('#sets tbody tr').length === 68)
         await page.waitForSelector('#notice', {state: 'hidden'})
         await page.route(to('/set-7/stats'), refuse)
         await page.fill('#search-sets [name=prefix]', 'set-7')

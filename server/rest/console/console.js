@@ -24,8 +24,9 @@ class Refused extends Error {
   constructor(status, answer) { super(answer.message || `HTTP ${status}`); this.status = status; this.code = answer.error }
 }
 
-async function ask(path) {
-  const answer = await fetch(path, {headers: token ? {Authorization: 'Bearer ' + token} : {}, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer'})
+async function ask(path, signal) {
+  if (dotted(path)) throw new Error('A browser can’t ask for a type, bucket or key that is “.” or “..”. Use redis-cli or bigset set.')
+  const answer = await fetch(path, {signal, headers: token ? {Authorization: 'Bearer ' + token} : {}, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer'})
   const body = await answer.json().catch(() => ({}))
   if (!answer.ok) throw new Refused(answer.status, body)
   return body
@@ -77,6 +78,7 @@ const part = (o, name) => o[name + '_base64'] === undefined ? encoder.encode(o[n
 
 // A set is known in the page's address by its path.
 const pathOf = (type, bucket, key) => `/types/${percent(type)}/buckets/${percent(bucket)}/datatypes/${percent(key)}`
+const dotted = path => /\/(%2e){1,2}([/?]|$)/i.test(path) // browsers take such a part, even escaped, for a step in the path
 const hashOf = path => '#set' + path
 const setHash = /^#set\/types\/(%[0-9A-Fa-f]{2})*\/buckets\/(%[0-9A-Fa-f]{2})*\/datatypes\/(%[0-9A-Fa-f]{2})*$/ // no other: the token would go to whatever address it names
 const bytesOfPercent = text => Uint8Array.from((text.match(/%../g) || []).map(x => parseInt(x.slice(1), 16)))
@@ -111,9 +113,9 @@ function listSets(more) {
     const waiting = []
     for (const s of page.sets) {
       const name = s.type === undefined && s.type_base64 === undefined ? null : ['type', 'bucket', 'key'].map(x => part(s, x))
-      const row = h('tr', {}, ...cells(name ? h('a', {href: hashOf(pathOf(...name))}, nameOf(...name)) : shown(part(s, 'name')).text, number(s.live), number(s.seen), '', '', '', ''))
+      const row = h('tr', {}, ...cells(name && !dotted(pathOf(...name)) ? h('a', {href: hashOf(pathOf(...name))}, nameOf(...name)) : name ? nameOf(...name) : shown(part(s, 'name')).text, number(s.live), number(s.seen), '', '', '', ''))
       body.append(row)
-      if (name) waiting.push([row, pathOf(...name)])
+      if (name && !dotted(pathOf(...name))) waiting.push([row, pathOf(...name)])
     }
     if (!body.rows.length) body.append(h('tr', {}, h('td', {colspan: 7}, prefix ? 'No set that you may see has a key with this prefix.' : 'There are no sets that you may see.')))
     let failed
