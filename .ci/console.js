@@ -177,6 +177,19 @@ async function main() {
         assert.equal(await page.locator('#set-figures dd').count(), 0, 'figures of another set')
         faults.splice(0, faults.length, ...faults.filter(f => !/404|503/.test(f)))
 
+        if (width === 700) { // a node that does not answer is asked once at a time, and the page says so
+          let asked = 0, most = 0
+          const ended = r => { if (r.url().endsWith('/node')) asked-- }
+          const hang = () => { most = Math.max(most, ++asked) }
+          page.on('requestfailed', ended)
+          await page.route(at + '/node', hang)
+          await has('#ready', 'no answer')
+          await page.unroute(at + '/node', hang)
+          page.off('requestfailed', ended)
+          await has('#ready', /^ready/)
+          assert.equal(most, 1, 'requests for /node at once')
+        }
+
         await go('#filters')
         await has('#filters td', 'seen')
         await look('filters')

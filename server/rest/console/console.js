@@ -285,13 +285,16 @@ function showMembers(cluster) {
   }))
 }
 
-// poll asks for the node again and again, while the page is visible.
+// poll asks for the node again and again, while the page is visible: once at a time, since a browser has few connections for all requests of a page.
+const pollTime = 10_000 // milliseconds
+let polling = false
 async function poll() {
-  if (document.hidden) return
+  if (document.hidden || polling) return
+  polling = true
   const badge = $('ready')
   const say = (text, kind) => { badge.textContent = text; badge.className = 'badge ' + kind }
   try {
-    const n = await ask('/node')
+    const n = await ask('/node', AbortSignal.timeout(pollTime))
     $('node-name').textContent = n.cluster ? `${n.cluster.cluster} / ${n.node}` : n.node || ''
     $('version').textContent = `version ${n.version || 'unknown'}`
     say(n.ready ? (n.warnings ? 'ready, with warnings' : 'ready') : 'not ready', n.ready ? 'good' : 'bad')
@@ -304,6 +307,8 @@ async function poll() {
     } else {
       say('no answer', 'bad')
     }
+  } finally {
+    polling = false
   }
 }
 
