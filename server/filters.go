@@ -135,6 +135,12 @@ func (b bloomFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 // ChecksWait implements door.Filter.
 func (b bloomFilter) ChecksWait() bool { return false }
 
+// hashesOfPiece is how many bits of a key are a piece of work.
+const hashesOfPiece = 16
+
+// Pieces implements door.Filter.
+func (b bloomFilter) Pieces() int { return max(1, b.f.Hashes()/hashesOfPiece) }
+
 // SetsWait implements door.Filter.
 func (b bloomFilter) SetsWait() bool { return b.f.MarksWait() }
 

@@ -24,6 +24,7 @@ type Filter struct {
 	slices     []atomic.Pointer[filterSlice]           // by index; nil if the store does not have it, and idleSlice if it was not used since the open
 	guess      uint64                                  // assumed bytes of the layers of an idle slice, see countAll
 	options    atomic.Pointer[keyscheme.FilterOptions] // of a slice whose head was read
+	hashes     atomic.Uint32                           // see Hashes
 	idle       atomic.Pointer[idleSums]
 	counts     atomic.Pointer[filterCounts] // nil until it is used
 	_          [64]byte                     // marks change what follows, and must not slow down checks, which read what is above
@@ -193,6 +194,23 @@ func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
 		}
 	}
 	return nil
+}
+
+// Hashes returns about how many bits a key has in the first layer, or 0 if nothing of the filter was used since the open.
+func (f *Filter) Hashes() int {
+	if n := f.hashes.Load(); n > 0 {
+		return int(n)
+	}
+	opt := f.options.Load()
+	if opt == nil {
+		return 0
+	}
+	shape, err := opt.Shape(0)
+	if err != nil {
+		return 0
+	}
+	f.hashes.Store(shape.K) // another number of owners changes it by a few
+	return int(shape.K)
 }
 
 // CheckNow does what CheckAll does for a prefix of keys whose pages are in memory, and returns its length. It never blocks.

@@ -126,7 +126,8 @@ func (c *conn) call(ctx context.Context, command command, f door.Filter, keys []
 		c.Settle()
 		return all(ctx, keys, yes)
 	}
-	n := c.Now(len(keys))
+	pieces := f.Pieces()
+	n := c.Now(len(keys)*pieces) / pieces
 	if n > 0 {
 		var err error
 		if n, err = now(keys[:n], yes[:n]); err != nil || n == len(keys) {

@@ -48,6 +48,8 @@ func (f pairFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.
 
 func (pairFilter) SetsWait() bool { return false }
 
+func (pairFilter) Pieces() int { return 1 }
+
 func (pairFilter) ChecksWait() bool { return false }
 
 // TestDenseKeys has keys as short as keys can be, among them empty ones, in several calls: what becomes of them is kept where they stood.

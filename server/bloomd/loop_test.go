@@ -58,7 +58,10 @@ type costlyFilter struct {
 	yesFilter
 	now, later   *atomic.Int64 // keys
 	inside, goOn chan bool     // of a key "hold"
+	pieces       int           // of a key, or 0 for one
 }
+
+func (f costlyFilter) Pieces() int { return max(1, f.pieces) }
 
 func (f costlyFilter) Check(ctx context.Context, keys [][]byte, present []bool) error {
 	f.later.Add(int64(len(keys)))
@@ -94,6 +97,16 @@ func TestTurnIsBounded(t *testing.T) {
 	ask(t, nc, "multi f"+strings.Repeat(" a", 1500)+"\n", strings.Repeat("Yes ", 1499)+"Yes\n")
 	if now := f.now.Load(); now != nowMost+1500 {
 		t.Errorf("%d keys in the loop after another turn", now)
+	}
+	f = newCostlyFilter()
+	f.pieces = 100
+	nc = start(t, yesNode{f: f}, oneLoop()).dial()
+	ask(t, nc, "multi f"+strings.Repeat(" a", 1500)+"\n", strings.Repeat("Yes ", 1499)+"Yes\n")
+	if nowMost = 20; loopsOfTests < 0 {
+		nowMost = 1500
+	}
+	if now := f.now.Load(); now != nowMost || now+f.later.Load() != 1500 {
+		t.Errorf("%d costly keys in the loop, %d beside it", now, f.later.Load())
 	}
 }
 

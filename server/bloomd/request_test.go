@@ -85,6 +85,7 @@ func (nowhere) Check(context.Context, [][]byte, []bool) error       { return nil
 func (nowhere) Set(context.Context, [][]byte, []bool) error         { return nil }
 func (nowhere) CheckNow([][]byte, []bool) (int, error)              { return 0, nil }
 func (nowhere) ChecksWait() bool                                    { return false }
+func (nowhere) Pieces() int                                         { return 1 }
 func (nowhere) SetsWait() bool                                      { return false }
 func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)         { return len(keys), nil }
 

@@ -612,6 +612,8 @@ func (f yesFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.C
 
 func (yesFilter) SetsWait() bool { return false }
 
+func (yesFilter) Pieces() int { return 1 }
+
 func (yesFilter) ChecksWait() bool { return false }
 
 type yesNode struct {

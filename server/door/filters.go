@@ -52,6 +52,8 @@ type Filter interface {
 	// does nothing.
 	ChecksWait() bool
 	SetsWait() bool
+	// Pieces returns the pieces of work that a key is, see Conn.Now: at least 1, and more for a filter with many hash functions.
+	Pieces() int
 	// Info returns information about the filter without loading it into memory. If the filter is spread over nodes, absolute asks all of
 	// them; otherwise some may stand for all. On a node without a cluster both answers are equal.
 	Info(ctx context.Context, absolute bool) (FilterInfo, error)

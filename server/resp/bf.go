@@ -155,7 +155,7 @@ func (c *conn) forMarks(ctx context.Context, key []byte, o door.FilterCreate) (d
 	return f, err
 }
 
-// keysAtOnce is how many keys of a filter go to the node in one call.
+// keysAtOnce is how many keys of a filter go to the node in one call, fewer if a key is more than one piece of work.
 const keysAtOnce = 16 << 10
 
 // call checks or sets keys, as bloomd's door does.
@@ -177,15 +177,16 @@ func (c *conn) callInParts(ctx context.Context, set bool, f door.Filter, keys []
 		now, all, wait = f.SetNow, f.Set, f.SetsWait
 	}
 	c.s.counters.elements.Add(uint64(len(keys)))
+	pieces := f.Pieces()
 	defer c.EndParts()
 	for done < len(keys) {
 		if done > 0 {
 			c.MayWait()
 			c.nextPart()
 		}
-		end := min(len(keys), done+keysAtOnce)
+		end := min(len(keys), done+max(1, keysAtOnce/pieces))
 		if !wait() {
-			if n := c.Now(end - done); n > 0 {
+			if n := c.Now((end-done)*pieces) / pieces; n > 0 {
 				n, err = now(keys[done:done+n], yes[done:done+n])
 				if done += n; err != nil {
 					return done, err

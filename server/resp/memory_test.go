@@ -127,6 +127,8 @@ type breaking struct {
 
 func (f *breaking) SetsWait() bool { return true }
 
+func (f *breaking) Pieces() int { return 1 }
+
 func (f *breaking) Set(context.Context, [][]byte, []bool) error {
 	if f.calls++; f.calls > 1 {
 		return door.ErrUnavailable

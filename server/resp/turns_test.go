@@ -48,6 +48,10 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	want(2, 2, numbered(3000, "SMISMEMBER", "big")...)
 	want(2, 2, numbered(3*keysAtOnce, "BF.MADD", "marks")...)
 	want(2, 2, numbered(3*keysAtOnce, "BF.MEXISTS", "marks")...)
+	p.do(t, "BF.RESERVE", "dense", "1e-48", "10001") // 160 hash functions and a few: 10 pieces
+	p.do(t, "BF.ADD", "dense", "x")
+	want(10, 10, numbered(keysAtOnce, "BF.MADD", "dense")...)
+	want(10, 10, numbered(keysAtOnce, "BF.MEXISTS", "dense")...)
 	p.do(t, numbered(momentPart, "SADD", "driver")...)
 	p.do(t, numbered(2*lookUpsLess*momentPart, "SADD", "large")...)
 	want(1, 1, "SINTERCARD", "2", "driver", "large")

@@ -249,6 +249,9 @@ func (f *memoryFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 	return len(keys), f.Set(context.Background(), keys, added)
 }
 
+// Pieces returns 1.
+func (f *memoryFilter) Pieces() int { return 1 }
+
 // ChecksWait reports that Check does not wait.
 func (f *memoryFilter) ChecksWait() bool { return false }
 
