@@ -201,16 +201,20 @@ func (f *Filter) Hashes() int {
 	if n := f.hashes.Load(); n > 0 {
 		return int(n)
 	}
-	opt := f.options.Load()
-	if opt == nil {
+	for i := range f.slices {
+		part := f.slices[i].Load()
+		if part == nil || part == &idleSlice {
+			continue
+		}
+		if opt := part.opt.Load(); opt != nil {
+			if shape, err := opt.Shape(0); err == nil {
+				f.hashes.Store(shape.K) // another number of owners changes it by a few
+				return int(shape.K)
+			}
+		}
 		return 0
 	}
-	shape, err := opt.Shape(0)
-	if err != nil {
-		return 0
-	}
-	f.hashes.Store(shape.K) // another number of owners changes it by a few
-	return int(shape.K)
+	return 0
 }
 
 // CheckNow does what CheckAll does for a prefix of keys whose pages are in memory, and returns its length. It never blocks.

@@ -30,7 +30,7 @@ func TestLongReadsTakeTurns(t *testing.T) {
 		parts.Store(0)
 		got := p.do(t, args...)
 		if n := int(parts.Load()); strings.HasPrefix(got, "-") || n < least || n > most {
-			t.Errorf("%v: %.100s in %d turns, want %d to %d", args, got, n, least, most)
+			t.Errorf("%.100s: %.100s in %d turns, want %d to %d", args, got, n, least, most)
 		}
 		return got
 	}
@@ -64,7 +64,7 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	for i := range namesPart {
 		p.do(t, "BF.ADD", fmt.Sprint("filter", i), "x")
 	}
-	n := 3*namesPart + 5
+	n := 3*namesPart + 6
 	want(3, 3, "KEYS", "nothing*")
 	want(3, 3, "SCAN", "0", "COUNT", "10000")
 	if got := want(1, 1, "DBSIZE"); got != fmt.Sprint(":", n) {

@@ -249,8 +249,14 @@ func (f *memoryFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 	return len(keys), f.Set(context.Background(), keys, added)
 }
 
-// Pieces returns 1.
-func (f *memoryFilter) Pieces() int { return 1 }
+// Pieces is that of a node without a cluster.
+func (f *memoryFilter) Pieces() int {
+	shape, err := f.opt.Shape(0)
+	if err != nil {
+		return 1
+	}
+	return max(1, int(shape.K)/16)
+}
 
 // ChecksWait reports that Check does not wait.
 func (f *memoryFilter) ChecksWait() bool { return false }
