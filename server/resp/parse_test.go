@@ -161,6 +161,8 @@ func TestGlob(t *testing.T) {
 		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a*c", "abbc", true}, {"a*c", "abb", false}, {"?", "", false}, {"?", "a", true}, {"a?c", "abc", true},
 		{"[a-c]x", "bx", true}, {"[a-c]x", "dx", false}, {"[c-a]", "b", true}, {"[^a]", "b", true}, {"[^a]", "a", false}, {"[\\]]", "]", true}, {"[ab", "b", true}, {"[", "[", false}, {"\\*", "*", true}, {"\\*", "a", false},
 		{"\\", "\\", true}, {"**a**", "bab", true}, {"*a*b*c", "xaxbxc", true}, {"*a*b*c", "xaxcxb", false}, {"h\x00*", "h\x00\xff", true},
+		{"ab*ba", "aba", false}, {"ab*ba", "abba", true}, {"a*a", "a", false},
+		{"*b" + strings.Repeat("a", 80) + "*", strings.Repeat("a", 200), false}, {"*b" + strings.Repeat("a", 80) + "*", "ab" + strings.Repeat("a", 80), true},
 	} {
 		if got := globOf(t, tt.pattern).matches([]byte(tt.text)); got != tt.want {
 			t.Errorf("%q, %q: %v, want %v", tt.pattern, tt.text, got, tt.want)
