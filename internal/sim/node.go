@@ -103,7 +103,7 @@ func (c *cluster) boot(m *member) {
 		Way: func(to membership.Peer) membership.Way {
 			return &way{link: p.links[c.memberOf(to.ID)], from: m.node}
 		},
-		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), FilterDefaults: c.filterDefaults(), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns, Events: c.background},
+		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), FilterDefaults: c.filterDefaults(), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns, Rand: c.script.rand(uint64(300 + c.memberOf(m.node))).Uint64, Events: c.background},
 		o, memberDisk{m.store.host.Store})
 	if err != nil {
 		c.facts.violated(convergence.Failed, "%s does not start: %v", m.node, err)

@@ -93,6 +93,8 @@ type Config struct {
 	// Runner is the source of the member's concurrency and time; default coord.Goroutines. With another Runner, Start must not be called:
 	// the caller calls Round, and asks for only one at a time of the changes of filters that need all members.
 	Runner coord.Runner
+	// Rand is coord.Options.Rand.
+	Rand func() uint64
 	// Events is called with events of the background work, in addition to the log; default nil. It must not block or call the member.
 	Events func(coord.Event)
 }
@@ -187,7 +189,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	}
 	m.co, err = coord.New(coord.Options{
 		Place: m.placeSet, PlaceSlice: m.placeSlice, PlaceSlices: m.placeSlices,
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, GatherTime: gatherTime, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, GatherTime: gatherTime, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Rand: c.Rand, Runner: c.Runner, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
