@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 	"bigset/server/certs"
+	"bigset/server/cluster"
 	"bigset/server/coord"
 )
 
@@ -41,6 +43,7 @@ func TestAway(t *testing.T) {
 				const missed = 200
 				set := []byte(fmt.Sprint("missed", round))
 				stopNode(t, nodes[2])
+				awaitGone(t, nodes[:2], "c")
 				if round%2 == 0 {
 					kill := startProcess(t, configs[2])
 					awaitOthers(t, nodes[:2], "c")
@@ -162,6 +165,19 @@ func startProcess(t *testing.T, c Config) (kill func()) {
 	}
 	t.Fatal("the process of a node did not start")
 	return nil
+}
+
+// awaitGone waits until nodes know that a member isn't up.
+func awaitGone(t *testing.T, nodes []*Node, id string) {
+	t.Helper()
+	up := func(n *Node) bool {
+		return slices.ContainsFunc(n.member.Status().Members, func(m cluster.MemberStatus) bool { return m.ID == id && m.Up })
+	}
+	for end := time.Now().Add(time.Minute); slices.ContainsFunc(nodes, up); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s is stopped, and still counts as up", id)
+		}
+	}
 }
 
 // awaitOthers waits until nodes are connected to a member, which has everything and is sent no hints.

@@ -100,6 +100,7 @@ func TestNameMoves(t *testing.T) {
 		}
 	})
 	stopNode(t, nodes[2])
+	awaitGone(t, nodes[:2], "c") // before it starts again: otherwise they may be said to be connected to it because they don't know yet
 	moveTo("127.0.0.2")
 	last.Peers.Listen = "127.0.0.2:" + port
 	asked := names.asked.Load()
