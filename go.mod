@@ -1,6 +1,6 @@
 module bigset
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
@@ -15,6 +15,7 @@ require (
 	github.com/twmb/murmur3 v1.2.2
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/perf v0.0.0-20230113213139-801c7ef9e5c5
+	golang.org/x/sync v0.25.0
 	golang.org/x/sys v0.30.0
 	google.golang.org/protobuf v1.33.0
 	pgregory.net/rapid v1.3.0

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
@@ -25,7 +27,7 @@ type Replica struct {
 	filters atomic.Uint32 // of filters
 	seats   atomic.Pointer[func(keyscheme.Slot) (bloomslice.Seat, bool)]
 	tries   tries
-	room    room
+	room    *semaphore.Weighted // memory for batches, in the order of the questions
 }
 
 var (
@@ -46,7 +48,7 @@ func New(node string, store *engine.Store, state peer.MemberState) (*Replica, er
 		return nil, fmt.Errorf("%w: the store of %s has Options.KeepContexts", peer.ErrUnresolvedContexts, node)
 	}
 	replica.KeepRecent()
-	l := &Replica{store: store, replica: replica, node: node, tries: newTries(), room: room{left: roomBytes}}
+	l := &Replica{store: store, replica: replica, node: node, tries: newTries(), room: semaphore.NewWeighted(roomBytes)}
 	l.SetState(state)
 	return l, l.Member().Check()
 }
@@ -135,7 +137,7 @@ func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigs
 		return bigset.Result{}, l.Member(), err
 	}
 	if taken > 0 {
-		defer l.room.give(taken)
+		defer l.room.Release(taken)
 	}
 	var overtaken error
 	if len(o.Request) > 0 {
@@ -180,7 +182,7 @@ func (l *Replica) WriteMany(ctx context.Context, set []byte, all []bigset.WriteR
 		return nil, l.Member(), err
 	}
 	if taken > 0 {
-		defer l.room.give(taken)
+		defer l.room.Release(taken)
 	}
 	begun, late := l.beginMany(set, all)
 	defer l.endMany(begun)
@@ -279,7 +281,7 @@ func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 		return l.Member(), err
 	}
 	if taken > 0 {
-		defer l.room.give(taken)
+		defer l.room.Release(taken)
 	}
 	return l.Member(), l.outcome(l.replica.ApplyDelta(ctx, d, bigset.ApplyOptions{Durability: durability}))
 }
@@ -298,7 +300,7 @@ func (l *Replica) ApplyMany(ctx context.Context, all []bigset.Delta, durability 
 		return nil, l.Member(), err
 	}
 	if taken > 0 {
-		defer l.room.give(taken)
+		defer l.room.Release(taken)
 	}
 	each := l.replica.ApplyDeltas(ctx, all[0].Set, all, bigset.ApplyOptions{Durability: durability})
 	for i := range each {
