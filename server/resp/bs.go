@@ -230,17 +230,15 @@ func (c *conn) bsCount(ctx context.Context, args [][]byte) {
 	if err == nil {
 		err = rangeArgs(&r, &countForm, args[2:])
 	}
-	var n door.Count
-	r.Part = c.nextPart
-	defer c.EndParts()
+	n := uint64(0)
 	if err == nil {
-		n, err = c.s.sets.Count(ctx, r)
+		n, err = c.count(ctx, r)
 	}
-	if err != nil && !isUnheard(err) {
+	if err != nil {
 		c.failed("bs.count", args[1], err)
 		return
 	}
-	c.int(int64(n.Elements))
+	c.int(int64(n))
 }
 
 func (c *conn) bsFetch(ctx context.Context, args [][]byte) {
