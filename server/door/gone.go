@@ -46,6 +46,10 @@ func (c *Conn) UntilGone() (gone context.Context, stop func()) {
 	}
 }
 
+// Gone reports whether the client has closed the connection or its sending half. It asks the system. Outside Linux nobody sees that, and Gone
+// reports false.
+func (c *Conn) Gone() bool { return c.hungUp() }
+
 // end ends the contexts of all, also of those that begin to wait later.
 func (w *waiting) end() {
 	w.mu.Lock()

@@ -61,6 +61,15 @@ func token(arg []byte) (door.Token, error) {
 
 func (c *conn) token(t door.Token) { c.text(t.Text()) }
 
+// seenBy reads the context of a change. An empty one of a remove is refused: it stands for nothing seen, for instance of a set that no replica knew, and without a context the
+// remove would take what the client has not seen.
+func seenBy(kind keyscheme.Op, arg []byte) (door.Token, error) {
+	if kind == keyscheme.OpRemove && len(arg) == 0 {
+		return nil, refusal("ERR the context is empty; use ELEMENTS without CONTEXT to remove what the node has, whether you have seen it or not")
+	}
+	return token(arg)
+}
+
 // misused returns the error for arguments that are not as the command takes them.
 func (f *form) misused(format string, args ...any) error {
 	return refusal(errSyntax + ": " + fmt.Sprintf(format, args...) + "; usage: " + f.usage)
@@ -221,17 +230,15 @@ func (c *conn) bsCount(ctx context.Context, args [][]byte) {
 	if err == nil {
 		err = rangeArgs(&r, &countForm, args[2:])
 	}
-	var n door.Count
-	r.Part = c.nextPart
-	defer c.EndParts()
+	n := uint64(0)
 	if err == nil {
-		n, err = c.s.sets.Count(ctx, r)
+		n, err = c.count(ctx, r)
 	}
-	if err != nil && !isUnheard(err) {
+	if err != nil {
 		c.failed("bs.count", args[1], err)
 		return
 	}
-	c.int(int64(n.Elements))
+	c.int(int64(n))
 }
 
 func (c *conn) bsFetch(ctx context.Context, args [][]byte) {
@@ -328,7 +335,7 @@ func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) error {
 		case "RETRY":
 			w.Retry = true
 		case "CONTEXT":
-			w.Context, err = token(value)
+			w.Context, err = seenBy(kind, value)
 		case "REQUEST":
 			if w.Request = value; len(value) == 0 { // it would be no id
 				err = refusal(fmt.Sprintf("ERR the id of REQUEST is empty, it has 1 to %d bytes", keyscheme.RequestIDBytesMax))
@@ -365,7 +372,7 @@ func opArgs(w *door.Write, kind keyscheme.Op, f *form, args [][]byte) error {
 		op := door.Op{Kind: kind, Element: some[0]}
 		if each == 2 {
 			var err error
-			if op.Context, err = token(some[1]); err != nil {
+			if op.Context, err = seenBy(kind, some[1]); err != nil {
 				return err
 			}
 		}

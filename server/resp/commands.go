@@ -26,6 +26,9 @@ func (cmd *command) timed() bool {
 	return !cmd.groups && (cmd.about == aboutSets || cmd.about == aboutKeys || cmd.about == aboutOwn) && cmd.name != "bs.changes" && cmd.name != "wait"
 }
 
+// reads reports whether a command only reads sets, filters or their names.
+func (cmd *command) reads() bool { return len(cmd.flags) > 0 && cmd.flags[0] == "readonly" }
+
 // Flags of commands.
 var (
 	reads    = []string{"readonly"}

@@ -38,6 +38,7 @@ type conn struct {
 	lib, ver []byte // of the client's library
 	acked    acks   // of the last change
 	scans    scanner
+	leaves   leaving
 }
 
 // Closed implements door.ClosedHandler.
@@ -166,6 +167,7 @@ func (c *conn) execute(ctx context.Context) (done bool) {
 		c.failed(cmd.name, nil, denied)
 	default:
 		c.s.counters.commands[cmd.name].Add(1)
+		c.leaves = leaving{may: cmd.reads()}
 		if !cmd.timed() {
 			cmd.run(c, ctx, c.args)
 			break

@@ -88,7 +88,7 @@ func (c *conn) joins(cmd *command) bool {
 }
 
 // looks reports whether a command that groups asks about elements.
-func (cmd *command) looks() bool { return cmd.flags[0] == "readonly" }
+func (cmd *command) looks() bool { return cmd.reads() }
 
 // join adds a request to the group, which must have room for it, and reports false if the request was refused. The caller adds its
 // elements.

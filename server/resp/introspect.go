@@ -154,10 +154,9 @@ func (c *conn) describeCommands(names []string) {
 		c.int(int64(cmd.first))
 		c.int(int64(cmd.last))
 		c.int(int64(cmd.step))
-		c.header(typeSet, 0)   // categories of ACL
-		c.header(typeArray, 0) // tips
-		c.header(typeArray, 0) // key specifications
-		c.header(typeArray, 0) // subcommands
+		for range 4 { // categories of ACL, tips, key specifications, subcommands
+			c.header(typeSet, 0)
+		}
 	}
 }
 

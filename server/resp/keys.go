@@ -112,6 +112,9 @@ func (c *conn) exists(ctx context.Context, args [][]byte) {
 			c.nextPart()
 		}
 		kind, err := c.kindOf(ctx, key)
+		if err == nil {
+			err = c.gone()
+		}
 		if err != nil {
 			c.failed("exists", key, err)
 			return

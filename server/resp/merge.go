@@ -340,6 +340,7 @@ func (c *conn) sdiff(ctx context.Context, args [][]byte) {
 func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]byte) {
 	c.MayWait()
 	a := c.s.reads.share(nameShared(cmd, keys), func(a *shared) {
+		c.leaves.may = false // others need the answer, too
 		a.loan = c.s.Loan()
 		a.gathered = c.s.gather(cmd, a.loan)
 		a.n, a.err = c.read(ctx, a.gathered, op, keys)

@@ -73,3 +73,19 @@ func TestOddArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandInfo: the parts of a description that are left empty have redis's types.
+func TestCommandInfo(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{})
+	p := dial()
+	for proto, want := range map[string]string{
+		"2": `*[*[$"sadd" :-3 *[+write +denyoom +fast] :1 :1 :1 *[] *[] *[] *[]]]`,
+		"3": `*[*[$"sadd" :-3 ~[+denyoom +fast +write] :1 :1 :1 ~[] ~[] ~[] ~[]]]`,
+	} {
+		p.do(t, "HELLO", proto)
+		if got := p.do(t, "COMMAND", "INFO", "sadd"); got != want {
+			t.Errorf("HELLO %s: %s, want %s", proto, got, want)
+		}
+	}
+}

@@ -285,7 +285,11 @@ func (c *conn) inTurns(ctx context.Context, f func(key []byte, kind string) (boo
 		if size += len(key); n == namesPart || size > namesPartBytes {
 			n, size = 0, 0
 			c.nextPart()
-			if err := ctx.Err(); err != nil {
+			err := ctx.Err()
+			if err == nil {
+				err = c.gone()
+			}
+			if err != nil {
 				return false, err
 			}
 		}

@@ -48,6 +48,8 @@ type Server struct {
 	ids      atomic.Int64 // of connections
 	spy      func()       // for tests: called before each part of long work
 	waitsMax int64        // requests of WAIT that may wait at one time
+
+	lookPause time.Duration // of commands that look whether their clients are still there
 }
 
 // New returns a server, which does nothing before Serve is called. The Name of the options defaults to "resp".
@@ -67,7 +69,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if o.RequestBytesMax < RequestBytesLeast {
 		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
 	}
-	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now(), waitsMax: waitsMax}
+	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now(), waitsMax: waitsMax, lookPause: lookPause}
 	s.reads = newSharedReads()
 	s.commands, s.names = table()
 	s.modules = refusedModules()

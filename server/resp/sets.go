@@ -28,10 +28,26 @@ func (c *conn) cardinality(ctx context.Context, key []byte) (uint64, error) {
 	if err := c.s.forSet(ctx, key); err != nil {
 		return 0, err
 	}
+	return c.count(ctx, door.Read{Set: nameOf(key), Bare: true})
+}
+
+// count counts elements of a set, none of a set that no replica has heard of.
+func (c *conn) count(ctx context.Context, r door.Read) (uint64, error) {
 	defer c.EndParts()
-	n, err := c.s.sets.Count(ctx, door.Read{Set: nameOf(key), Bare: true, Part: c.nextPart})
-	if errors.Is(err, bigset.ErrNotFound) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.Part = func() {
+		c.nextPart()
+		if err := c.gone(); err != nil {
+			cancel(err)
+		}
+	}
+	n, err := c.s.sets.Count(ctx, r)
+	switch {
+	case isUnheard(err):
 		return 0, nil
+	case err != nil && errors.Is(context.Cause(ctx), errGone):
+		return 0, errGone
 	}
 	return n.Elements, err
 }
@@ -56,6 +72,10 @@ func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, erro
 			}
 			if !part.Done {
 				c.nextPart()
+			}
+			if err := c.gone(); err != nil {
+				yield(nil, err)
+				return
 			}
 		}
 	}

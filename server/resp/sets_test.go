@@ -654,6 +654,14 @@ func TestContexts(t *testing.T) {
 	old := words(p.do(t, "BS.ADD", "k", "ELEMENTS", "a"))[0]
 	whole := words(p.do(t, "BS.FETCH", "k"))[0]
 	p.do(t, "SADD", "k", "a", "b")
+	for _, args := range [][]string{{"CONTEXT", "", "ELEMENTS", "b"}, {"PAIRS", "a", old, "b", ""}} {
+		if got := p.do(t, append([]string{"BS.REM", "k"}, args...)...); !strings.HasPrefix(got, "-ERR the context is empty") {
+			t.Errorf("a remove by %q: %s", args, got)
+		}
+	}
+	if got := p.do(t, "BS.ADD", "k", "CONTEXT", "", "PAIRS", "b", ""); !strings.HasPrefix(got, "*[$") { // an add takes nothing away
+		t.Error("an add by empty contexts:", got)
+	}
 	for _, tt := range []struct{ args, want string }{
 		{"BS.REM k PAIRS a " + old, ":0"},
 		{"BS.REM k CONTEXT " + whole + " ELEMENTS a b", ":0"},

@@ -133,6 +133,10 @@ func (in *input) str(what string) string {
 	return s
 }
 
+// errEmpty is the error of a change that removes something and has an empty context: the request that should have brought it may have failed, and
+// without a context more would be removed than the client has seen.
+var errEmpty = badRequest("context is empty: leave it out to remove what the set has, whether you have seen it or not")
+
 func (in *input) context() (t door.Token) {
 	t, err := tokenOf("context", in.str("context"))
 	if err != nil && in.err == nil {
@@ -180,7 +184,9 @@ func (in *input) op(kind keyscheme.Op, what string) door.Op {
 			case "element":
 				op.Element, has = in.bytes(what, in.str("element")), true
 			case "context":
-				op.Context = in.context()
+				if op.Context = in.context(); len(op.Context) == 0 && kind == keyscheme.OpRemove && in.err == nil {
+					in.err = errEmpty
+				}
 			default:
 				return false
 			}
@@ -258,7 +264,9 @@ func (q *request) changes() (ops []door.Op, context door.Token, err error) {
 	if err := q.takeElements(); err != nil {
 		return nil, nil, err
 	}
+	empty, removes := false, false
 	add := func(kind keyscheme.Op, what string) {
+		removes = removes || kind == keyscheme.OpRemove
 		if err := q.takeOps(len(ops)); err != nil && in.err == nil {
 			in.err = err
 		}
@@ -279,6 +287,7 @@ func (q *request) changes() (ops []door.Op, context door.Token, err error) {
 			in.list(name, func() { add(keyscheme.OpRemove, name) })
 		case "context":
 			context = in.context()
+			empty = len(context) == 0
 		default:
 			return false
 		}
@@ -287,8 +296,11 @@ func (q *request) changes() (ops []door.Op, context door.Token, err error) {
 	if err := in.end(); err != nil {
 		return nil, nil, err
 	}
-	if len(ops) == 0 {
+	switch {
+	case len(ops) == 0:
 		return nil, nil, badRequest("no change is requested: give add, add_all, remove or remove_all")
+	case empty && removes:
+		return nil, nil, errEmpty
 	}
 	return ops, context, nil
 }

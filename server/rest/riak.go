@@ -325,6 +325,9 @@ func (q *request) drop() error {
 	if d.Context, err = q.token("context"); err != nil {
 		return err
 	}
+	if len(d.Context) == 0 && q.query.Has("context") {
+		return errEmpty
+	}
 	return q.dropped(d)
 }
 

@@ -241,6 +241,11 @@ func TestBadRequests(t *testing.T) {
 		{"GET", friends + "/elements?limit=10001", "", "limit"},
 		{"GET", friends + "/elements?after=x", "", "after"},
 		{"GET", friends + "/contains", "", "element"},
+		{"POST", friends, `{"remove":"a","context":""}`, "context is empty"},
+		{"POST", friends, `{"context":"","add":"b","remove_all":["a"]}`, "context is empty"},
+		{"POST", friends, `{"remove_all":[{"element":"a","context":""}]}`, "context is empty"},
+		{"DELETE", friends + "?context=", "", "context is empty"},
+		{"DELETE", friends + "?context", "", "context is empty"},
 		{"DELETE", friends + "?context=AAAA", "", "token"},
 		{"POST", friends + "/drop", `{}`, "no context"},
 		{"POST", friends + "/drop", `{"context":""}`, "no context"},
@@ -258,6 +263,7 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	s.want("GET", friends, "", 404)
+	s.want("POST", friends, `{"add_all":["a",{"element":"b","context":""}],"context":""}`, 204) // an add takes nothing away
 	status, answer, header := s.ask(call{method: "PATCH", path: friends})
 	if status != 405 || header.Get("Allow") != "GET, HEAD, POST, DELETE" {
 		t.Errorf("%d %s %q", status, answer, header)

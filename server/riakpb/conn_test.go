@@ -209,6 +209,8 @@ func TestRefused(t *testing.T) {
 		{"update of a gset", codeUpdateReq, op(4), "Operation type is `gset` but bucket type is `set`."},
 		{"update with a context of nothing", codeUpdateReq, change(id, []byte("nonsense"), []string{"y"}, nil), "the context is not one that a node gave for this set"},
 		{"update with the context of another set", codeUpdateReq, change(name("sets", "b", "k2"), other, []string{"y"}, nil), "token"},
+		{"remove with an empty context", codeUpdateReq, change(id, []byte{}, []string{"y"}, []string{"x"}), "the context is empty"},
+		{"delete with an empty context", codeDelReq, appendBytes(appendBytes(appendBytes(appendBytes(nil, 1, []byte("b")), 2, []byte("k")), 4, nil), 13, []byte("sets")), "the context is empty"},
 		{"update with a long element", codeUpdateReq, change(id, nil, []string{long}, nil), "65536"},
 		{"update by four of three", codeUpdateReq, change(id, nil, []string{"y"}, nil, number(6, 4)), "{n_val_violation,3}"},
 		{"update of more than this node", codeUpdateReq, change(id, nil, []string{"y"}, nil, number(6, quorumAll)), "at most 1"},
@@ -232,7 +234,7 @@ func TestRefused(t *testing.T) {
 	if got := p.do(t, codeFetchReq, id).String(); got != `fetched 2 true ["x"]` {
 		t.Errorf("after all that: %s", got)
 	}
-	if m := s.Metrics(); m.Errors != 24 || m.Failures != 0 {
+	if m := s.Metrics(); m.Errors != 26 || m.Failures != 0 {
 		t.Errorf("counted %+v", m)
 	}
 }

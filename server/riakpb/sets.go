@@ -147,6 +147,9 @@ func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
 	if len(ops) == 0 {
 		return bigset.CheckName(set)
 	}
+	if len(q.removes) > 0 && isEmpty(q.context) {
+		return errEmpty
+	}
 	if err := c.takeContext(q.context); err != nil {
 		return err
 	}
@@ -154,6 +157,13 @@ func (c *conn) write(ctx context.Context, q *updateReq, set []byte) error {
 	_, err = c.s.sets.Write(ctx, door.Write{Set: set, Ops: ops, Context: q.context, Quorum: quorum})
 	return err
 }
+
+// errEmpty is the error of a change that removes something and has a context of no bytes: without a context more would be removed than the client has
+// seen.
+const errEmpty = refusal("the context is empty: leave it out to remove what the set has, whether you have seen it or not")
+
+// isEmpty reports whether a request has a context, but one of no bytes.
+func isEmpty(context []byte) bool { return context != nil && len(context) == 0 }
 
 // delete answers an RpbDelReq. It drops a set or, with a context, what that context saw.
 func (c *conn) delete(ctx context.Context, body []byte) {
@@ -172,6 +182,9 @@ func (c *conn) delete(ctx context.Context, body []byte) {
 	}
 	if err == nil {
 		err = c.mayBeSet(ctx, set)
+	}
+	if err == nil && isEmpty(q.context) {
+		err = errEmpty
 	}
 	if err == nil {
 		err = c.takeContext(q.context)
