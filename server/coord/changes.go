@@ -50,7 +50,8 @@ func (l *placed[R]) all() []R {
 }
 
 // Locate calls f with what replicas know of dots: keys of those that are live, and deaths. It asks one replica after the other, the nearest first, about those that
-// are still unknown. Dots that no replica knows are left out; that is a *QuorumError where a replica did not answer. An error of f ends it.
+// are still unknown. A replica that takes more than ChunkTimeout for a part of its answer has not answered. Dots that no replica knows are left out; that is a
+// *QuorumError where a replica did not answer. An error of f ends it.
 func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock, f func(bigset.Facts) error) error {
 	if err := c.beginRead(ctx); err != nil {
 		return err
@@ -67,31 +68,57 @@ func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock,
 		if left.Empty() {
 			return nil
 		}
-		for facts, err := range rep.Locate(ctx, set, left.Clone()) {
-			if errors.Is(err, bigset.ErrNotFound) {
-				break
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, err))
-				break
-			}
-			if err := f(facts); err != nil {
-				return err
-			}
+		told := func(facts bigset.Facts) error {
 			found := &clock.Clock{}
 			for i := range facts.Keys {
 				for _, d := range facts.Keys[i].Dots {
 					found.Add(d)
 				}
 			}
+			if err := f(facts); err != nil {
+				return err
+			}
 			left.Subtract(found)
 			left.Subtract(facts.Dead)
+			return nil
+		}
+		unanswered, err := c.locate(ctx, rep, set, left.Clone(), told)
+		if err != nil {
+			return err
+		}
+		if unanswered != nil && !errors.Is(unanswered, bigset.ErrNotFound) {
+			errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, unanswered))
 		}
 	}
 	if left.Empty() || len(errs) == 0 {
 		return nil
 	}
 	return &QuorumError{Set: set, Answered: len(replicas) - len(errs), Of: len(replicas), Err: errors.Join(errs...)}
+}
+
+// locate calls f with what one replica knows of dots. unanswered is its error: it may take ChunkTimeout for each part. err is that of f.
+func (c *Coordinator) locate(ctx context.Context, rep peer.Replica, set []byte, dots *clock.Clock, f func(bigset.Facts) error) (unanswered, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	expect := func() (stop func()) {
+		return c.run.After(c.opt.ChunkTimeout, func() { cancel(context.DeadlineExceeded) })
+	}
+	stop := expect()
+	defer func() { stop() }()
+	for facts, err := range rep.Locate(ctx, set, dots) {
+		stop() // the caller of f may take longer
+		if err != nil {
+			if late := context.Cause(ctx); late != nil {
+				err = late
+			}
+			return err, nil
+		}
+		if err := f(facts); err != nil {
+			return nil, err
+		}
+		stop = expect()
+	}
+	return nil, nil
 }
 
 // Sum returns bytes that are others when R replicas know something else of a set, and perhaps when others answer. It asks for digests, not for clocks.
