@@ -68,7 +68,7 @@ func (c *Client) ask(ctx context.Context, try func(to wire.Caller, lost error) e
 		if err = lost; lost == nil {
 			err = failed
 		}
-		if lost == nil && (away || !(hope && c.reached.Load())) {
+		if c.closed.Load() || lost == nil && (away || !(hope && c.reached.Load())) {
 			return lost, err
 		}
 		if !c.sleep(ctx, end, pause) {

@@ -49,6 +49,7 @@ type Client struct {
 	timeout time.Duration
 	first   atomic.Int32 // the node that last answered
 	reached atomic.Bool  // a node has answered
+	closed  atomic.Bool
 	again   func(began time.Time, err error)
 	// sleep is the function sleep, or a test's.
 	sleep func(ctx context.Context, end time.Time, pause time.Duration) (more bool)
@@ -107,8 +108,9 @@ func Over(callers ...wire.Caller) *Client {
 	return c
 }
 
-// Close closes the connections. Calls in progress fail.
+// Close closes the connections. Calls in progress fail, and so do later ones.
 func (c *Client) Close() error {
+	c.closed.Store(true)
 	for _, l := range c.links {
 		_ = l.Close() // it never fails
 	}

@@ -326,6 +326,48 @@ func TestNobody(t *testing.T) {
 	}
 }
 
+// TestClosed closes a client that has reached a node. Its calls must not ask again: a closed client reaches no node any more.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}), make(chan struct{})
+	store := api.Handler(alone.New(newStore(t)))
+	addr := serve(t, wire.ServerOptions{Name: "n", Handler: func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if r.Verb == api.VerbWrite {
+			close(begun)
+			<-release
+		}
+		return store(ctx, r, send)
+	}}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour, Again: func(_ time.Time, err error) {
+		t.Errorf("a client that is closed asks again after: %v", err)
+		cancel()
+	}})
+	if _, err := c.Set("s").Contains(ctx, "e"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := c.Set("s").Add(ctx, "e")
+		ended <- err
+	}()
+	<-begun
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, client.ErrUnknown) {
+		t.Errorf("a write that was in progress: %v", err)
+	}
+	close(release)
+	if _, err := c.Set("s").Contains(ctx, "e"); !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("a read afterwards: %v", err)
+	}
+	if _, err := c.Set("s").Add(ctx, "e"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) {
+		t.Errorf("a write afterwards: %v", err)
+	}
+}
+
 // TestForeign asks what is no node.
 func TestForeign(t *testing.T) {
 	t.Parallel()

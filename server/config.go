@@ -171,6 +171,7 @@ func (c *Config) Load(path string, getenv func(string) string) (ignored []string
 		if err := s.set(c, value); err != nil {
 			return nil, fmt.Errorf("%w: environment: %s = %s: %w", ErrConfig, name, value, err)
 		}
+		c.Peers.Bloomd = c.Peers.Bloomd || s.isAddress()
 		if s.changed(c) {
 			ignored = append(ignored, fmt.Sprintf("environment: %s = %s: it has no effect: %s", name, value, s.unused))
 		}
@@ -296,6 +297,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SkipPresent && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: present_adds = skip with peers: a remove at another member that has not come yet would take away an element whose add was acknowledged", ErrConfig)
+	}
+	if c.ClientTLS != "" && c.Resp == "" && c.HTTP == "" && c.Riak == "" {
+		return fmt.Errorf("%w: --client-tls is for --resp, --http and --riak: give one of these; bloomd's protocol and the admin port have no TLS", ErrConfig)
 	}
 	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkDoor("--http", c.HTTP), c.checkDoor("--riak", c.Riak), c.checkBackupDir())
 }

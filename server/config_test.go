@@ -234,6 +234,22 @@ func FuzzReadINI(f *testing.F) {
 	})
 }
 
+// TestBloomdOfMember: a member of a cluster serves bloomd's protocol if its configuration has the address, wherever that stands.
+func TestBloomdOfMember(t *testing.T) {
+	for key, want := range map[string]bool{"": false, "BIGSET_BLOOMD": true, "BIGSET_TCP_PORT": true, "BIGSET_BIND_ADDRESS": true, "BIGSET_ADMIN": false} {
+		c := Defaults()
+		_, err := c.Load("", func(name string) string {
+			if name != key {
+				return ""
+			}
+			return map[string]string{"BIGSET_TCP_PORT": "7", "BIGSET_BIND_ADDRESS": "127.0.0.2"}[name] + map[string]string{"BIGSET_BLOOMD": "127.0.0.2:7", "BIGSET_ADMIN": "127.0.0.1:8"}[name]
+		})
+		if err != nil || c.Peers.Bloomd != want {
+			t.Errorf("%q in the environment: %t, %v", key, c.Peers.Bloomd, err)
+		}
+	}
+}
+
 // TestPresentAdds: adds of present elements are skipped without a cluster only.
 func TestPresentAdds(t *testing.T) {
 	c := Defaults()

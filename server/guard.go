@@ -8,7 +8,6 @@ import (
 	"bigset"
 	"bigset/engine"
 	"bigset/server/api"
-	"bigset/server/certs"
 	"bigset/server/door"
 	"bigset/server/tokens"
 )
@@ -73,19 +72,10 @@ func (n *Node) warnInsecure() {
 }
 
 // clientTLS makes a door use TLS if certificates for it are configured.
-func (n *Node) clientTLS(o *door.Options) error {
-	dir := n.config.ClientTLS
-	if dir == "" {
-		return nil
+func (n *Node) clientTLS(o *door.Options) {
+	if folder := n.certs.clients; folder != nil {
+		o.TLS = folder.Anyone()
 	}
-	folder, err := certs.Load(dir, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
-		n.log.Error("bigset: the certificates for clients can't be read again, the old ones stay in use", "cause", err)
-	}})
-	if err != nil {
-		return fmt.Errorf("%w: --client-tls: %w", ErrConfig, err)
-	}
-	o.TLS = folder.Anyone()
-	return nil
 }
 
 // checkDoor returns an ErrConfig if others could overhear the clients of a door and the configuration does not allow that.

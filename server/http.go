@@ -23,9 +23,7 @@ func (n *Node) newHTTP(s *engine.Store, limits *door.Limits) (protocol, func() [
 		o.Learned = n.entered
 		o.About.Members = func() any { return n.member.Status() }
 	}
-	if err := n.clientTLS(&o.Options); err != nil {
-		return nil, nil, err
-	}
+	n.clientTLS(&o.Options)
 	srv, err := rest.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)

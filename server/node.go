@@ -45,6 +45,7 @@ type Node struct {
 	member                        *cluster.Member              // nil without a cluster
 	sets                          *alone.Backend               // nil in a cluster, and before a door needs it
 	tokens                        *tokens.List
+	certs                         certificates
 	met                           chan struct{} // closed when joined has returned; inTime is set before
 	inTime                        bool          // the node was not being stopped at that time
 
@@ -104,6 +105,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	}
 	n.doors = append(n.doors, more...)
 	n.ended = make(chan error, len(n.doors)+2)
+	if err := n.loadCertificates(); err != nil {
+		return nil, err
+	}
 	if err := n.doors.listen(); err != nil {
 		return nil, n.giveUp(err, nil)
 	}
@@ -229,9 +233,7 @@ func (n *Node) newResp(s *engine.Store, limits *door.Limits) (protocol, func() [
 	c := &n.config
 	o := resp.Options{Version: c.Version, Node: c.Peers.Node, Durability: setDurabilityNames[c.SetDurability], Tokens: n.guard(c.Resp), Expansion: int(c.Filters.Scale),
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, resp.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
-	if err := n.clientTLS(&o.Options); err != nil {
-		return nil, nil, err
-	}
+	n.clientTLS(&o.Options)
 	srv, err := resp.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -47,7 +47,7 @@ func (p *Peers) has() bool { return p.Listen != "" || p.Peers != "" }
 func (p *Peers) list() (peers []cluster.Peer, err error) {
 	for _, text := range strings.Split(p.Peers, ",") {
 		id, address, ok := strings.Cut(strings.TrimSpace(text), "=")
-		if _, _, err := net.SplitHostPort(address); !ok || id == "" || err != nil {
+		if host, port, err := net.SplitHostPort(address); !ok || id == "" || err != nil || host == "" || port == "" { // others dial it
 			return nil, fmt.Errorf("%w: --peers: %q is not ID=HOST:PORT, for instance a=10.0.0.1:8690", ErrConfig, text)
 		}
 		peers = append(peers, cluster.Peer{ID: id, Address: address})
@@ -55,13 +55,22 @@ func (p *Peers) list() (peers []cluster.Peer, err error) {
 	return peers, nil
 }
 
+// clusterNameBytesMax bounds the name of a cluster without certificates; those have a bound of their own, which is lower.
+const clusterNameBytesMax = 255
+
 // check returns an error if the fields do not fit together, and sets the fields that follow from others.
 func (p *Peers) check() error {
+	if p.Peers == "" && p.Settings != (ring.Settings{}) {
+		return fmt.Errorf("%w: --n, --r, --w, --dw, --buckets and --slices are chosen when a cluster is created: give its --peers too", ErrConfig)
+	}
 	if !p.has() {
 		if p.Node != "" || p.TLS != "" || p.Insecure {
 			return fmt.Errorf("%w: --node, --tls and --insecure are for the port of --listen or --peers: give one of these", ErrConfig)
 		}
 		return nil
+	}
+	if len(p.Cluster) > clusterNameBytesMax {
+		return fmt.Errorf("%w: --cluster has %d bytes, at most %d, which fit into what nodes say when they connect", ErrConfig, len(p.Cluster), clusterNameBytesMax)
 	}
 	addresses := []string{}
 	if p.Peers != "" {
@@ -156,22 +165,8 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	o := wire.ServerOptions{Options: wire.Options{Errors: cluster.Errors}, ClientErrors: api.Errors{}, Name: p.Node, Log: n.log}
 	d := door.Options{Name: "peers", Limits: limits, Log: n.log}
 	out := &peersDoor{}
-	var folder *certs.Folder
-	if p.TLS != "" {
-		var err error
-		if folder, err = certs.Load(p.TLS, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
-			n.log.Error("bigset: the certificates can't be read again, the old ones stay in use", "cause", err)
-		}}); err != nil {
-			return nil, nil, fmt.Errorf("%w: --tls: %w", ErrConfig, err)
-		}
-		id := folder.Identity()
-		if p.Node == "" {
-			p.Node = id.Name
-		}
-		if id.Name != p.Node || p.Cluster != "" && p.Cluster != id.Cluster {
-			return nil, nil, fmt.Errorf("%w: the certificate in %s is of node %s of cluster %s, and this is node %s of cluster %s", ErrConfig, p.TLS, id.Name, id.Cluster, p.Node, cmp.Or(p.Cluster, id.Cluster))
-		}
-		p.Cluster, o.Name = id.Cluster, p.Node
+	folder := n.certs.peers
+	if folder != nil {
 		d.TLS, o.Identify = folder.Server(), out.identify
 	}
 	p.Cluster = cmp.Or(p.Cluster, "bigset")

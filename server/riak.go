@@ -15,9 +15,7 @@ func (n *Node) newRiak(s *engine.Store, limits *door.Limits) (protocol, func() [
 	o := riakpb.Options{Version: c.Version, Node: c.Peers.Node, Tokens: n.guard(c.Riak), Replicas: n.replicas,
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, riakpb.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
 	var secure door.Options
-	if err := n.clientTLS(&secure); err != nil {
-		return nil, nil, err
-	}
+	n.clientTLS(&secure)
 	o.Upgrade = secure.TLS
 	o.SecureOnly = secure.TLS != nil && !c.InsecureClients && !isLoopback(c.Riak)
 	srv, err := riakpb.New(n.servedSets(s), n.servedFilters(s), o)

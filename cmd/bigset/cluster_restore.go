@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"bigset/engine"
 	"bigset/server"
+	"bigset/server/cluster"
 )
 
 func (a *app) clusterRestore() *cobra.Command {
@@ -22,14 +26,24 @@ refused.`,
 		Args:              takes(0, 1),
 		ValidArgsFunction: completeFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if _, err := engine.Restore(cmd.Context(), args[0], a.dir, &engine.RestoreOptions{Progress: a.restoring}); err != nil {
+			copies := len(args) == 1
+			if copies {
+				_, err := engine.Restore(cmd.Context(), args[0], a.dir, &engine.RestoreOptions{Progress: a.restoring})
+				if errors.Is(err, engine.ErrNotEmpty) {
+					err = fmt.Errorf("%w; if it is the copy that an earlier run has made, `bigset cluster restore --dir %s` marks it", err, a.dir)
+				}
+				if err != nil {
 					return err
 				}
 			}
 			return a.withStore(atRest, func(s *engine.Store) error {
 				r, err := server.PrepareRestore(cmd.Context(), s)
-				if err != nil {
+				switch {
+				case err != nil && copies && errors.Is(err, cluster.ErrConfig):
+					return fmt.Errorf("%w; remove %s, which is a copy of %s now", err, a.dir, args[0])
+				case err != nil && copies:
+					return fmt.Errorf("%w; %s is a copy of %s now, but is not marked: `bigset cluster restore --dir %s` marks it", err, a.dir, args[0], a.dir)
+				case err != nil:
 					return err
 				}
 				return a.answer(struct {

@@ -265,6 +265,14 @@ func TestServeRefusesCluster(t *testing.T) {
 		{"--node a", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
 		{"--insecure", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
 		{"--tls B", "--node, --tls and --insecure are for the port of --listen or --peers: give one of these"},
+		{"--n 3", "--n, --r, --w, --dw, --buckets and --slices are chosen when a cluster is created: give its --peers too"},
+		{"--listen 127.0.0.1:0 --insecure --w 9", "--n, --r, --w, --dw, --buckets and --slices are chosen when a cluster is created"},
+		{"--bloomd 127.0.0.1:0 --client-tls B", "--client-tls is for --resp, --http and --riak: give one of these"},
+		{"--bloomd 127.0.0.1:0 --http 127.0.0.1:0 --client-tls B/none", "--client-tls: "},
+		{"--bloomd 127.0.0.1:0 --listen 127.0.0.1:0 --tls B/none", "--tls: "},
+		{"--peers a=:1,b=127.0.0.1:2 --node a --insecure", `--peers: "a=:1" is not ID=HOST:PORT`},
+		{"--peers a=127.0.0.1:1,b=127.0.0.1: --node a --insecure", `--peers: "b=127.0.0.1:" is not ID=HOST:PORT`},
+		{"--peers a=127.0.0.1:1 --node a --insecure --cluster " + strings.Repeat("x", 256), "--cluster has 256 bytes, at most 255"},
 		{"--peers a=127.0.0.1:1,b --node a --insecure", `--peers: "b" is not ID=HOST:PORT, for instance a=10.0.0.1:8690`},
 		{"--peers =127.0.0.1:1 --node a --insecure", `--peers: "=127.0.0.1:1" is not ID=HOST:PORT`},
 		{"--peers a=127.0.0.1 --node a --insecure", `--peers: "a=127.0.0.1" is not ID=HOST:PORT`},
@@ -287,8 +295,12 @@ func TestServeRefusesCluster(t *testing.T) {
 		{"--node a --listen 127.0.0.1:0 --tls B --bloomd 127.0.0.1:0", "the certificate in B is of node b of cluster prod, and this is node a of cluster prod"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a node that starts nevertheless ends
-		r := callContext(ctx, "", append([]string{"serve", "--dir", newDir(t)}, strings.Fields(strings.NewReplacer("CA", ca, "B", b).Replace(c.args))...)...)
+		folder := newDir(t)
+		r := callContext(ctx, "", append([]string{"serve", "--dir", folder}, strings.Fields(strings.NewReplacer("CA", ca, "B", b).Replace(c.args))...)...)
 		cancel()
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("%s: a store was made nevertheless", c.args)
+		}
 		if r.code != exitAbsent || r.out != "" || !strings.Contains(r.errs, "bigset: bad configuration: ") || !strings.Contains(r.errs, strings.ReplaceAll(c.text, " B ", " "+b+" ")) {
 			t.Errorf("%s: %+v, want %q", c.args, r, c.text)
 		}

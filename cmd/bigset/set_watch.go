@@ -12,6 +12,7 @@ import (
 	"bigset/client"
 	"bigset/engine"
 	"bigset/server/alone"
+	"bigset/server/wire"
 )
 
 // Of watching: how much is asked for at a time, and how long an answer waits for something to happen.
@@ -82,19 +83,19 @@ A folder does not change while it is read, so for a folder --once is implied.`,
 
 // watch asks until nothing is left or, without --once, until it is interrupted.
 func (a *app) watch(ctx context.Context, w *watching) error {
-	waiting := false
+	waiting, answered := false, false
 	for {
 		last, err := a.watched(ctx, w)
 		if err == nil {
-			waiting = false
+			waiting, answered = false, true
 			err = a.out.Flush() // somebody waits for it
 		}
 		switch {
 		case ctx.Err() != nil && !w.once:
 			return nil
-		case errors.Is(err, client.ErrUnavailable) && !w.once:
+		case errors.Is(err, client.ErrUnavailable) && !w.once && (answered || !lasting(err)):
 			if !waiting { // once, until a node answers
-				if err := a.note("waiting: %v", err); err != nil {
+				if err := a.note("waiting: %s", plain(err)); err != nil {
 					return err
 				}
 			}
@@ -108,6 +109,12 @@ func (a *app) watch(ctx context.Context, w *watching) error {
 			return nil
 		}
 	}
+}
+
+// lasting reports whether an error of a node that never answered stays until a person does something: what listens at the address is no node, or it
+// does not accept this client.
+func lasting(err error) bool {
+	return errors.Is(err, wire.ErrRefused) || advise(err).cause != client.ErrUnavailable
 }
 
 // pause waits, and reports whether that was not interrupted.

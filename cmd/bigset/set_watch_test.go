@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +107,31 @@ func TestWatchWaits(t *testing.T) {
 			t.Errorf("status %d, %s", r.code, r.errs)
 		}
 		return
+	}
+}
+
+// TestWatchForeign: watch does not wait for something that is no node.
+func TestWatchForeign(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(nc, "Client Error: Command not supported\n")
+			go func() { _, _ = io.Copy(io.Discard, nc) }()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r := callContext(ctx, "", "set", "watch", "friends", "--addr", ln.Addr().String())
+	if r.code != exitError || !strings.Contains(r.errs, "not a bigset node") || !strings.Contains(r.errs, "\nhint: --addr is the port that") {
+		t.Errorf("status %d, %s", r.code, r.errs)
 	}
 }
