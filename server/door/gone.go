@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -12,26 +13,29 @@ const gonePause = time.Second
 // waiting are connections that wait for something other than their clients.
 type waiting struct {
 	mu       sync.Mutex
-	conns    map[*Conn]context.CancelFunc // to be called when the client has gone
-	watching bool                         // a goroutine looks at them
-	ended    bool                         // the server shuts down
+	conns    map[*Conn]context.CancelCauseFunc // to be called when the client has gone
+	watching bool                              // a goroutine looks at them
+	ended    bool                              // the server shuts down
 }
 
-// UntilGone returns a context that ends within some seconds after the client has closed the connection or its sending half, and as soon as the
-// server shuts down. It is for requests that wait long for something other than the client, after a call of MayWait. The caller must call stop
+// ErrGone is the cause of the end of a context of UntilGone if the client has gone.
+var ErrGone = errors.New("door: the client has closed the connection, or its sending half")
+
+// UntilGone returns a context that ends within some seconds after the client has closed the connection or its sending half, with the cause ErrGone,
+// and as soon as the server shuts down. It is for requests that wait long for something other than the client, after a call of MayWait. The caller must call stop
 // before Execute returns. Outside Linux nobody sees that the client has gone. The answers so far are written first: the client need not wait for them.
 func (c *Conn) UntilGone() (gone context.Context, stop func()) {
 	c.write()
-	gone, cancel := context.WithCancel(context.Background())
+	gone, cancel := context.WithCancelCause(context.Background())
 	w := &c.s.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
-		cancel()
-		return gone, cancel
+		cancel(nil)
+		return gone, func() {}
 	}
 	if w.conns == nil {
-		w.conns = map[*Conn]context.CancelFunc{}
+		w.conns = map[*Conn]context.CancelCauseFunc{}
 	}
 	w.conns[c] = cancel
 	if !w.watching {
@@ -42,7 +46,7 @@ func (c *Conn) UntilGone() (gone context.Context, stop func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.conns, c)
-		cancel()
+		cancel(nil)
 	}
 }
 
@@ -57,7 +61,7 @@ func (w *waiting) end() {
 	w.ended = true
 	for c, cancel := range w.conns {
 		delete(w.conns, c)
-		cancel()
+		cancel(nil)
 	}
 }
 
@@ -75,7 +79,7 @@ func (w *waiting) look() (more bool) {
 	for c, cancel := range w.conns {
 		if c.hungUp() {
 			delete(w.conns, c)
-			cancel()
+			cancel(ErrGone)
 		}
 	}
 	w.watching = len(w.conns) > 0

@@ -1,6 +1,8 @@
 package door
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -33,6 +35,9 @@ func TestUntilGone(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Errorf("a client that %s is waited for", what)
 		}
+		if !errors.Is(context.Cause(gone), ErrGone) {
+			t.Errorf("a client that %s: %v", what, context.Cause(gone))
+		}
 		stop()
 	}
 	if still.Err() != nil {
@@ -42,7 +47,7 @@ func TestUntilGone(t *testing.T) {
 	stays.s.waiting.end()
 	late, stop := stays.UntilGone()
 	defer stop()
-	if late.Err() == nil {
+	if late.Err() == nil || errors.Is(context.Cause(late), ErrGone) {
 		t.Error("a request that comes after the server has shut down waits")
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

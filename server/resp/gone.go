@@ -3,7 +3,7 @@ package resp
 import "time"
 
 // A command that only reads ends when its client has closed the connection: nobody needs its answer, and a client that gives up and asks again would
-// otherwise leave one more such command behind each time. Changes go on: a client may send one and not wait for the answer. So does a read that
+// otherwise leave one more such command at work each time. Changes go on: a client may send one and not wait for the answer. So does a read that
 // other clients share.
 
 // lookPause is how long a command works before it looks again whether its client is still there.

@@ -42,6 +42,15 @@ func (c *conn) count(ctx context.Context, r door.Read) (uint64, error) {
 			cancel(err)
 		}
 	}
+	if c.s.sets.Remote() { // other nodes count, and there are no parts
+		gone, stop := c.UntilGone()
+		defer stop()
+		defer context.AfterFunc(gone, func() {
+			if errors.Is(context.Cause(gone), door.ErrGone) {
+				cancel(errGone)
+			}
+		})()
+	}
 	n, err := c.s.sets.Count(ctx, r)
 	switch {
 	case isUnheard(err):
