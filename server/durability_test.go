@@ -133,6 +133,7 @@ func TestSetDurabilityInCluster(t *testing.T) {
 				s, err := n.store.Load().Replica().State(t.Context(), []byte("s"))
 				return err == nil && s.Seen.Len() == 3
 			})
+			awaitOthers(t, []*Node{n}, "a") // which it asks when b has stopped
 			stopNode(t, nodes[1])
 			redis(t, n, "SCARD s", ":3\r\n")
 		})

@@ -234,6 +234,20 @@ func replayHTTP(t *testing.T, n *Node, without ...string) (commands int) {
 
 // TestHTTPLearns: a member that was away does not judge by the tokens that it knew, as long as it may hear of others in time. Health is answered before.
 func TestHTTPLearns(t *testing.T) {
+	for tries := 1; ; tries++ {
+		status, answer, took := tokensAfterAway(t)
+		if status == 401 && strings.Contains(answer, "token") {
+			return
+		}
+		if took <= joinTime || tries == 3 { // else this machine was too busy to say
+			t.Fatalf("after %v: %d %s", took, status, answer)
+		}
+	}
+}
+
+// tokensAfterAway returns what a member answers without a token, and how long after its start, if a token was made while it was away.
+func tokensAfterAway(t *testing.T) (status int, answer string, took time.Duration) {
+	t.Helper()
 	var configs []Config
 	nodes := startCluster(t, 3, func(_ int, c *Config) {
 		c.HTTP = "127.0.0.1:0"
@@ -242,14 +256,12 @@ func TestHTTPLearns(t *testing.T) {
 	wantHTTP(t, nodes[0], "POST", plainPath+"s", `{"add":"a"}`, 204, "")
 	stopNode(t, nodes[2])
 	makeToken(t, nodes[0], tokens.Read, "", "c")
+	began := time.Now()
 	nodes[2] = startNode(t, configs[2])
 	wantHTTP(t, nodes[2], "GET", "/ping", "", 200, "OK")
-	status, answer := 503, ""
 	eventually(t, "the third knows which tokens there are", func() (known bool) {
 		status, answer, _ = askHTTP(nodes[2], "GET", plainPath+"s?r=1", "")
 		return status != 503
 	})
-	if status != 401 || !strings.Contains(answer, "token") {
-		t.Errorf("%d %s", status, answer)
-	}
+	return status, answer, time.Since(began)
 }

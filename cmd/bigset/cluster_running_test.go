@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"bigset/internal/netfault"
 	"bigset/server/cluster"
 	"bigset/server/wire"
 )
@@ -125,12 +125,8 @@ func TestStatusOfMembers(t *testing.T) {
 func TestStatusRefused(t *testing.T) {
 	t.Parallel()
 	alone := serveSets(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	other, err := netfault.FreeAddress() // of a port that no other test listens at in the meantime
 	if err != nil {
-		t.Fatal(err)
-	}
-	other := ln.Addr().String()
-	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for addr, want := range map[string]string{

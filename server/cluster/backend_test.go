@@ -340,9 +340,7 @@ func (g *gatherer) State(ctx context.Context, set []byte) (bigset.State, peer.Me
 // TestNamesAtOnce: a member that holds none of the sets asks about several at once, and lists all in order.
 func TestNamesAtOnce(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	w := startTrio(t)
+	w, ctx := startTrio(t), ctx1(t)
 	const sets = 2*namesAtOnce + 5
 	m := w.procs[2].member
 	b := m.Backend()
