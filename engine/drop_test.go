@@ -140,7 +140,7 @@ func TestSetsBesideExcise(t *testing.T) {
 	}()
 	select {
 	case <-written:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("writers wait for the flush")
 		close(goOn[1])
 	}
@@ -164,7 +164,7 @@ func TestSetsBesideExcise(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%d sets are listed", n)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the list waits for the flush")
 	}
 	close(goOn[1])

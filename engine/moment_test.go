@@ -183,7 +183,7 @@ func TestWritersBesideAWaitingMoment(t *testing.T) {
 	select {
 	case err := <-written:
 		must(t, err, "add")
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the writer waits for the swap")
 	}
 	end()
@@ -290,7 +290,7 @@ func TestMomentWaitsAlone(t *testing.T) {
 	}()
 	select {
 	case <-written:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("writers wait for a set that a moment waits for")
 	}
 	release()

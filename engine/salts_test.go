@@ -24,7 +24,7 @@ import (
 func TestMintedOnce(t *testing.T) {
 	t.Parallel()
 	drops, crashes := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		w := newMinters(t)
 		defer w.end()
 		t.Repeat(map[string]func(*rapid.T){
@@ -40,7 +40,10 @@ func TestMintedOnce(t *testing.T) {
 		})
 		w.converge(t)
 		drops, crashes = drops+w.drops, crashes+w.crashes
-	})
+	}
+	for tries := 0; tries < 50 && (drops == 0 || crashes == 0); tries++ { // a short run has few checks
+		rapid.Check(t, check)
+	}
 	if drops == 0 || crashes == 0 {
 		t.Errorf("%d drops, %d crashes", drops, crashes)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // choir is a protocol whose lines are work of the set that their first byte names: a capital waits for the disk, '+' for nodes, 'u' for its turn, a small letter rarely.
-// 'm' and "uf" are much work, and 'w' takes long without waiting. Lines that begin with '-' are answered at once, and so are those with '~', which are much work before a rest.
+// 'm' is much work, and 'w' takes long without waiting. A line for the disk or its turn whose second byte is 'f' is too much for the loop. Lines that begin with '-' are
+// answered at once, and so are those with '~', which are much work before a rest.
 type choir struct {
 	mu    sync.Mutex
 	calls []string           // of each: what it did
@@ -88,11 +89,12 @@ func (s *singer) Execute(ctx context.Context, c *Conn, buf []byte) (used int) {
 		case b == '+':
 			w.Waits = WaitsForNodes
 		case b == 'u':
-			if w.Waits = WaitsForTurn; s.line[1] == 'f' {
-				w.Pieces = piecesFew + 1
-			}
+			w.Waits = WaitsForTurn
 		case b < 'a':
 			w.Waits = WaitsForDisk
+		}
+		if (w.Waits == WaitsForTurn || w.Waits == WaitsForDisk) && bytes.HasPrefix(s.line[1:], []byte("f")) {
+			w.Pieces = piecesFew + 1
 		}
 		if s.deferred = c.Defer(w); s.deferred {
 			return used
@@ -109,19 +111,25 @@ func (s *singer) TooLong(*Conn) {}
 // begun has a call of the set under way that its connection waits for, and returns how to end it.
 func (o *choir) begun(t *testing.T, r *running, set byte) (end func()) {
 	t.Helper()
+	return o.begunBy(t, r, string(set)+"1")
+}
+
+// begunBy is begun with a line.
+func (o *choir) begunBy(t *testing.T, r *running, line string) (end func()) {
+	t.Helper()
 	hold := make(chan bool)
 	o.mu.Lock()
-	o.hold = map[byte]chan bool{set: hold}
+	o.hold = map[byte]chan bool{line[0]: hold}
 	o.mu.Unlock()
 	nc := r.dial()
-	send(t, nc, string(set)+"first\n")
+	send(t, nc, line+"\n")
 	<-hold
 	o.mu.Lock()
 	o.hold = nil
 	o.mu.Unlock()
 	return func() {
 		close(hold)
-		want(t, nc, string(set)+"first\n")
+		want(t, nc, line+"\n")
 	}
 }
 
@@ -138,7 +146,7 @@ func TestTogether(t *testing.T) {
 	o := &choir{}
 	s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
 	r := run(t, s, err)
-	end := o.begun(t, r, 'A')
+	end := o.begunBy(t, r, "Af") // outside the loop, which would wait for a moment only
 	const clients = 20
 	conns := make([]net.Conn, clients)
 	for i := range conns {
@@ -291,7 +299,7 @@ func TestTurns(t *testing.T) {
 	o := &choir{}
 	s, err := New(o.open, Options{Loops: 1, Together: o.together, Log: noLog})
 	r := run(t, s, err)
-	end := o.begun(t, r, 'u')
+	end := o.begunBy(t, r, "uf")
 	conns := make([]net.Conn, 10)
 	for i := range conns {
 		conns[i] = r.dial()
