@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/internal/ring"
 	"bigset/server/door"
 	"bigset/server/wire"
 )
@@ -238,6 +239,26 @@ func TestFiltersUnwritten(t *testing.T) {
 					t.Errorf("%s: node %d answers to %s: %v, want %v", c.what, p.i, what, got.err, got.want)
 				}
 			}
+		}
+	}
+}
+
+// TestFlushOfOne: where one member's acknowledgement is enough, a mark may be at the member that has not flushed.
+func TestFlushOfOne(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	w.settings = ring.Settings{N: 3, W: 1}
+	var failing [3]atomic.Pointer[error]
+	w.filters = func(i int, f LocalFilters) LocalFilters { return unwritten{f, &failing[i]} }
+	w.birth()
+	w.procs[0].create(t, "f")
+	fs := w.procs[0].member.Filters()
+	must(t, fs.Flush(ctx1(t), []byte("f")))
+	failed := fmt.Errorf("%w: no such device", bigset.ErrFailed)
+	failing[2].Store(&failed)
+	for what, err := range map[string]error{"flush": fs.Flush(ctx1(t), []byte("f")), "flush all": fs.FlushAll(ctx1(t))} {
+		if !errors.Is(err, door.ErrUnavailable) {
+			t.Errorf("%s without a member that may have the only copy of a mark: %v", what, err)
 		}
 	}
 }

@@ -50,11 +50,15 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return err
 	}
 	defer m.copied.Store(nil)
-	for _, r := range l.runs() {
+	runs := l.runs()
+	if l.origin == l.self { // it answers for all ranges
+		runs = l.ranges()
+	}
+	for _, r := range runs {
 		_, needed := l.sources(r)
 		f.all += float64(needed) * slotsIn(handoff.Range{First: r.first, Last: r.last})
 	}
-	for _, r := range l.runs() {
+	for _, r := range runs {
 		if err := m.fillHalves(l, mover, &f, r, !v.Sets); err != nil {
 			return err
 		}
@@ -94,12 +98,17 @@ func (r run) halves() []run {
 	return []run{lower, upper}
 }
 
-// sources returns the members that a range may be copied from, and from how many of them it is copied.
-func (l *live) sources(r run) (members []int, needed int) {
-	if l.origin >= 0 {
+// sources returns the other members that a range may be copied from, and from how many of them it is copied. If these are more than exist, what
+// this member has acknowledged may be at no other one: W is 1, or the others have yet to copy what it had at birth.
+func (l *live) sources(r run) (others []int, needed int) {
+	if l.origin >= 0 && l.origin != l.self {
 		return []int{l.origin}, 1
 	}
-	return r.owners, len(r.owners) - min(l.view.Record.Settings.W, len(r.owners)) + 1
+	others = slices.DeleteFunc(slices.Clone(r.owners), func(i int) bool { return i == l.self })
+	if l.origin == l.self {
+		return others, len(others) + 1
+	}
+	return others, len(r.owners) - min(l.view.Record.Settings.W, len(r.owners)) + 1
 }
 
 // Copied is how far a member has come that copies what it may lack.
@@ -171,7 +180,7 @@ func slotsIn(r handoff.Range) float64 { return float64(r.Last-r.First) + 1 }
 // fillRun fills a half of a range.
 func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, upper, sets bool) error {
 	sources, needed := l.sources(r)
-	sources = slices.DeleteFunc(l.ordered(sources), func(i int) bool { return i == l.self })
+	sources = l.ordered(sources)
 	if upper { // the lower half begins with the nearest one
 		slices.Reverse(sources[:min(needed, len(sources))])
 	}
@@ -195,8 +204,15 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, f *filling, r run, uppe
 	if len(got) >= needed {
 		return nil
 	}
-	err := fmt.Errorf("copied from %d of %d members that it takes: %w", len(got), needed, errors.Join(errs...))
-	if l.origin >= 0 || !slices.ContainsFunc(errs, func(err error) bool { return !passes(err) }) {
+	err := fmt.Errorf("copied from %d of %d members that it takes", len(got), needed)
+	if len(errs) > 0 {
+		err = fmt.Errorf("%w: %w", err, errors.Join(errs...))
+	}
+	alone := needed > len(sources)
+	switch {
+	case alone && l.view.Record.lost(l.self):
+		return l.view.Record.lostWith(l.self, l.self, err)
+	case !alone && l.origin >= 0, len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return !passes(err) }):
 		return err // a later try may succeed, and uniting does not copy the request ids that the others keep
 	}
 	return m.unite(l, r, sets, got, err)

@@ -264,7 +264,7 @@ func (f *Filters) flush(ctx context.Context, o order) error {
 		return err
 	}
 	s := f.m.membership.conf.Settings
-	if len(away) > s.N-s.W {
+	if len(away) > min(s.N-s.W, s.W-1) { // otherwise one of the W members that have a mark has flushed
 		return fmt.Errorf("%w: too few members flushed: %v", door.ErrUnavailable, joined(away))
 	}
 	return nil

@@ -125,7 +125,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		return bad
 	}
 	if !learned {
-		old := func(e Entry) bool { return e.Filters == 0 && e.Disk == 0 }
+		old := func(e Entry) bool { return e.Disk == 0 && (e.Filters == 0 || e.ID == v.Record.Origin) } // the origin may have joined again before it knew
 		kept := func(e Entry) bool { return e.Disk == 0 }
 		self := v.Record.Members[v.Self]
 		if !old(self) {

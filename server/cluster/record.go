@@ -228,10 +228,10 @@ func (r *Record) lost(member int) bool {
 	return e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != r.Restored
 }
 
-// lostWith returns the error of a member that can't be filled because another one has a new disk.
+// lostWith returns the error of a member that can't be filled because another one, or itself, has a new disk.
 func (r *Record) lostWith(other, self int, cause error) error {
 	err := &lostError{err: cause}
-	for _, i := range []int{min(other, self), max(other, self)} {
+	for _, i := range slices.Compact([]int{min(other, self), max(other, self)}) {
 		if r.lost(i) {
 			err.nodes = append(err.nodes, r.Members[i].ID)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/engine"
+	"bigset/internal/ring"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -138,6 +140,125 @@ func testRefillGoesOn(t *testing.T, rate int64) {
 		}
 		if said := log.text(); strings.Contains(said, "may have lost") || fails.Load() >= 0 {
 			t.Errorf("%v, %d: the log says\n%s", failure, fails.Load(), said)
+		}
+	}
+}
+
+// TestLacksAlone: a member that may have lost what it has acknowledged, where an acknowledgement needs no other member, takes what the others have, if there
+// are any, and counts again.
+func TestLacksAlone(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		members int
+		s       ring.Settings
+	}{{1, ring.Settings{}}, {3, ring.Settings{N: 1}}, {2, ring.Settings{N: 2, W: 1}}, {3, ring.Settings{N: 3, W: 1}}} {
+		log := &lines{}
+		w := newTrio(t, tt.members)
+		w.settings, w.log = tt.s, slog.New(slog.NewTextHandler(log, nil))
+		w.birth()
+		for i := range 12 {
+			must(t, w.procs[i%tt.members].add(t, fmt.Sprint("set", i%4), fmt.Sprintf("e%02d", i)))
+		}
+		w.procs[0].stop()
+		w.disks[0].sets, w.disks[0].filters = true, true
+		w.start(0)
+		until(t, fmt.Sprintf("a member of %+v that may lack something", tt), w.whole)
+		for _, p := range w.procs {
+			for i := range 4 {
+				if got, want := fmt.Sprint(p.read(t, fmt.Sprint("set", i))), fmt.Sprintf("[e%02d e%02d e%02d]", i, i+4, i+8); got != want {
+					t.Errorf("%+v: node %d reads %s, want %s", tt, p.i, got, want)
+				}
+			}
+		}
+		if sets, filters := w.disks[0].MayLack(); sets || filters {
+			t.Errorf("%+v: it still may lack sets %v, filters %v", tt, sets, filters)
+		}
+		if said := log.text(); !strings.Contains(said, "what was acknowledged last may be missing") {
+			t.Errorf("%+v: the log says\n%s", tt, said)
+		}
+	}
+}
+
+// TestNewDiskAlone: a member with a new disk, where an acknowledgement needs no other member, waits for a person. A restore accepts the loss.
+func TestNewDiskAlone(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 1)
+	w.birth()
+	must(t, w.procs[0].add(t, "s", "e"))
+	w.procs[0].stop()
+	w.disks[0] = w.disks[0].clone("a copy")
+	status := w.start(0).member.Status
+	until(t, "a sentence that says what to do", func() bool {
+		return strings.Contains(status().Waits, ": a joined with new ones") && strings.Contains(status().Waits, "bigset cluster restore")
+	})
+	if status().Sets {
+		t.Error("it answers reads")
+	}
+	w.procs[0].stop()
+	_, err := PrepareRestore(context.Background(), w.disks[0])
+	must(t, err)
+	w.start(0)
+	until(t, "a restored member", w.whole)
+	if got := fmt.Sprint(w.procs[0].read(t, "s")); got != "[e]" {
+		t.Errorf("it reads %s", got)
+	}
+}
+
+// TestOriginLacks: the member that holds the data at the birth of a cluster may have lost some of it in a crash, before the birth or since. What all have
+// together is the data of the cluster: the others may have what was acknowledged since the birth.
+func TestOriginLacks(t *testing.T) {
+	t.Parallel()
+	for _, members := range []int{1, 3, 5} { // of five, three own a range
+		ctx, sets := context.Background(), 12
+		w := newTrio(t, members)
+		w.around = func(h wire.Handler) wire.Handler { // the others look more often than the one with the data, whose filters they must wait for
+			return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+				if r.Verb == verbState && r.From.Name == "a" {
+					time.Sleep(150 * time.Millisecond)
+				}
+				return h(ctx, r, send)
+			}
+		}
+		keys := keysOf("k%d", 100)
+		for n := range members {
+			s, err := engine.Open("db", &engine.Options{FS: w.files[n], BackgroundInterval: -1})
+			must(t, err)
+			for i := range sets {
+				element := "lost"
+				if n == 0 {
+					element = "kept"
+				}
+				_, err := s.Write(ctx, fmt.Append(nil, "set", i), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(element)}}, bigset.WriteOptions{})
+				must(t, err)
+			}
+			if n == 0 {
+				f, err := s.Filters().Create(ctx, []byte("mine"), bigset.FilterOptions{})
+				must(t, err)
+				must(t, f.MarkAll(ctx, keys, make([]bool, len(keys))))
+			}
+			must(t, s.Close())
+		}
+		w.disks[0].data, w.disks[0].sets, w.disks[0].filters = true, true, true
+		w.birth()
+		want := "[kept lost]"
+		if members == 1 {
+			want = "[kept]"
+		}
+		for i := range sets {
+			name := fmt.Sprint("set", i)
+			for _, p := range w.procs {
+				if got := fmt.Sprint(p.read(t, name)); got != want {
+					t.Errorf("of %d members, node %d reads %s of %s, want %s", members, p.i, got, name, want)
+				}
+			}
+			if has, err := w.procs[0].store.Contains(ctx, []byte(name), []byte("lost")); err != nil || has != (members > 1) {
+				t.Errorf("of %d members, the one that answered reads alone had in %s what the others had: %t, %v", members, name, has, err)
+			}
+		}
+		for _, p := range w.procs {
+			if n := p.has(t, "mine", keys); n != len(keys) {
+				t.Errorf("of %d members, node %d has %d of %d keys", members, p.i, n, len(keys))
+			}
 		}
 	}
 }
