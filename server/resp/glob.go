@@ -5,6 +5,9 @@ import "fmt"
 // patternBytesMax bounds patterns: the memory of a glob, and its time for each byte of a text.
 const patternBytesMax = 1 << 10
 
+// patternShort is the length of patterns, all of a command together, that an event loop prepares itself, in some microseconds.
+const patternShort = 128
+
 // glob is a pattern by redis's rules: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte literally. A glob is for one
 // goroutine.
 //
@@ -27,7 +30,22 @@ const partShort = 16
 // byteSet is a set of bytes.
 type byteSet [4]uint64
 
-func (s *byteSet) add(b byte)      { s[b>>6] |= 1 << (b & 63) }
+func (s *byteSet) add(b byte) { s[b>>6] |= 1 << (b & 63) }
+
+// addRange adds the bytes from one to another, which is not before it.
+func (s *byteSet) addRange(from, to byte) {
+	for w := from >> 6; w <= to>>6; w++ {
+		bits := ^uint64(0)
+		if w == from>>6 {
+			bits &= ^uint64(0) << (from & 63)
+		}
+		if w == to>>6 {
+			bits &= ^uint64(0) >> (63 - to&63)
+		}
+		s[w] |= bits
+	}
+}
+
 func (s *byteSet) has(b byte) bool { return s[b>>6]>>(b&63)&1 != 0 }
 
 // newGlob returns a pattern, or an error if it is too long.
@@ -45,14 +63,7 @@ func newGlob(pattern []byte) (*glob, error) {
 			pattern = pattern[1:]
 			continue
 		}
-		var one byteSet
-		n := 0
-		for b := range 256 {
-			used, ok := matchOne(pattern, byte(b))
-			if n = used; ok {
-				one.add(byte(b))
-			}
-		}
+		one, n := oneOf(pattern)
 		last.ones = append(last.ones, one)
 		pattern = pattern[n:]
 	}
@@ -93,7 +104,10 @@ func (p *globPart) at(text []byte) bool {
 // find returns where the part ends in a text for the first time, or -1.
 func (p *globPart) find(text []byte) (end int) {
 	m := len(p.ones)
-	if m > partShort {
+	switch {
+	case m > len(text):
+		return -1
+	case m > partShort:
 		return p.findLong(text)
 	}
 	for ; end+m <= len(text); end++ {
@@ -132,24 +146,27 @@ func (p *globPart) findLong(text []byte) (end int) {
 	return -1
 }
 
-// matchOne matches one byte against the beginning of a pattern, which is neither empty nor a star. n is the length of the used part.
-func matchOne(pattern []byte, b byte) (n int, ok bool) {
+// oneOf returns the bytes that the beginning of a pattern, which is neither empty nor a star, stands for, and the length of that beginning.
+func oneOf(pattern []byte) (one byteSet, n int) {
 	switch pattern[0] {
 	case '?':
-		return 1, true
+		one.addRange(0, 255)
+		return one, 1
 	case '[':
-		return matchClass(pattern, b)
+		return classOf(pattern)
 	case '\\':
 		if len(pattern) >= 2 {
-			return 2, pattern[1] == b
+			one.add(pattern[1])
+			return one, 2
 		}
 	}
-	return 1, pattern[0] == b
+	one.add(pattern[0])
+	return one, 1
 }
 
-// matchClass matches a byte against a class. A class without an end ends with the pattern.
-func matchClass(pattern []byte, b byte) (n int, ok bool) {
-	i, not, found := 1, false, false
+// classOf is oneOf for a class. A class without an end ends with the pattern.
+func classOf(pattern []byte) (one byteSet, n int) {
+	i, not := 1, false
 	if i < len(pattern) && pattern[i] == '^' {
 		not = true
 		i++
@@ -158,19 +175,20 @@ func matchClass(pattern []byte, b byte) (n int, ok bool) {
 		switch {
 		case pattern[i] == '\\' && i+1 < len(pattern):
 			i++
-			found = found || pattern[i] == b
+			one.add(pattern[i])
 		case i+2 < len(pattern) && pattern[i+1] == '-':
-			low, high := pattern[i], pattern[i+2]
-			if low > high {
-				low, high = high, low
-			}
-			found = found || b >= low && b <= high
+			one.addRange(min(pattern[i], pattern[i+2]), max(pattern[i], pattern[i+2]))
 			i += 2
 		default:
-			found = found || pattern[i] == b
+			one.add(pattern[i])
 		}
 	}
-	return min(i+1, len(pattern)), found != not
+	if not {
+		for w := range one {
+			one[w] = ^one[w]
+		}
+	}
+	return one, min(i+1, len(pattern))
 }
 
 // prefixOf returns the prefix shared by all texts that match a pattern.

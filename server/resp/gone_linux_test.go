@@ -142,7 +142,11 @@ func TestOthersEndWithoutClient(t *testing.T) {
 			b, dial, s := serveUnending(t)
 			b.goAway(t, dial(), strings.Fields(cmd)...)
 			for range 50 { // the system has told the node by then
-				<-b.begun
+				select {
+				case <-b.begun:
+				case <-time.After(30 * time.Second):
+					t.Fatal("it ended with its client")
+				}
 			}
 			close(b.ends)
 			connectionsEnd(t, s, cmd)

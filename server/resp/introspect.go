@@ -93,6 +93,9 @@ func (c *conn) commandList(args [][]byte) {
 		c.fail(errSyntax)
 		return
 	default:
+		if len(args[4]) > patternShort {
+			c.MayWait()
+		}
 		pattern, err := newGlob(lower(args[4]))
 		if err != nil {
 			c.failed("command", nil, err)
@@ -214,6 +217,9 @@ func refuseConfig(name, why string) func(*conn, [][]byte) {
 
 var configCommands = []subcommand{
 	{"get", -3, func(c *conn, args [][]byte) {
+		if sizeOf(args[2:]) > patternShort {
+			c.MayWait()
+		}
 		settings := c.s.settings()
 		asked := make([]bool, len(settings))
 		for _, arg := range args[2:] {

@@ -136,6 +136,84 @@ func globbed(pattern, text []byte) bool {
 	return taken[len(text)]
 }
 
+// matchOne matches one byte against the beginning of a pattern, which is neither empty nor a star. n is the length of the used part.
+func matchOne(pattern []byte, b byte) (n int, ok bool) {
+	switch pattern[0] {
+	case '?':
+		return 1, true
+	case '[':
+		return matchClass(pattern, b)
+	case '\\':
+		if len(pattern) >= 2 {
+			return 2, pattern[1] == b
+		}
+	}
+	return 1, pattern[0] == b
+}
+
+// matchClass matches a byte against a class. A class without an end ends with the pattern.
+func matchClass(pattern []byte, b byte) (n int, ok bool) {
+	i, not, found := 1, false, false
+	if i < len(pattern) && pattern[i] == '^' {
+		not = true
+		i++
+	}
+	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i++
+			found = found || pattern[i] == b
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			low, high := pattern[i], pattern[i+2]
+			if low > high {
+				low, high = high, low
+			}
+			found = found || b >= low && b <= high
+			i += 2
+		default:
+			found = found || pattern[i] == b
+		}
+	}
+	return min(i+1, len(pattern)), found != not
+}
+
+// TestGlobOfOne: each beginning of a pattern stands for the bytes of its definition.
+func TestGlobOfOne(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := []byte(rapid.SampledFrom([]string{"[", "[^", "?", "\\", "a", ""}).Draw(t, "begins"))
+		for _, b := range rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("[]^-\\\x00\x3f\x40\x7f\x80\xbf\xc0\xff"))), 0, 8).Draw(t, "rest") {
+			pattern = append(pattern, b)
+		}
+		if len(pattern) == 0 || pattern[0] == '*' {
+			return
+		}
+		one, n := oneOf(pattern)
+		for b := range 256 {
+			if wantN, want := matchOne(pattern, byte(b)); one.has(byte(b)) != want || n != wantN {
+				t.Fatalf("%q, %d: %v after %d bytes, want %v after %d", pattern, b, one.has(byte(b)), n, want, wantN)
+			}
+		}
+	})
+}
+
+// BenchmarkGlob makes the patterns of a CONFIG GET of 64 KiB, and looks at the settings.
+func BenchmarkGlob(b *testing.B) {
+	for _, pattern := range []string{strings.Repeat("a", patternBytesMax), "*" + strings.Repeat("a", patternBytesMax-2) + "*", "[" + strings.Repeat("a-z", patternBytesMax/3)} {
+		b.Run(fmt.Sprintf("%.2s", pattern), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for range 64 {
+					g, err := newGlob([]byte(pattern))
+					if err != nil || g.matches([]byte("proto-max-bulk-len")) {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestGlobIsItsDefinition: a pattern matches what it should, also with parts longer than those that are compared at each place, and than a word of bits.
 func TestGlobIsItsDefinition(t *testing.T) {
 	t.Parallel()

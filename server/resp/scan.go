@@ -373,12 +373,12 @@ func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, 
 
 // keys answers with all keys that match.
 func (c *conn) keys(ctx context.Context, args [][]byte) {
+	c.MayWait()
 	pattern, err := newGlob(args[1])
 	if err != nil {
 		c.failed("keys", nil, err)
 		return
 	}
-	c.MayWait()
 	ctx, cancel := context.WithTimeout(ctx, c.s.opt.ListTime)
 	defer cancel()
 	g := c.gather("keys")
