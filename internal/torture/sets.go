@@ -156,6 +156,9 @@ func (c *setClient) again(ctx context.Context, q *request) error {
 	return err
 }
 
+// settleTries is how often a request is sent again at the end: a machine that does something else for seconds may be too late for one answer.
+const settleTries = 5
+
 // settle sends all requests again whose outcome is unknown, after all nodes have become whole. Then each must be answered.
 func (c *setClient) settle(ctx context.Context) error {
 	for len(c.sent) > 0 {
@@ -163,8 +166,14 @@ func (c *setClient) settle(ctx context.Context) error {
 		if q.tries = triesMost; q.known { // no further try
 			continue
 		}
-		c.turn()
-		if err := c.again(ctx, q); err != nil {
+		var err error
+		for range settleTries {
+			c.turn()
+			if err = c.again(ctx, q); err == nil {
+				break
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("a change repeated at the end, at node %s: %w", c.node.id, err)
 		}
 	}

@@ -330,6 +330,9 @@ func (r *run) end(ctx context.Context) error {
 		return err
 	}
 	s, err := r.ns.all[0].status(ctx)
+	for tries := 1; err != nil && tries < settleTries; tries++ {
+		s, err = r.ns.all[0].status(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -208,7 +208,7 @@ func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
 }
 
 // lastWordTime bounds the write of Options.Full. The system takes it at once: nothing was written before.
-const lastWordTime = 50 * time.Millisecond
+const lastWordTime = time.Second
 
 // turnAway closes a connection above the limits, after the protocol's last words. With TLS there are none: a handshake would cost more than a connection.
 func (s *Server) turnAway(nc net.Conn) {

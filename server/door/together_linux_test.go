@@ -118,6 +118,8 @@ func (o *choir) begun(t *testing.T, r *running, set byte) (end func()) {
 func (o *choir) begunBy(t *testing.T, r *running, line string) (end func()) {
 	t.Helper()
 	hold := make(chan bool)
+	release := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release) // a test that fails before it ends the call leaves no server that waits for it
 	o.mu.Lock()
 	o.hold = map[byte]chan bool{line[0]: hold}
 	o.mu.Unlock()
@@ -128,7 +130,7 @@ func (o *choir) begunBy(t *testing.T, r *running, line string) (end func()) {
 	o.hold = nil
 	o.mu.Unlock()
 	return func() {
-		close(hold)
+		release()
 		want(t, nc, line+"\n")
 	}
 }
