@@ -55,8 +55,8 @@ func (m *Member) fill(_ context.Context, v View) error {
 		runs = l.ranges()
 	}
 	for _, r := range runs {
-		_, needed := l.sources(r)
-		f.all += float64(needed) * slotsIn(handoff.Range{First: r.first, Last: r.last})
+		others, needed := l.sources(r)
+		f.all += float64(min(needed, len(others))) * slotsIn(handoff.Range{First: r.first, Last: r.last})
 	}
 	for _, r := range runs {
 		if err := m.fillHalves(l, mover, &f, r, !v.Sets); err != nil {
@@ -256,7 +256,11 @@ func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error 
 	if err := m.conf.Filters.FlushAll(m.life); err != nil { // the exchange has brought marks that are only in memory, and this member is about to serve reads
 		return err
 	}
-	m.conf.Log.Warn("cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing",
+	what := "cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing"
+	if _, needed := l.sources(r); needed > len(names) { // no other member needs to have it
+		what = "cluster: this member may have lost what it acknowledged: it has taken what the other owners of a range have, and what was acknowledged last may be missing"
+	}
+	m.conf.Log.Warn(what,
 		"first", fmt.Sprintf("%08x", uint32(r.first)), "last", fmt.Sprintf("%08x", uint32(r.last)), "members", strings.Join(names, ","))
 	return nil
 }

@@ -99,7 +99,7 @@ func TestOneRecordOfEachEpoch(t *testing.T) {
 						r = recordOf(n)
 						r.Born = uint64(rapid.IntRange(1, 9).Draw(t, "born"))
 					} else {
-						r = best.rejoined(a.id(i), []byte{byte(i), a.inc[i], byte(rapid.IntRange(0, 9).Draw(t, "other"))}, true, false)
+						r = best.rejoined(a.id(i), []byte{byte(i), a.inc[i], byte(rapid.IntRange(0, 9).Draw(t, "other"))}, true, false, false)
 					}
 					l, err := a.ledgers[i].propose(r)
 					if err != nil {
@@ -174,7 +174,7 @@ func TestLedgerRefuses(t *testing.T) {
 	if l, err := decodeLedger(held.encode()); err != nil || !l.Committed.same(birth) {
 		t.Errorf("a ledger that was written down: %+v, %v", l, err)
 	}
-	next := birth.rejoined("n1", []byte{1, 9}, true, true)
+	next := birth.rejoined("n1", []byte{1, 9}, true, true, false)
 	if m := next.Members[1]; next.Epoch != 2 || m.Sets != 2 || m.Filters != 2 || m.Incarnation[1] != 9 {
 		t.Errorf("rejoined: %+v", next)
 	}
@@ -182,7 +182,7 @@ func TestLedgerRefuses(t *testing.T) {
 	if err != nil || agreed.Prepared == nil || agreed.epoch() != 1 {
 		t.Fatalf("proposal: %v", err)
 	}
-	other := birth.rejoined("n2", []byte{2, 9}, true, false)
+	other := birth.rejoined("n2", []byte{2, 9}, true, false, false)
 	more := next.clone()
 	more.Members[0].Incarnation = []byte{7}
 	shape := next.clone()
@@ -253,7 +253,7 @@ func sameLedger(a, b ledger) bool { return string(a.encode()) == string(b.encode
 
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add(recordOf(3).encode())
-	f.Add(recordOf(1).rejoined("n0", []byte{3}, true, false).encode())
+	f.Add(recordOf(1).rejoined("n0", []byte{3}, true, false, false).encode())
 	f.Add([]byte(`{"epoch":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decodeRecord(b)

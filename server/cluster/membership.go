@@ -163,9 +163,10 @@ type doubts struct{ sets, filters bool }
 
 // standing is what a member has agreed to, and the view that follows.
 type standing struct {
-	ledger  ledger
-	view    View
-	mayLack doubts
+	ledger   ledger
+	view     View
+	mayLack  doubts
+	unfilled bool // the disk was not filled since it joined as a new one
 }
 
 // other is what is known about another member.
@@ -290,8 +291,10 @@ func (m *Membership) Boot() uint64 { return m.boot }
 // look computes the view from the fields, and shows it. Before, it calls Changed if the view has changed. The caller has begun a change.
 func (m *Membership) look() {
 	v := View{Record: m.ledger.Committed, Self: m.conf.index(m.conf.Node)}
+	unfilled := false
 	if r := v.Record; r != nil {
 		e := r.Members[v.Self]
+		unfilled = min(m.filled.Sets, m.filled.Filters) < e.Disk
 		// A disk that may lack something must first join under a new epoch: writes that it has acknowledged under this one may still be
 		// counted somewhere.
 		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.mayLack.sets && !m.mayLack.filters && !m.ledger.Restore && !m.superseded
@@ -301,7 +304,7 @@ func (m *Membership) look() {
 	if v != m.View() && m.conf.Changed != nil {
 		m.conf.Changed(v)
 	}
-	m.shown.Store(&standing{m.ledger, v, m.mayLack})
+	m.shown.Store(&standing{m.ledger, v, m.mayLack, unfilled})
 }
 
 // save makes a ledger durable and then current. The caller has begun a change.

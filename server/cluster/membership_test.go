@@ -407,12 +407,22 @@ func TestRejoin(t *testing.T) {
 	if v := w.members[1].View(); v.Sets || v.Filters {
 		t.Fatalf("b answers before it is filled: %+v", v)
 	}
-	w.stop(1) // what it has been filled with stays, and it goes on under its epoch
+	w.stop(1) // a power cut before it was filled: its disk counts as new still
+	w.disks[1].filters = true
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	w.fillFails(1, errors.New("not yet"))
+	w.rounds(3)
+	if v := w.members[1].View(); v.Record.Epoch != 3 || v.Record.Members[1].Disk != 3 || v.Record.Members[1].Sets != 3 || !v.Record.lost(1) {
+		t.Fatalf("after a power cut before it was filled: %+v %s", v, v.Record.encode())
+	}
+	w.stop(1) // and another one; what it is filled with then stays, and it goes on under its epoch
 	if _, err := w.start(1); err != nil {
 		t.Fatal(err)
 	}
 	w.fillFails(1, nil)
-	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 2 {
+	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
 	}
 	w.stop(1)
@@ -425,7 +435,7 @@ func TestRejoin(t *testing.T) {
 	}
 	w.fillFails(1, errors.New("not yet"))
 	w.rounds(3)
-	if v := w.members[1].View(); v.Record.Epoch != 3 || !v.Serves || !v.Sets || v.Filters || v.Record.Members[1].Disk != 2 || v.Record.Members[1].Sets != 2 {
+	if v := w.members[1].View(); v.Record.Epoch != 5 || !v.Serves || !v.Sets || v.Filters || v.Record.Members[1].Disk != 4 || v.Record.Members[1].Sets != 4 {
 		t.Fatalf("after a power cut: %+v %s", v, v.Record.encode())
 	}
 	// A second one, while it is filled, may have taken back what was acknowledged in between.
@@ -434,7 +444,7 @@ func TestRejoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fillFails(1, nil)
-	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 || w.disks[1].filters {
+	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 6 || w.disks[1].filters {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
 	}
 }
@@ -511,11 +521,11 @@ func TestRefusedProposal(t *testing.T) {
 	}
 	r := w.members[0].View().Record
 	w.tick(time.Minute)
-	if err := w.members[1].agree(context.Background(), r.rejoined("a", []byte("a2"), true, true)); err != nil {
+	if err := w.members[1].agree(context.Background(), r.rejoined("a", []byte("a2"), true, true, false)); err != nil {
 		t.Fatal(err)
 	}
 	c := w.members[2]
-	if err := c.propose(context.Background(), r.rejoined("c", []byte("c2"), true, true)); err == nil || !strings.Contains(err.Error(), "b does not agree") {
+	if err := c.propose(context.Background(), r.rejoined("c", []byte("c2"), true, true, false)); err == nil || !strings.Contains(err.Error(), "b does not agree") {
 		t.Errorf("b holds what a proposes, and c: %v", err)
 	}
 	for i, m := range w.members {
@@ -536,7 +546,7 @@ func TestYield(t *testing.T) {
 	ctx := context.Background()
 	m := w.members[2]
 	r := m.View().Record
-	mine, theirs := r.rejoined("c", []byte("c2"), true, true), r.rejoined("b", []byte("b2"), true, true)
+	mine, theirs := r.rejoined("c", []byte("c2"), true, true, false), r.rejoined("b", []byte("b2"), true, true, false)
 	w.tick(time.Minute)
 	w.mu.Lock()
 	asked := 0

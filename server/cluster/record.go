@@ -152,13 +152,13 @@ func (r *Record) clone() *Record {
 }
 
 // rejoined returns the record of the next epoch, in which a member may lack acknowledged writes: of sets, of filters or, with another disk,
-// of both.
-func (r *Record) rejoined(id string, incarnation []byte, sets, filters bool) *Record {
+// of both. A disk that was not filled since it joined as a new one joins as a new one again.
+func (r *Record) rejoined(id string, incarnation []byte, sets, filters, unfilled bool) *Record {
 	next := r.clone()
 	next.Epoch++
 	next.Proposer = id
 	m := &next.Members[next.entry(id)]
-	if !bytes.Equal(m.Incarnation, incarnation) {
+	if isNew := !bytes.Equal(m.Incarnation, incarnation); isNew || unfilled && r.lost(next.entry(id)) {
 		m.Incarnation, m.Disk, sets, filters = incarnation, next.Epoch, true, true
 	}
 	if sets {

@@ -195,6 +195,15 @@ func TestNewDiskAlone(t *testing.T) {
 		t.Error("it answers reads")
 	}
 	w.procs[0].stop()
+	w.disks[0].sets = true // it has taken a write, and lost it in a crash: what the old disk had is lost still
+	status = w.start(0).member.Status
+	until(t, "the same sentence under the next epoch", func() bool {
+		return status().Epoch == 3 && strings.Contains(status().Waits, ": a joined with new ones")
+	})
+	if status().Sets {
+		t.Error("it answers reads after a crash")
+	}
+	w.procs[0].stop()
 	_, err := PrepareRestore(context.Background(), w.disks[0])
 	must(t, err)
 	w.start(0)

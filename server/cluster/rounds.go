@@ -235,7 +235,7 @@ func (m *Membership) act(ctx context.Context, states map[string]State) (waits st
 			return "", err
 		}
 	case !v.Serves:
-		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), mayLack.sets, mayLack.filters)
+		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), mayLack.sets, mayLack.filters, now.unfilled)
 		if gone := m.missing(states); gone != "" {
 			return "a new epoch, to which all members have to agree: " + gone, nil
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"bigset"
 	"bigset/clock"
@@ -50,8 +51,8 @@ func (l *placed[R]) all() []R {
 }
 
 // Locate calls f with what replicas know of dots: keys of those that are live, and deaths. It asks one replica after the other, the nearest first, about those that
-// are still unknown. A replica that takes more than ChunkTimeout for a part of its answer has not answered. Dots that no replica knows are left out; that is a
-// *QuorumError where a replica did not answer. An error of f ends it.
+// are still unknown. One that takes more than ChunkTimeout for a part of its answer may hang, or search a large set for long: it is asked again after the others, with
+// more time, at last with ExchangeTimeout. Dots that no replica knows are left out; that is a *QuorumError where a replica did not answer. An error of f ends it.
 func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock, f func(bigset.Facts) error) error {
 	if err := c.beginRead(ctx); err != nil {
 		return err
@@ -62,33 +63,41 @@ func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock,
 		return err
 	}
 	left := dots.Clone()
-	var errs []error
-	replicas := l.all()
-	for _, rep := range replicas {
-		if left.Empty() {
-			return nil
-		}
-		told := func(facts bigset.Facts) error {
-			found := &clock.Clock{}
-			for i := range facts.Keys {
-				for _, d := range facts.Keys[i].Dots {
-					found.Add(d)
-				}
+	told := func(facts bigset.Facts) error {
+		found := &clock.Clock{}
+		for i := range facts.Keys {
+			for _, d := range facts.Keys[i].Dots {
+				found.Add(d)
 			}
-			if err := f(facts); err != nil {
-				return err
-			}
-			left.Subtract(found)
-			left.Subtract(facts.Dead)
-			return nil
 		}
-		unanswered, err := c.locate(ctx, rep, set, left.Clone(), told)
-		if err != nil {
+		if err := f(facts); err != nil {
 			return err
 		}
-		if unanswered != nil && !errors.Is(unanswered, bigset.ErrNotFound) {
-			errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, unanswered))
+		left.Subtract(found)
+		left.Subtract(facts.Dead)
+		return nil
+	}
+	var errs []error
+	replicas := l.all()
+	asked := replicas
+	for patience := c.opt.ChunkTimeout; len(asked) > 0; patience = min(6*patience, c.opt.ExchangeTimeout) {
+		var late []peer.Replica
+		for _, rep := range asked {
+			if left.Empty() {
+				return nil
+			}
+			unanswered, err := c.locate(ctx, rep, set, left.Clone(), patience, told)
+			switch {
+			case err != nil:
+				return err
+			case unanswered == nil, errors.Is(unanswered, bigset.ErrNotFound):
+			case errors.Is(unanswered, errLate) && patience < c.opt.ExchangeTimeout:
+				late = append(late, rep)
+			default:
+				errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, unanswered))
+			}
 		}
+		asked = late
 	}
 	if left.Empty() || len(errs) == 0 {
 		return nil
@@ -96,20 +105,23 @@ func (c *Coordinator) Locate(ctx context.Context, set []byte, dots *clock.Clock,
 	return &QuorumError{Set: set, Answered: len(replicas) - len(errs), Of: len(replicas), Err: errors.Join(errs...)}
 }
 
-// locate calls f with what one replica knows of dots. unanswered is its error: it may take ChunkTimeout for each part. err is that of f.
-func (c *Coordinator) locate(ctx context.Context, rep peer.Replica, set []byte, dots *clock.Clock, f func(bigset.Facts) error) (unanswered, err error) {
+// errLate is the error of a replica that has taken too long for a part of its answer.
+var errLate = fmt.Errorf("coord: it sent nothing for too long: %w", context.DeadlineExceeded)
+
+// locate calls f with what one replica knows of dots, and waits for each part for as long as patience lasts. unanswered is the replica's error, err that of f.
+func (c *Coordinator) locate(ctx context.Context, rep peer.Replica, set []byte, dots *clock.Clock, patience time.Duration, f func(bigset.Facts) error) (unanswered, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	expect := func() (stop func()) {
-		return c.run.After(c.opt.ChunkTimeout, func() { cancel(context.DeadlineExceeded) })
+		return c.run.After(patience, func() { cancel(errLate) })
 	}
 	stop := expect()
 	defer func() { stop() }()
 	for facts, err := range rep.Locate(ctx, set, dots) {
 		stop() // the caller of f may take longer
 		if err != nil {
-			if late := context.Cause(ctx); late != nil {
-				err = late
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
 			}
 			return err, nil
 		}
