@@ -266,6 +266,10 @@ func (c *conn) fail(text string) {
 // failed answers with an error of a backend.
 func (c *conn) failed(command string, key []byte, err error) {
 	text, fault := answerOf(err)
+	if errors.Is(err, errGone) { // nobody reads it, so it counts as no error that a client had
+		c.Out = appendError(c.Out, text)
+		return
+	}
 	if errors.Is(err, door.ErrUnknown) {
 		c.acked.none() // an earlier change says nothing of this one
 	}

@@ -129,6 +129,9 @@ func TestReadsEndWithClient(t *testing.T) {
 			b.away = strings.HasSuffix(cmd, "away")
 			b.goAway(t, dial(), strings.Fields(cmd)...)
 			connectionsEnd(t, s, cmd)
+			if n := s.Metrics().Errors; n > 0 {
+				t.Errorf("%s counts as %d errors", cmd, n)
+			}
 		})
 	}
 }

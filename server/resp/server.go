@@ -95,7 +95,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 type Metrics struct {
 	door.Counts
 	Commands map[string]uint64 // requests by the name of their command, in lower case; "unknown" is any other
-	// Errors counts answers that are errors; Failures counts those of them that are faults of the node.
+	// Errors counts answers that are errors, without those whose client has gone; Failures counts those of them that are faults of the node.
 	Errors, Failures uint64
 	Elements         uint64 // elements in requests to add, remove or look up
 	Cursors          int    // kept positions of SSCAN and SCAN
